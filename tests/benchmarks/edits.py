@@ -1164,24 +1164,27 @@ def measure(
     return results
 
 
-def worst() -> Iterator[tuple[str, float]]:
-    """Time edits of files of 50,000 lines."""
-    distinct = [f"    value_{n} = compute({n}, {n * 7})" for n in range(50_000)]
-    alike = ["    x = 1"] * 50_000
-    blank = ["a", "", ""] * 16_667
+def worst(size: int = 50_000) -> Iterator[tuple[str, float]]:
+    """Time edits of files of ``size`` lines."""
+    distinct = [f"    value_{n} = compute({n}, {n * 7})" for n in range(size)]
+    alike = ["    x = 1"] * size
+    half = size // 2
+    third = size // 3
+    blank = ["a", "", ""] * third
+    stripped = [line.strip() for line in distinct[-20:]]
+    spaced = [f"{line} " for line in distinct[:half]]
     for name, lines, old, new in (
-        ("exact", distinct, distinct[25_000], "    y = 2"),
-        ("indentation", distinct, "\n".join(line.strip() for line in distinct[40_000:40_020]), "y = 2"),
+        ("exact", distinct, distinct[half], "    y = 2"),
+        ("indentation", distinct, "\n".join(stripped), "y = 2"),
         ("not there", distinct, "value_777 = compute(777, 5440)\nx = 1", "y"),
-        ("half of it not there", distinct, "\n".join([*distinct[:25_000], "gone"]), "y"),
-        ("half of it, loosely", distinct, "\n".join(f"{line} " for line in distinct[:25_000]),
-         "\n".join([*(f"{line} " for line in distinct[:25_000]), "    more()"])),
+        ("half of it not there", distinct, "\n".join([*distinct[:half], "gone"]), "y"),
+        ("half of it, loosely", distinct, "\n".join(spaced), "\n".join([*spaced, "    more()"])),
         ("alike, one line", alike, "    x = 1", "y"),
-        ("alike, half of it", alike, "\n".join(alike[:25_000]), "y"),
-        ("alike, half of it, loosely", alike, "\n".join(["x = 1 "] * 25_000), "y"),
-        ("alike, not there", alike, "\n".join([*["x = 1 "] * 25_000, "z"]), "y"),
-        ("alike, all, loosely", alike, "\n".join(["x = 1 "] * 50_000), "\n".join(["x = 1 "] * 49_999 + ["x = 2"])),
-        ("blank lines", blank, "\n".join(["a"] * 16_667), "\n".join(["a"] * 16_666 + ["b"])),
+        ("alike, half of it", alike, "\n".join(alike[:half]), "y"),
+        ("alike, half of it, loosely", alike, "\n".join(["x = 1 "] * half), "y"),
+        ("alike, not there", alike, "\n".join([*["x = 1 "] * half, "z"]), "y"),
+        ("alike, all, loosely", alike, "\n".join(["x = 1 "] * size), "\n".join(["x = 1 "] * (size - 1) + ["x = 2"])),
+        ("blank lines", blank, "\n".join(["a"] * third), "\n".join(["a"] * (third - 1) + ["b"])),
         ("all changed, loosely", distinct, "\n".join(f"{line} " for line in distinct),
          "\n".join(f"{line[::-1]} " for line in distinct)),
     ):  # fmt: skip

@@ -22,6 +22,8 @@ from hilum import Call, Workspace
 from hilum.events import PluginEvent
 from hilum.testing import open_bench
 from hilum_files.journal.changes import track_workspace
+from hilum_files.paths import open_file, replace_file
+from hilum_files.text import unified_diff
 from hilum_files.write_tools import _edit
 
 ROUNDS = 200
@@ -43,6 +45,17 @@ def plant(root: Path, count: int) -> Path:
     return root
 
 
+def edit_plainly(workspace: Workspace, path: str, pairs: list[tuple[str, str]]) -> None:
+    """Do the work of an edit without checking or recording it: read, replace, write, read back."""
+    with open_file(workspace, path) as file:
+        before = file.read().decode()
+    after = hilum_files.apply_edits(before, pairs)[-1].content
+    replace_file(workspace, path, after.encode())
+    unified_diff(path, before, after)
+    with open_file(workspace, path) as file:
+        assert file.read().decode() == after
+
+
 async def edits(bench, root: Path) -> tuple[float, float]:
     """Median milliseconds of an edit, guarded and not."""
     session, agent = bench.session, bench.session.agents["main"]
@@ -57,11 +70,12 @@ async def edits(bench, root: Path) -> tuple[float, float]:
                 f"c{number}", "edit_file", {}, agent, session, session.workspace, None, 0.0, print
             )
             began = time.perf_counter()
-            workspace = track_workspace(call) if guarded else Workspace(root)
-            name = "edited.py" if guarded else "plain.py"
-            await trio.to_thread.run_sync(
-                _edit, workspace, name, [(f"one = {number}\n", f"one = {number + 1}\n")], False
-            )
+            pairs = [(f"one = {number}\n", f"one = {number + 1}\n")]
+            if guarded:
+                workspace = track_workspace(call)
+                await trio.to_thread.run_sync(_edit, workspace, "edited.py", pairs, False)
+            else:
+                await trio.to_thread.run_sync(edit_plainly, Workspace(root), "plain.py", pairs)
             times[guarded].append((time.perf_counter() - began) * 1000)
     return statistics.median(times[True]), statistics.median(times[False])
 

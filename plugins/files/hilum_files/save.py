@@ -8,11 +8,7 @@ import trio
 from hilum import Call, ToolError, Workspace, errors
 
 from hilum_files.journal.changes import track_workspace
-from hilum_files.journal.tracked_workspace import (
-    TrackedWorkspace,
-    read_for_change,
-    recording_change,
-)
+from hilum_files.journal.tracked_workspace import TrackedWorkspace
 from hilum_files.paths import find_status, open_file, replace_file
 from hilum_files.text import quote, show
 
@@ -50,12 +46,12 @@ async def check_save(call: Call, path: str, *, overwrite: bool = False) -> None:
     await trio.to_thread.run_sync(_check, track_workspace(call), path, overwrite)
 
 
-def _save(workspace: Workspace, path: str, data: bytes, overwrite: bool) -> str:
+def _save(workspace: TrackedWorkspace, path: str, data: bytes, overwrite: bool) -> str:
     before = _check(workspace, path, overwrite)
     return write_verified(workspace, path, data, before)
 
 
-def _check(workspace: Workspace, path: str, overwrite: bool) -> os.stat_result | None:
+def _check(workspace: TrackedWorkspace, path: str, overwrite: bool) -> os.stat_result | None:
     """Return the status of the file that would be replaced, if there is one."""
     if find_file(workspace, path) is None:
         return None
@@ -66,8 +62,7 @@ def _check(workspace: Workspace, path: str, overwrite: bool) -> os.stat_result |
             hint="Choose another name, or allow overwriting.",
         )
     with open_file(workspace, path) as file:
-        if isinstance(workspace, TrackedWorkspace):
-            workspace.expect(workspace.resolve(path), file)
+        workspace.expect(workspace.resolve(path), file)
         # The status of the file that was read, even if another one has replaced it since.
         return os.fstat(file.fileno())
 
@@ -84,16 +79,16 @@ def find_file(workspace: Workspace, path: str) -> os.stat_result | None:
 
 
 def read_file_for_change(
-    workspace: Workspace, path: str, limit: int
+    workspace: TrackedWorkspace, path: str, limit: int
 ) -> tuple[bytes, os.stat_result]:
     """Return at most ``limit`` bytes of a file that will be changed, and its status."""
     with open_file(workspace, path) as file:
-        data = read_for_change(workspace, workspace.resolve(path), file, limit)
+        data = workspace.read_for_change(workspace.resolve(path), file, limit)
         return data, os.fstat(file.fileno())
 
 
 def write_verified(
-    workspace: Workspace, path: str, data: bytes, before: os.stat_result | None
+    workspace: TrackedWorkspace, path: str, data: bytes, before: os.stat_result | None
 ) -> str:
     """Write a file, read it back, and compare the contents.
 
@@ -111,7 +106,7 @@ def write_verified(
     """
     real = workspace.resolve(path)
     name = show(workspace.relative(real))
-    with recording_change(workspace, real, data):
+    with workspace.recording_change(real, data):
         replace_file(workspace, real, data, expected=before)
         with open_file(workspace, real) as file:
             # One byte more than was written shows whether another program appended something.

@@ -156,15 +156,17 @@ def _find_begin(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
             for index in indexes.get(line, ())[:MAX_OCCURRENCES]:
                 votes[index - offset] += len(line)
     # The longest missing line votes through the lines similar to it.
-    anchor = max(wanted, key=lambda line: 0 if line in indexes else len(line))
-    if anchor not in indexes:
+    missing = [line for line in wanted if line not in indexes]
+    if missing:
+        anchor = max(missing, key=len)
         offset = wanted.index(anchor)
         for line, weight in _find_similar_lines(anchor, islice(indexes, MAX_COMPARED_LINES)):
             for index in indexes[line][:MAX_OCCURRENCES]:
                 votes[index - offset] += weight
     if not votes:
         return None
-    return max(votes.most_common(1)[0][0], 0)
+    [(start, _)] = votes.most_common(1)
+    return max(start, 0)
 
 
 def _find_similar_lines(wanted: str, lines: Iterable[str]) -> list[tuple[str, int]]:
@@ -175,11 +177,8 @@ def _find_similar_lines(wanted: str, lines: Iterable[str]) -> list[tuple[str, in
     from difflib import SequenceMatcher  # 2 ms, needed only when a text is missing
 
     words = _words_of(wanted)
-    candidates: list[tuple[int, str]] = []
-    for line in lines:
-        common = len(words & _words_of(line))
-        if common:
-            candidates.append((common, line))
+    common_words = ((len(words & _words_of(line)), line) for line in lines)
+    candidates = [candidate for candidate in common_words if candidate[0]]
     matcher = SequenceMatcher(None, "", wanted[:MAX_CHARACTERS])
     found: list[tuple[float, str]] = []
     for common, line in nlargest(8, candidates, key=itemgetter(0)):
@@ -203,6 +202,7 @@ def is_numbered(text: str) -> bool:
 # --- diffs ----------------------------------------------------------------------------------------
 
 _Group = Sequence[tuple[str, int, int, int, int]]
+"""The opcodes of one hunk, as in ``difflib``."""
 
 
 def unified_diff(path: str, before: str, after: str, context: int = 3) -> str:
@@ -214,8 +214,7 @@ def unified_diff(path: str, before: str, after: str, context: int = 3) -> str:
     new = _diff_lines(after)
     # Equal leading and trailing lines are removed first, so the cost depends on the size of the
     # change and not of the file.
-    head = count_equal(old, new)
-    tail = count_equal(old[head:][::-1], new[head:][::-1])
+    head, tail = count_equal_ends(old, new)
     skip = max(head - context, 0)
     keep = max(tail - context, 0)
     old = old[skip : len(old) - keep]
@@ -265,8 +264,17 @@ def _diff_lines(text: str) -> list[str]:
     return ended
 
 
-def count_equal(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
-    """Return the number of equal items at the start of two sequences."""
+def count_equal_ends(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[int, int]:
+    """Return the number of equal items at the start of two sequences, and at their end.
+
+    An item counts only once.
+    """
+    head = _count_equal(a, b)
+    tail = _count_equal(a[head:][::-1], b[head:][::-1])
+    return head, tail
+
+
+def _count_equal(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
     count = 0
     for x, y in zip(a, b, strict=False):
         if x != y:

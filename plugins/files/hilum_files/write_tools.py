@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import trio
-from hilum import Call, Output, ToolError, Workspace, errors, tool
+from hilum import Call, Output, ToolError, errors, tool
 
 from hilum_files import text as texts
 from hilum_files.journal.changes import track_workspace
-from hilum_files.journal.tracked_workspace import read_for_change, recording_change
+from hilum_files.journal.tracked_workspace import TrackedWorkspace
 from hilum_files.paths import open_place, read_status
 from hilum_files.save import find_file, read_file_for_change, write_verified
 from hilum_files.text import BOM, quote, show
@@ -109,7 +109,7 @@ async def delete_file(call: Call, path: str) -> Output:
 
 
 def _write_text(
-    workspace: Workspace, path: str, text: str, parameter: str, before: os.stat_result | None
+    workspace: TrackedWorkspace, path: str, text: str, parameter: str, before: os.stat_result | None
 ) -> str:
     """Write a text to a file, and return the written path, for messages."""
     return write_verified(workspace, path, texts.encode(text, parameter), before)
@@ -140,7 +140,7 @@ def _decode_or_none(data: bytes, path: str) -> str | None:
         return None
 
 
-def _write(workspace: Workspace, path: str, content: str) -> Output:
+def _write(workspace: TrackedWorkspace, path: str, content: str) -> Output:
     if path.endswith("/"):
         raise ToolError(
             f"{quote(path)} is a folder.", code=errors.E_BAD_ARGS, hint="Name a file in it."
@@ -174,7 +174,7 @@ def _format_like(before: str, content: str) -> str:
     return BOM + content if before.startswith(BOM) else content
 
 
-def _create(workspace: Workspace, path: str, content: str, parameter: str) -> Output:
+def _create(workspace: TrackedWorkspace, path: str, content: str, parameter: str) -> Output:
     name = _write_text(workspace, path, content, parameter, None)
     return Output(
         f"Created {name}: {_count_lines(content)} written.",
@@ -183,7 +183,7 @@ def _create(workspace: Workspace, path: str, content: str, parameter: str) -> Ou
 
 
 def _edit(
-    workspace: Workspace, path: str, pairs: Sequence[tuple[str, str]], create: bool
+    workspace: TrackedWorkspace, path: str, pairs: Sequence[tuple[str, str]], create: bool
 ) -> Output:
     old, new = pairs[0]
     if not old and find_file(workspace, path) is None:
@@ -260,7 +260,7 @@ def _describe_lines(lines: range) -> str:
     return f"lines {lines[0]}-{lines[-1]}"
 
 
-def _delete(workspace: Workspace, path: str) -> Output:
+def _delete(workspace: TrackedWorkspace, path: str) -> Output:
     # A link itself is deleted, not the file or folder that it points to.
     with open_place(workspace, path, follow=False) as place:
         name = show(workspace.relative(place.path))
@@ -270,8 +270,8 @@ def _delete(workspace: Workspace, path: str) -> Output:
         if stat.S_ISREG(mode):
             # A file must be read before it is deleted, too.
             with place.open() as file:
-                read_for_change(workspace, place.path, file, MAX_EDIT_BYTES + 1)
-        with recording_change(workspace, place.path, None):
+                workspace.read_for_change(place.path, file, MAX_EDIT_BYTES + 1)
+        with workspace.recording_change(place.path, None):
             if stat.S_ISDIR(mode):
                 _remove_folder(place, name)
             else:

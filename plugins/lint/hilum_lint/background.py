@@ -97,7 +97,9 @@ class BackgroundCheckers:
         """Mark diagnostics that the model has read as known."""
         self._keep(checked)
         if self._news:
-            found = {each for outcome, _ in checked for each in outcome.found}
+            found: set[Diagnostic] = set()
+            for outcome, _ in checked:
+                found.update(outcome.found)
             self._news.new = [each for each in self._news.new if each not in found]
 
     async def take_news(self, agent: str) -> str | None:
@@ -132,7 +134,8 @@ class BackgroundCheckers:
             # The wall clock, because the time is compared with the modification times of files.
             news = _News(set(self._agents), [], 0, time.time(), [])
             # One after another, so that the agent's own commands keep most of the processor time.
-            for use, files in (await self.plan(list(self._lines))).items():
+            plan = await self.plan(list(self._lines))
+            for use, files in plan.items():
                 places = [] if checks_everything(use, [use.folder]) else files
                 outcome = await run_checker(self.session, use, places, self.settings.timeout)
                 self.note_ended(outcome)

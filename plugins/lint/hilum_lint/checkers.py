@@ -46,7 +46,7 @@ class Checker:
         requirement: Name under which projects list it as a requirement, which is also evidence of
             its use.
         program: Name of the program.
-        comes: What provides it, such as a package.
+        comes: How it is installed: with Python packages, with Node packages, or on the system.
         folders: Whether it accepts folders as arguments.
         quick: Whether it checks a file in well under a second.
         code: Whether it runs the project's code, or writes to locations that the project
@@ -280,7 +280,8 @@ def _find_problems(own: CheckerSettings) -> list[str]:
 
 
 def _make_checker(name: str, own: CheckerSettings) -> Checker:
-    program, *arguments = own.command
+    program, *rest = own.command
+    arguments = tuple(rest)
     by_file = "{files}" in arguments
     return Checker(
         name,
@@ -288,8 +289,8 @@ def _make_checker(name: str, own: CheckerSettings) -> Checker:
         tuple(own.configs),
         parsers.make_line_parser(own.pattern),
         program=program,
-        files=tuple(arguments) if by_file else (),
-        whole=() if by_file else tuple(arguments),
+        files=arguments if by_file else (),
+        whole=() if by_file else arguments,
         quick=own.quick,
         always=not own.configs,
     )

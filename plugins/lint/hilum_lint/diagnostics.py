@@ -40,7 +40,8 @@ class Diagnostic:
     checker: str
 
     def __str__(self) -> str:
-        where = ":".join(str(part) for part in (self.path, self.line, self.column) if part)
+        place = (self.path, self.line, self.column)
+        where = ":".join(str(part) for part in place if part)
         parts = (where, self.severity, self.code, self.message, f"({self.checker})")
         return " ".join(filter(None, parts))
 
@@ -85,9 +86,7 @@ def find_new(diagnostics: Iterable[Diagnostic], before: Counter[Key]) -> list[Di
 
 
 def format_diagnostics(
-    diagnostics: Sequence[Diagnostic],
-    limit: int,
-    rest_by: str = "read_lints shows them",
+    diagnostics: Sequence[Diagnostic], limit: int, rest_by: str = "read_lints shows them"
 ) -> str:
     """Return diagnostics as text, errors first, each on one line.
 
@@ -98,9 +97,9 @@ def format_diagnostics(
     """
     ordered = sorted(diagnostics, key=lambda each: each.order)
     lines = [str(each) for each in ordered[:limit]]
-    if len(ordered) > limit:
-        rest = summarize(ordered[limit:])
-        lines.append(f"[{len(ordered) - limit} more are not shown: {rest}; {rest_by}.]")
+    rest = ordered[limit:]
+    if rest:
+        lines.append(f"[{len(rest)} more are not shown: {summarize(rest)}; {rest_by}.]")
     return "\n".join(lines)
 
 
@@ -108,7 +107,10 @@ def summarize(diagnostics: Sequence[Diagnostic]) -> str:
     """Return the number of diagnostics of each severity, and the number of files."""
     counts = Counter(each.severity for each in diagnostics)
     names = {"error": "error", "warning": "warning", "info": "note"}
-    parts = [_count(counts[kind], name) for kind, name in names.items() if counts[kind]]
+    parts: list[str] = []
+    for kind, name in names.items():
+        if counts[kind]:
+            parts.append(_count(counts[kind], name))
     files = {each.path for each in diagnostics}
     return f"{', '.join(parts)} in {_count(len(files), 'file')}"
 

@@ -29,7 +29,8 @@ def revert_diff(text: str, diff: str) -> str | None:
         new = [line for sign, line in body if sign != "-"]
         if begin < at or lines[begin : begin + len(new)] != new:
             return None
-        result += [*lines[at:begin], *(line for sign, line in body if sign != "+")]
+        result += lines[at:begin]
+        result += [line for sign, line in body if sign != "+"]
         at = begin + len(new)
     return "".join(result + lines[at:])
 
@@ -62,7 +63,8 @@ def _begin_hunk(match: re.Match[str]) -> _Hunk:
     start = int(match[1])
     size = int(match[2] or 1)
     # A hunk without lines in the new text refers to the preceding line.
-    return _Hunk(start - 1 if size else start, [])
+    begin = start - 1 if size else start
+    return _Hunk(begin, [])
 
 
 def _add_line(hunk: _Hunk, line: str) -> None:

@@ -1,6 +1,6 @@
 """Runs quick checkers on edited files during the agent's next step.
 
-No step waits for a checker. The agent reads the findings at the end of its next round, with its
+No step waits for a checker. The agent reads the diagnostics at the end of its next round, with its
 next prompt, or when it gives its answer.
 """
 

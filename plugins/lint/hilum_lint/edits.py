@@ -62,7 +62,10 @@ class Edit:
     @property
     def lines(self) -> set[int]:
         """Numbers of the lines that the round wrote, as numbered after each edit."""
-        return {line for diff in self.diffs for line in find_written_lines(diff)}
+        written: set[int] = set()
+        for diff in self.diffs:
+            written |= find_written_lines(diff)
+        return written
 
 
 def _revert_last(text: str, diffs: list[str]) -> str | None:
@@ -96,8 +99,9 @@ def find_edits(session: Session, results: Sequence[ToolResult]) -> dict[Path, Ed
 
 def _is_write(session: Session, result: ToolResult) -> bool:
     tool = session.tools.get(result.name)
-    has_path = isinstance(result.data.get("path"), str)
-    return not result.code and tool is not None and bool(tool.writes) and has_path
+    if result.code or tool is None or not tool.writes:
+        return False
+    return isinstance(result.data.get("path"), str)
 
 
 def _resolve(workspace: Workspace, data: dict[str, Any]) -> Path | None:

@@ -80,13 +80,8 @@ class LintRunner:
         plan = await self._plan(targets)
         outcomes = await self._run_all(plan, self.settings.timeout, call.deadline - DEADLINE_MARGIN)
         self.background.mark_reported([(outcome, plan[outcome.use]) for outcome in outcomes])
-        for outcome in outcomes:
-            key = (outcome.use.checker.name, outcome.use.folder)
-            if outcome.excessive:
-                self._ended.add(key)
-            elif not outcome.problem:
-                self._ended.discard(key)
-        found = [each for outcome in outcomes for each in outcome.found]
+        self._note_outcomes(outcomes)
+        found = chain.from_iterable(outcome.found for outcome in outcomes)
         self.edit_checks.mark_reported(call.agent.name, found)
         checked = set(chain.from_iterable(plan.values()))
         unchecked = []
@@ -94,24 +89,29 @@ class LintRunner:
             if not any(part.is_relative_to(target) for part in checked):
                 unchecked.append(place.relative(target))
         return await trio.to_thread.run_sync(
-            report.make_output,
-            outcomes,
-            unchecked,
-            self.settings.limit,
+            report.make_output, outcomes, unchecked, self.settings.limit
         )
 
+    def _note_outcomes(self, outcomes: Iterable[CheckOutcome]) -> None:
+        """Decide which checkers run after edits: those that did not have to be ended."""
+        for outcome in outcomes:
+            key = (outcome.use.checker.name, outcome.use.folder)
+            if outcome.excessive:
+                self._ended.add(key)
+            elif not outcome.problem:
+                self._ended.discard(key)
+
     async def _plan(
-        self,
-        targets: Iterable[Path],
-        *,
-        quick: bool | None = None,
+        self, targets: Iterable[Path], *, quick: bool | None = None
     ) -> dict[CheckerUse, list[Path]]:
         """Return the checkers for files, reading the project, settings and trust again.
 
-        Without ``quick`` these are all checkers, and otherwise the quick or the slow ones that run
-        automatically.
+        Args:
+            targets: Files and folders.
+            quick: True for the quick checkers that run automatically, False for the slow ones, and
+                ``None`` for all checkers.
         """
-        checkers = list(map(self._with_speed, list_checkers(self.settings)))
+        checkers = [self._with_speed(checker) for checker in list_checkers(self.settings)]
 
         def plan() -> dict[CheckerUse, list[Path]]:
             project = LintProject(self.session.workspace, checkers, may_run_code(self.session))
@@ -144,17 +144,14 @@ class LintRunner:
         return attrs.evolve(checker, quick=False) if checker.name in self._slow else checker
 
     async def _run_all(
-        self,
-        plan: dict[CheckerUse, list[Path]],
-        seconds: float,
-        until: float = inf,
+        self, plan: dict[CheckerUse, list[Path]], seconds: float, until: float = inf
     ) -> list[CheckOutcome]:
         """Run all checkers of a plan, some in parallel, and return the outcomes in its order.
 
         Args:
             plan: The checkers and their files.
             seconds: Time limit of each checker.
-            until: Time at which all checkers are terminated.
+            until: Time, on trio's clock, at which all checkers are ended.
         """
         outcomes: dict[CheckerUse, CheckOutcome] = {}
 
@@ -229,18 +226,14 @@ class LintRunner:
         if not text:
             return Counter()
         was = await run_checker(
-            self.session,
-            outcome.use,
-            [edit.path],
-            QUICK_TIMEOUT,
-            text=text.encode(),
+            self.session, outcome.use, [edit.path], QUICK_TIMEOUT, text=text.encode()
         )
         return None if was.problem else count_by_key(was.found)
 
     # --- with a prompt ----------------------------------------------------------------------------
 
     async def context(self, agent: Agent, names: Sequence[str]) -> list[Block]:
-        """Return new findings since the last run, and errors in the files that the prompt names."""
+        """Return diagnostics new since the last run, and errors in files that the prompt names."""
         blocks = []
         note = self.edit_checks.take_note(agent.name)
         late = await self.background.take_news(agent.name)

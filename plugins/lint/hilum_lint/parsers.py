@@ -31,6 +31,18 @@ MAX_LINE = 10_000
 # Exceptions to catch, because no checker output may make the run fail.
 READ_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, OSError)
 
+# The words with which checkers name a severity.
+_SEVERITIES = {
+    "error": "error",
+    "fatal": "error",
+    "warning": "warning",
+    "warn": "warning",
+    "info": "info",
+    "information": "info",
+    "note": "info",
+    "hint": "info",
+}
+
 # The codes of ruff and flake8 for code that fails when it runs; the others are advice.
 _FATAL = ("invalid-syntax", "E9", "F63", "F7", "F82")
 
@@ -57,9 +69,9 @@ def parse_ruff(stdout: str, _: str) -> Iterator[Finding]:
 
 def parse_pylint(stdout: str, _: str) -> Iterator[Finding]:
     """Parse ``pylint --output-format json``."""
-    severities = {"fatal": "error", "error": "error", "warning": "warning"}
     for each in msgspec.json.decode(stdout or "[]"):
-        severity = severities.get(each["type"], "info")
+        # The others are "convention" and "refactor".
+        severity = _SEVERITIES.get(each["type"], "info")
         yield Finding(
             each["path"],
             each["line"],
@@ -75,7 +87,7 @@ def parse_pyright(stdout: str, _: str) -> Iterator[Finding]:
     """Parse ``pyright --outputjson``, which counts lines from 0."""
     for each in msgspec.json.decode(stdout)["generalDiagnostics"]:
         at = each.get("range", {}).get("start", {"line": -1, "character": -1})
-        severity = {"information": "info"}.get(each["severity"], each["severity"])
+        severity = _SEVERITIES.get(each["severity"], "error")
         yield Finding(
             each.get("file", ""),
             at["line"] + 1,
@@ -106,7 +118,7 @@ def parse_eslint(stdout: str, _: str) -> Iterator[Finding]:
 def parse_shellcheck(stdout: str, _: str) -> Iterator[Finding]:
     """Parse ``shellcheck --format json``."""
     for each in msgspec.json.decode(stdout):
-        severity = {"error": "error", "warning": "warning"}.get(each["level"], "info")
+        severity = _SEVERITIES.get(each["level"], "info")
         yield Finding(
             each["file"],
             each["line"],
@@ -129,12 +141,11 @@ def parse_cargo(stdout: str, _: str) -> Iterator[Finding]:
             continue
         at = spans[-1]
         code = message["code"] or {}
-        severities = {"error": "error", "warning": "warning"}
         yield Finding(
             at["file_name"],
             at["line_start"],
             at["column_start"],
-            severities.get(message["level"], "info"),
+            _SEVERITIES.get(message["level"], "info"),
             code.get("code", ""),
             message["message"],
         )
@@ -167,31 +178,17 @@ def make_line_parser(pattern: str, severity: str | Callable[[str], str] = "error
             given = match.groupdict(default="")
             code = given.get("code", "")
             default = severity if isinstance(severity, str) else severity(code)
+            word = given.get("severity", "").lower()
             yield Finding(
                 given["path"],
                 int(given["line"] or 0),
                 int(given.get("column") or 0),
-                _normalize_severity(given.get("severity", ""), default),
+                _SEVERITIES.get(word, default),
                 code,
                 given["message"],
             )
 
     return parse
-
-
-def _normalize_severity(word: str, default: str) -> str:
-    word = word.lower()
-    known = {
-        "warn": "warning",
-        "note": "info",
-        "information": "info",
-        "hint": "info",
-        "fatal": "error",
-    }
-    word = known.get(word, word)
-    if word in ("error", "warning", "info"):
-        return word
-    return default
 
 
 parse_mypy = make_line_parser(

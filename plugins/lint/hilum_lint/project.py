@@ -12,6 +12,7 @@ import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -86,10 +87,7 @@ class LintProject:
     _tables: dict[Path, Mapping[str, Any]] = attrs.Factory(dict)
 
     def plan(
-        self,
-        targets: Iterable[Path],
-        *,
-        quick: bool | None = None,
+        self, targets: Iterable[Path], *, quick: bool | None = None
     ) -> dict[CheckerUse, list[Path]]:
         """Return the checkers for files and folders, each with its targets.
 
@@ -115,24 +113,23 @@ class LintProject:
                 uses += self._find_checker_uses(checker, target, is_folder)
         # ruff and flake8 report syntax errors, too, for the version of Python that the project
         # supports.
-        if any(use.program and use.checker.name in ("ruff", "flake8") for use, _ in uses):
+        running = {use.checker.name for use, _ in uses if use.program}
+        if running & {"ruff", "flake8"}:
             uses = [(use, part) for use, part in uses if use.checker.name != "syntax"]
         return uses
 
     # --- use --------------------------------------------------------------------------------------
 
     def _find_checker_uses(
-        self,
-        checker: Checker,
-        target: Path,
-        is_folder: bool,
+        self, checker: Checker, target: Path, is_folder: bool
     ) -> list[tuple[CheckerUse, Path]]:
         """Return the uses of a checker for a target, each with its part of the target.
 
         The nearest configuration upwards applies; if there is none, those in the folders below
         apply.
         """
-        above = list(self._upwards(target if is_folder else target.parent))
+        start = target if is_folder else target.parent
+        above = list(self._upwards(start))
         for folder in above:
             found = self._find_config(checker, folder)
             if found:
@@ -158,7 +155,7 @@ class LintProject:
         """Yield the folders below a folder, breadth first and within limits."""
         level = [folder]
         for _ in range(MAX_DEPTH):
-            level = [path for above in level[:MAX_FOLDERS] for path in self._subfolders(above)]
+            level = list(chain.from_iterable(map(self._subfolders, level[:MAX_FOLDERS])))
             yield from level[:MAX_FOLDERS]
 
     def _subfolders(self, folder: Path) -> Iterator[Path]:
@@ -210,9 +207,11 @@ class LintProject:
         # This is JSON with comments, which no available parser supports.
         if checker.parts and '"references"' in self._text(folder / file):
             return checker.parts
+        if not checker.scope:
+            return checker.whole
         entry = self._entry(folder / file, table[:-1]) if table else None
-        named = not checker.scope or any(key in (entry or {}) for key in checker.scope)
-        return checker.whole if named else ()
+        has_scope = any(key in (entry or {}) for key in checker.scope)
+        return checker.whole if has_scope else ()
 
     def _find_oldest_python(self, folder: Path) -> tuple[int, int]:
         """Return the oldest Python version that a project declares support for."""
@@ -264,11 +263,15 @@ class LintProject:
         """
         # A program outside may be a link into the project, and a path in the project may be a link
         # that the project could change.
-        stands = [Path(os.path.realpath(each)) for each in (path, os.path.dirname(path))]
-        named = Path(os.path.abspath(path))
-        return not any(
-            each.is_relative_to(root) for root in self.workspace.roots for each in (*stands, named)
+        places = (
+            os.path.realpath(path),
+            os.path.realpath(os.path.dirname(path)),
+            os.path.abspath(path),
         )
+        return not any(self._is_in_workspace(Path(place)) for place in places)
+
+    def _is_in_workspace(self, path: Path) -> bool:
+        return any(path.is_relative_to(root) for root in self.workspace.roots)
 
     def _explain_installation(self, checker: Checker, folder: Path) -> str:
         """Return the command with which the project installs its tools."""
@@ -303,7 +306,9 @@ class LintProject:
 
     def _entry(self, path: Path, key: str) -> Any:
         found: Any = self._table(path)
-        for part in key.split(".") if path.suffix == ".toml" else [key]:
+        # The sections of ini files, and the keys of JSON files, may contain dots.
+        parts = key.split(".") if path.suffix == ".toml" else [key]
+        for part in parts:
             found = found.get(part) if isinstance(found, Mapping) else None
         return found
 

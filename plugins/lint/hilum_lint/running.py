@@ -149,10 +149,7 @@ def _arguments(use: CheckerUse, targets: Sequence[Path], is_text: bool) -> list[
 
 
 def _read(
-    use: CheckerUse,
-    done: Completed,
-    workspace: Workspace,
-    targets: Sequence[Path],
+    use: CheckerUse, done: Completed, workspace: Workspace, targets: Sequence[Path]
 ) -> CheckOutcome:
     stdout = done.stdout.decode(errors="replace")
     stderr = done.stderr.decode(errors="replace")

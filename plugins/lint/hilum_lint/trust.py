@@ -24,7 +24,8 @@ def may_run_code(session: Session) -> bool:
     # The settings may change while a session is open, and trust must not outlast them.
     given = [os.path.expanduser(folder) for folder in session.settings(LintSettings).trusted]
     folders = [Path(os.path.realpath(folder)) for folder in given if os.path.isabs(folder)]
-    return all(
-        any(root.is_relative_to(f) for f in folders) or is_trusted(root)
-        for root in session.workspace.roots
-    )
+    for root in session.workspace.roots:
+        is_below_trusted = any(root.is_relative_to(folder) for folder in folders)
+        if not is_below_trusted and not is_trusted(root):
+            return False
+    return True

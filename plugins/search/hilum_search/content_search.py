@@ -85,9 +85,9 @@ async def search_files(
     report = running.report()
     excerpt = report.excerpt()
     text = report.text(excerpt)
-    if files.withheld is not None:
-        note = running.counter.note()
-        text = f"{text}\n{note}" if note else text
+    note = "" if files.withheld is None else running.counter.note()
+    if note:
+        text += f"\n{note}"
     data = {
         "matches": running.found.matches,
         "shown": len(excerpt.places),
@@ -96,7 +96,8 @@ async def search_files(
         "seconds": round(trio.current_time() - began, 3),
         "left_out": running.counter.withheld,
     }
-    return Output(text, data=data, code=errors.E_TIMEOUT if running.late else "")
+    code = errors.E_TIMEOUT if running.late else ""
+    return Output(text, data=data, code=code)
 
 
 class _ContentSearch:
@@ -151,14 +152,16 @@ class _ContentSearch:
 
     def report(self) -> SearchReport:
         """Return the result, for formatting."""
+        searched = self.counter.searched if self.counter.complete else self.found.searched
+        timeout = self._settings.timeout if self.late else 0
         return SearchReport(
             self._files.target,
             self._pattern,
             self.found,
             self.shown,
-            self.counter.searched if self.counter.complete else self.found.searched,
+            searched,
             self._settings.limit,
-            self._settings.timeout if self.late else 0,
+            timeout,
         )
 
     async def _search(self) -> None:
@@ -201,11 +204,12 @@ def _choose_files(
     )
     named = call.workspace.resolve(path or ".")
     withheld = withheld_files(call.session, call.workspace.relative(named))
-    if not named.is_file():
-        listing = target.scope._replace(reveal=revealing(call.session))
-        return SearchedFiles(target, listing, withheld)
-    listing = target.scope._replace(reveal=revealing(call.session, str(named)))
-    return SearchedFiles(target._replace(scope=listing), listing, withheld)
+    file = str(named) if named.is_file() else ""
+    listing = target.scope._replace(reveal=revealing(call.session, file))
+    # The search itself may read a hidden file only if the call named it.
+    if file:
+        target = target._replace(scope=listing)
+    return SearchedFiles(target, listing, withheld)
 
 
 def _check_pattern(pattern: str, literal: bool, ignore_case: bool) -> Pattern:

@@ -130,10 +130,11 @@ def last_name(glob: str) -> str:
         The part, for ripgrep's ``--type-add``; empty if it is too complicated.
     """
     name = glob.rpartition("/")[2]
-    braces_whole = name.count("{") == name.count("}") == glob.count("{") == glob.count("}")
-    if braces_whole and "**" not in name and re.fullmatch(r"[\w.*{},+@-]+", name, re.ASCII):
-        return name
-    return ""
+    braces = name.count("{") + name.count("}")
+    is_balanced = name.count("{") == name.count("}")
+    has_all_braces = braces == glob.count("{") + glob.count("}")
+    is_plain = "**" not in name and re.fullmatch(r"[\w.*{},+@-]+", name, re.ASCII)
+    return name if is_plain and is_balanced and has_all_braces else ""
 
 
 def make_matcher(globs: list[str]) -> Callable[[str], bool]:

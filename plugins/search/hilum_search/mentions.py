@@ -89,7 +89,9 @@ def _best_mentions(files: list[MatchedFile], words: list[str], limit: int) -> li
     # ripgrep reports where a line matches, but not which word, and a line may have several.
     word_regex = re.compile(rb"(?<!\w)(?:" + alternatives + rb")(?!\w)")
     uses = {file.path: _word_use(file, word_regex) for file in files}
-    files_with_word = Counter(word for use in uses.values() for word in use.counts)
+    files_with_word = Counter[str]()
+    for use in uses.values():
+        files_with_word.update(use.counts.keys())
 
     def rank(file: MatchedFile) -> tuple[float, int, str]:
         score = _score(uses[file.path], files_with_word)
@@ -98,7 +100,8 @@ def _best_mentions(files: list[MatchedFile], words: list[str], limit: int) -> li
     mentions: list[Mention] = []
     for file in sorted(files, key=rank)[:limit]:
         lines = tuple((line.number, shorten(line)) for line in file.lines)
-        mentions.append(Mention(show(file.path), lines, frozenset(uses[file.path].counts)))
+        used = frozenset(uses[file.path].counts)
+        mentions.append(Mention(show(file.path), lines, used))
     return mentions
 
 

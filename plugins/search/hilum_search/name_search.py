@@ -47,7 +47,7 @@ async def glob_search(
         raise ToolError(
             f"The search took longer than {settings.timeout:g} s.",
             code=errors.E_TIMEOUT,
-            hint="Look in a smaller folder.",
+            hint="Search a smaller folder.",
         )
     shown = [show(path) for path in ordered[: settings.path_limit]]
     data = {"count": len(found), "paths": shown}
@@ -56,8 +56,8 @@ async def glob_search(
     text = "\n".join(shown)
     if len(shown) < len(found):
         text += (
-            f"\n[The {len(shown)} most recent of {len(found):,} files are shown; narrow glob or"
-            " path for others.]"
+            f"\n[The {len(shown)} most recent of {len(found):,} files are shown; to see the others,"
+            " narrow glob or path.]"
         )
     return Output(text, data=data)
 
@@ -70,7 +70,8 @@ async def _find(call: Call, target: SearchTarget) -> list[str]:
         wanted = [path for path in decoded if target.wanted(path)]
         found.extend(wanted)
         if wanted:
-            call.emit("".join(f"{show(path)}\n" for path in wanted[:MAX_PROGRESS_PATHS]))
+            names = map(show, wanted[:MAX_PROGRESS_PATHS])
+            call.emit("".join(f"{name}\n" for name in names))
         return False
 
     await list_files(call.processes, target.scope, take)
@@ -81,7 +82,9 @@ def _nothing_found(target: SearchTarget, pattern: str) -> str:
     ignored = ""
     if not target.scope.include_ignored:
         ignored = " Ignored files were left out (include_ignored)."
-    return f"No file of {target.name} matches {pattern!r}.{ignored} A name anywhere: **/NAME."
+    return (
+        f"No file of {target.name} matches {pattern!r}.{ignored} For a name in any folder: **/NAME."
+    )
 
 
 def _newest_first(root: Path, paths: list[str]) -> list[str]:

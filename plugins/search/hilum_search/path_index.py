@@ -107,7 +107,8 @@ async def find_paths(session: Session, query: str, limit: int = 20) -> list[str]
 async def _best_paths(paths: list[IndexedPath], query: str, limit: int) -> list[str]:
     # Each character is preceded only by different ones, so there is one way to match and no
     # backtracking.
-    scattered = re.compile("".join(f"[^{char}]*{char}" for char in map(re.escape, query)))
+    escaped = map(re.escape, query)
+    scattered = re.compile("".join(f"[^{char}]*{char}" for char in escaped))
     best: list[tuple[int, int, str]] = []
     for start in range(0, len(paths), SLICE_PATHS):
         for indexed in paths[start : start + SLICE_PATHS]:
@@ -128,16 +129,16 @@ def _rank(
     if not query:
         return lower.count("/"), len(lower), path
     if query in lower:
-        name = lower.rpartition("/")[2]
-        if name.startswith(query):
-            quality = 0
-        elif query in name:
-            quality = 1
-        else:
-            quality = 2
-        return quality, len(lower), path
+        return _rate(lower.rpartition("/")[2], query), len(lower), path
     found = scattered.match(lower)
     if found is None:
         return None
     spread = found.end() - lower.index(query[0])
     return 3, spread + len(lower), path
+
+
+def _rate(name: str, query: str) -> int:
+    """Return how well a name matches a query that is in its path; lower is better."""
+    if name.startswith(query):
+        return 0
+    return 1 if query in name else 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 from hilum_search.matches import MatchCollector, MatchedFile, MatchedLine
@@ -68,7 +69,7 @@ class SearchReport(NamedTuple):
         return (
             f"{lines}\n{excerpt.text}\n"
             f"[The first {len(excerpt.places)} of {count} matching lines are shown, in the order of"
-            " the paths. For the others narrow path or glob, or make the pattern more specific.]"
+            " the paths. To see the others, narrow path or glob, or use a more specific pattern.]"
         )
 
     def _late(self, excerpt: Excerpt) -> str:
@@ -76,8 +77,8 @@ class SearchReport(NamedTuple):
         if excerpt.text:
             found = f"Found so far:\n{excerpt.text}"
         return (
-            f"The search took longer than {self.timeout:g} s and was ended; this is not all."
-            " Search a folder of it (path), fewer files (glob), or for something simpler"
+            f"The search took longer than {self.timeout:g} s and was ended; the result is"
+            " incomplete. Search a smaller folder (path), fewer files (glob), or for plain text"
             f" (literal).\n{found}"
         )
 
@@ -86,7 +87,8 @@ class SearchReport(NamedTuple):
             result = f"No match in {_count(self.searched, 'file')} of {self.target.name}."
         else:
             result = f"No file was searched: none in {self.target.name} matches path and glob."
-        return f"{result} {self._not_searched()}. To try: {', '.join(self._suggestions())}."
+        suggestions = ", ".join(self._suggestions())
+        return f"{result} {self._not_searched()}. To try: {suggestions}."
 
     def _not_searched(self) -> str:
         scope = self.target.scope
@@ -116,7 +118,7 @@ class SearchReport(NamedTuple):
 def _path_order(file: MatchedFile) -> list[bytes]:
     # The order of ripgrep's `--sort=path`, which compares paths name by name and not character by
     # character: `a/b` comes before `a.b`.
-    return [part.encode("utf-8", "surrogateescape") for part in file.path.split("/")]
+    return os.fsencode(file.path).split(b"/")
 
 
 def _count(number: int, noun: str) -> str:
@@ -128,8 +130,8 @@ def _format_unfinished(paths: list[str]) -> str:
     more = ", …" if len(paths) > MAX_NAMED_FILES else ""
     files = "1 file was" if len(paths) == 1 else f"{len(paths):,} files were"
     return (
-        f"[{files} not searched to the end: the pattern backtracks too much there ({names}{more})."
-        " Make it simpler.]"
+        f"[{files} not searched to the end, because the pattern backtracks too much there"
+        f" ({names}{more}). Use a simpler pattern.]"
     )
 
 
@@ -156,9 +158,9 @@ def _format_lines(file: MatchedFile, limit: int, room: int) -> tuple[list[str], 
     last = 0
     for line in file.lines:
         is_match = line.column >= 0
+        if is_match and (len(numbers) >= limit or room <= 0):
+            break
         if is_match:
-            if len(numbers) >= limit or room <= 0:
-                break
             numbers.append(line.number)
         if last and line.number > last + 1:
             # grep and ripgrep also mark a gap between lines in this way.
@@ -175,7 +177,8 @@ def format_progress(file: MatchedFile) -> str:
     """Format a newly found file: its first matching line, and the number of further matches."""
     first = next(line for line in file.lines if line.column >= 0)
     more = f" (and {file.matches - 1} more)" if file.matches > 1 else ""
-    return f"{show(file.path)}:{first.number}: {shorten(first).strip()}{more}\n"
+    text = shorten(first).strip()
+    return f"{show(file.path)}:{first.number}: {text}{more}\n"
 
 
 def shorten(line: MatchedLine) -> str:

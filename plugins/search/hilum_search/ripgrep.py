@@ -188,7 +188,7 @@ def _pattern_problem(messages: str, pattern: Pattern) -> PatternError | None:
 def _failure(code: int, messages: str) -> ToolError:
     reason = messages.strip().rpartition("\n")[2] or f"exit code {code}"
     return ToolError(
-        f"ripgrep failed: {reason}.", hint="Search a smaller part, or for something simpler."
+        f"ripgrep failed: {reason}.", hint="Search a smaller folder, or use a simpler pattern."
     )
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from hilum import ReadingPolicy
+
+from hilum_search.targets import show
 
 if TYPE_CHECKING:
     from hilum import Session
@@ -74,7 +77,7 @@ class FileCounter:
     def take(self, paths: list[bytes]) -> bool:
         """Count the paths of a listing, and return ``False``, because all of them are needed."""
         for raw in paths:
-            path = raw.decode("utf-8", "surrogateescape")
+            path = os.fsdecode(raw)
             if not raw or not self._wanted(path):
                 continue
             if self._is_withheld and self._is_withheld(path):
@@ -87,12 +90,12 @@ class FileCounter:
     def note(self) -> str:
         """Return a notice about the left-out files, or an empty text if there are none."""
         if not self.complete:
-            return "[Files that need approval to be read were left out; how many was not counted.]"
+            return "[Files that need approval to be read were left out and not counted.]"
         if not self.withheld:
             return ""
         files = "1 file was" if self.withheld == 1 else f"{self.withheld:,} files were"
         shown = sorted(self._names)[:MAX_NAMED]
-        names = ", ".join(path if path.isprintable() else repr(path) for path in shown)
+        names = ", ".join(map(show, shown))
         more = ", …" if self.withheld > MAX_NAMED else ""
         return (
             f"[{files} left out: reading needs approval or is denied. To search, name one in path:"

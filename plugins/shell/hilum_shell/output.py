@@ -163,7 +163,8 @@ class Spool:
         A trailing incomplete character is left out.
         """
         at = max(offset - self.start, 0)
-        data = bytes(self._bytes[at : None if size is None else at + size])
+        stop = None if size is None else at + size
+        data = bytes(self._bytes[at:stop])
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         # An incomplete character at the end is within the last four bytes.
         decoder.decode(data[-4:])
@@ -210,11 +211,13 @@ class PatternSearch:
                 problem, code=errors.E_BAD_ARGS, hint="Use a simpler pattern."
             ) from None
         if found:
-            begin = text.rfind("\n", 0, found.start()) + 1
-            end = text.find("\n", found.end())
-            return text[begin : end if end >= 0 else None].strip() or "an empty line", False
+            before = text[: found.start()].rpartition("\n")[2]
+            after = text[found.end() :].partition("\n")[0]
+            line = f"{before}{found[0]}{after}".strip()
+            return line or "an empty line", False
         # A trailing incomplete character of a page has up to three bytes.
-        has_more = self._at + len(data) < self._spool.end and len(data) >= PAGE_BYTES - 4
+        is_full_page = len(data) >= PAGE_BYTES - 4
+        has_more = is_full_page and self._at + len(data) < self._spool.end
         # An unfinished line is searched again with its rest, but only the end of a very long one.
         searched = data.rfind(b"\n") + 1
         if has_more or len(data) - searched > _LONG_LINE:

@@ -78,8 +78,14 @@ def _commands(command: str) -> list[tuple[str, list[str]]] | None:
     if len(command) > MAX_LENGTH:
         return None
     words = _split_words(command)
-    if words is None or any(_is_parenthesis(word) for word in words):
+    if words is None or any(map(_is_parenthesis, words)):
         return None
+    commands = _group_words(words)
+    return [(operator, found) for operator, found in commands if found]
+
+
+def _group_words(words: list[str]) -> list[tuple[str, list[str]]]:
+    """Return the words of each command without redirections, with the operator before it."""
     commands: list[tuple[str, list[str]]] = [("", [])]
     is_redirected = False
     for word in words:
@@ -91,7 +97,7 @@ def _commands(command: str) -> list[tuple[str, list[str]]] | None:
             is_redirected = True  # the word after a redirection is not an argument
         else:
             commands.append((word.strip("\n") or ";", []))
-    return [(operator, found) for operator, found in commands if found]
+    return commands
 
 
 def _split_words(command: str) -> list[str] | None:

@@ -51,13 +51,15 @@ def format_finished(
     assert service.code is not None
     data |= {"exit_code": service.code, "seconds": round(service.seconds, 3)}
     exit_text = describe_exit(service.code)
-    lines = [f"{exit_text[0].upper()}{exit_text[1:]} after {service.seconds:.1f} s", text]
+    first = exit_text[0].upper() + exit_text[1:]
+    lines = [f"{first} after {service.seconds:.1f} s", text]
     if not note and service.left:
         note = LEFT
     if note:
         lines.append(note)
-    is_failure = service.code != 0 and not is_answer
-    return Output("\n".join(lines), data=data, code=errors.E_CMD_FAIL if is_failure else "")
+    is_success = service.code == 0 or is_answer
+    code = "" if is_success else errors.E_CMD_FAIL
+    return Output("\n".join(lines), data=data, code=code)
 
 
 def format_late(limit: float, max_limit: float, text: str) -> str:
@@ -176,7 +178,8 @@ def read_output(
     spool = service.spool
     start = max(start, 0)
     begin = min(max(start, spool.start), spool.end)
-    data = spool.read(begin, limit if paged else None)
+    size = limit if paged else None
+    data = spool.read(begin, size)
     end = begin + len(data)
     buffer = OutputBuffer(limit)
     buffer.add(data)
@@ -197,8 +200,13 @@ def read_output(
         lines.append(LEFT)
     # Reading an earlier page again must not move the cursor back.
     service.cursors[agent] = max(end, service.cursors.get(agent, 0))
-    state = {"service": service.id, "state": service.state, "exit_code": service.code}
-    facts = {**state, "offset": end, "left_out": left_out}
+    facts = {
+        "service": service.id,
+        "state": service.state,
+        "exit_code": service.code,
+        "offset": end,
+        "left_out": left_out,
+    }
     return Output("\n".join(lines), data=facts, code=_failure(service, agent))
 
 

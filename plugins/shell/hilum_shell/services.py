@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, suppress
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
@@ -94,10 +95,10 @@ class Services:
 
     def full(self) -> bool:
         """Return whether the maximum number of services is running."""
-        return sum(1 for _ in self.running()) >= self.settings.services
+        return len(list(self.running())) >= self.settings.services
 
     def running(self) -> Iterator[Service]:
-        """Return the running services."""
+        """Yield the running services."""
         return (service for service in self._all.values() if service.state == "running")
 
     def all(self) -> list[Service]:
@@ -161,14 +162,14 @@ class Services:
             ToolError: There is no such service.
         """
         self._read_earlier()
-        if name not in self._all:
-            error = errors.unknown_name_error(
-                "service", name, self._all, hint="" if self._all else "No service was started."
-            )
+        service = self._all.get(name)
+        if service is None:
+            hint = "" if self._all else "No service was started."
+            error = errors.unknown_name_error("service", name, self._all, hint=hint)
             raise ToolError(error.message, code=errors.E_UNKNOWN, hint=error.hint)
-        if self._all[name].state == "running":
-            self._all[name].informed.add(agent)
-        return self._all[name]
+        if service.state == "running":
+            service.informed.add(agent)
+        return service
 
     def printed(self, agent: str, limit: int) -> list[PrintedOutput]:
         """Return the unread output of services and of the last command in the foreground.
@@ -195,7 +196,7 @@ class Services:
 
     async def _await_end(self, service: Service, limit: float | None) -> None:
         """Wait for the end of a service, or end it after its time limit, and log the end."""
-        with trio.move_on_after(float("inf") if limit is None else limit):
+        with trio.move_on_after(inf if limit is None else limit):
             await service.ended.wait()
         service.late = not service.ended.is_set()
         seconds = trio.current_time() - service.began

@@ -67,10 +67,8 @@ class Shell(Services):
             return self._limit(arguments["timeout"]) + DEADLINE_SLACK_SECONDS
 
         def wait(arguments: dict[str, Any]) -> float:
-            return (
-                self._wait_limit(arguments["timeout"], DEFAULT_WAIT_SECONDS)
-                + DEADLINE_SLACK_SECONDS
-            )
+            limit = self._wait_limit(arguments["timeout"], DEFAULT_WAIT_SECONDS)
+            return limit + DEADLINE_SLACK_SECONDS
 
         def without_services(agent: Agent) -> bool:
             return not self.all()
@@ -148,10 +146,8 @@ class Shell(Services):
         """Return the output of a command whose call was stopped."""
         if service.buffers is None:
             return ""
-        shown = report.cut_streams(service.buffers, self.settings.output_limit)
-        if shown.left_out:
-            self.keep_output(service)
-        return _with_note(shown, service)
+        text, _ = self._read_streams(service)
+        return text
 
     async def _report_start(self, service: Service, timeout: float | None) -> Output:
         """Turn a new command into a service, and report if it ends immediately."""
@@ -217,15 +213,10 @@ class Shell(Services):
         """Turn a slow command into a service."""
         if service.failure is not None:
             raise service.failure
-        assert service.buffers is not None
-        shown = report.cut_streams(service.buffers, self.settings.output_limit)
         seconds = trio.current_time() - service.began
         rest = round(max(self.settings.max_timeout - seconds, 0))
-        self.adopt(service, rest)
-        # The result shows the output so far; the next read starts after it.
-        service.cursors[service.agent] = service.spool.end
-        text = report.format_moved(service, seconds, rest, _with_note(shown, service))
-        return Output(text, data={**_make_data(service, shown), "service": service.id})
+        text, data = self._adopt_with_output(service, rest)
+        return Output(report.format_moved(service, seconds, rest, text), data=data)
 
     def _read_streams(self, service: Service) -> tuple[str, dict[str, Any]]:
         """Return the output of a command that ended, and the data for faces."""
@@ -236,23 +227,36 @@ class Shell(Services):
             self.keep_output(service)
         return _with_note(shown, service), data
 
+    def _adopt_with_output(
+        self, service: Service, limit: float | None
+    ) -> tuple[str, dict[str, Any]]:
+        """Turn a command into a service.
+
+        Args:
+            service: The command.
+            limit: Seconds from now after which it is ended.
+
+        Returns:
+            The output so far, and the data for faces.
+        """
+        assert service.buffers is not None
+        shown = report.cut_streams(service.buffers, self.settings.output_limit)
+        self.adopt(service, limit)
+        # The result shows the output so far; the next read starts after it.
+        service.cursors[service.agent] = service.spool.end
+        data = _make_data(service, shown)
+        data["service"] = service.id
+        return _with_note(shown, service), data
+
     async def _keep(self, service: Service) -> Output:
         """Turn remaining processes into a service, or end them if there are too many services."""
-        assert service.buffers is not None
-        note = report.LEFT
         if self.full():
             await service.stop("there were too many services", GRACE_SECONDS)
-            note = f"{note}\n{self._too_many()}"
-        shown = report.cut_streams(service.buffers, self.settings.output_limit)
-        data: dict[str, Any] = {"left_out": shown.left_out}
-        if not service.ended.is_set():
-            self.adopt(service, None)
-            service.cursors[service.agent] = service.spool.end
-            data["service"] = service.id
+            note = f"{report.LEFT}\n{self._too_many()}"
+            text, data = self._read_streams(service)
+        else:
+            text, data = self._adopt_with_output(service, None)
             note = report.describe_kept(service, beyond=self.settings.keep_services)
-        elif shown.left_out:
-            self.keep_output(service)
-        text = _with_note(shown, service)
         is_answer = programs.is_answer_code(service.command, service.code or 0)
         return report.format_finished(service, text, data, is_answer, note)
 
@@ -282,11 +286,16 @@ class Shell(Services):
         lines = []
         listed = []
         for service in self.all():
-            lines.append(
-                f"{service.title}: {service.describe()}; {service.spool.end:,} bytes of output"
+            size = f"{service.spool.end:,} bytes of output"
+            lines.append(f"{service.title}: {service.describe()}; {size}")
+            listed.append(
+                {
+                    "id": service.id,
+                    "command": service.command,
+                    "state": service.state,
+                    "exit_code": service.code,
+                }
             )
-            state = {"state": service.state, "exit_code": service.code}
-            listed.append({"id": service.id, "command": service.command, **state})
             if service.state == "running":
                 service.informed.add(call.agent.name)
         return Output("\n".join(lines) or "There are no services.", data={"services": listed})

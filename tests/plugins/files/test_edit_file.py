@@ -3,7 +3,7 @@
 import shutil
 import subprocess
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -98,9 +98,9 @@ async def test_no_match_shows_the_nearest_lines(use, root: Path, old: str, words
 
 
 async def test_no_match_in_a_big_file_is_quick(use, root: Path) -> None:
-    """The nearest lines of 200,000 are found in bounded time."""
+    """The nearest lines of 50,000 are found in bounded time."""
     (root / "a.py").write_text(
-        "".join(f"    value_{n} = compute({n}, {n * 7})\n" for n in range(200_000))
+        "".join(f"    value_{n} = compute({n}, {n * 7})\n" for n in range(50_000))
     )
     begun = time.process_time()
     with pytest.raises(ToolError) as caught:
@@ -111,7 +111,7 @@ async def test_no_match_in_a_big_file_is_quick(use, root: Path) -> None:
             new_string="x",
         )
     assert "778 |     value_777 = compute(777, 5439)" in caught.value.hint
-    assert time.process_time() - begun < 5
+    assert time.process_time() - begun < 2
 
 
 async def test_identical_strings(use, root: Path) -> None:
@@ -220,6 +220,12 @@ class Crowded(Workspace):
         if not make:
             with place.path.open("a") as file:
                 file.write("from elsewhere\n")
+
+    def read_for_change(self, real, file, limit):
+        return file.read(limit)
+
+    def recording_change(self, real, data):
+        return nullcontext()
 
 
 def test_nobody_elses_change_is_lost(root: Path) -> None:

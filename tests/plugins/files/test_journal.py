@@ -435,12 +435,12 @@ import hilum_files, trio
 from hilum.testing import open_bench
 
 async def main():
-    big = "".join(f"{n * n * 7919 % 1000003}\\n" for n in range(200_000))
+    big = "".join(f"{n * n * 7919 % 1000003}\\n" for n in range(60_000))
     async with open_bench(hilum_files, folder=Path(sys.argv[1]), files={"a.txt": big, "b.txt": "b\\n"}) as bench:
         await bench.call("read_file", path="b.txt")
         await bench.call("edit_file", path="b.txt", old_string="b", new_string="c")
         await bench.call("read_file", path="a.txt")
-        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (120_000, resource.RLIM_INFINITY))
         result = await bench.call("delete_file", path="a.txt")
         print(result.text)
         assert (bench.workspace / "a.txt").read_text() == big

@@ -82,19 +82,19 @@ async def test_what_cannot_be_listed(use, tree: Path, tmp_path: Path) -> None:
         assert caught.value.code == E_PATH_TRAVERSAL
 
 
-async def test_ten_thousand_entries(use, root: Path) -> None:
+async def test_two_thousand_entries(use, root: Path) -> None:
     """A crowded folder shows 500 entries and says how many there are.
 
     A crowded level does not hide the one above.
     """
-    for number in range(10_000):
+    for number in range(2_000):
         (root / f"file_{number:05}").touch()
     begun = time.process_time()
     lines = (await use("list_directory")).text.split("\n")
-    assert time.process_time() - begun < 3
+    assert time.process_time() - begun < 1
     assert len(lines) == 502
     assert lines[1].startswith("file_00000")
-    assert lines[-1].startswith("[500 of 10,000 entries shown")
+    assert lines[-1].startswith("[500 of 2,000 entries shown")
 
 
 async def test_limit_cuts_the_deepest(use, root: Path) -> None:

@@ -2,9 +2,8 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 import counting
@@ -20,20 +19,26 @@ def check(root: Path, names: list[str], times: int) -> None:
     assert [path.name for path in root.iterdir()] == ["count.txt"]
 
 
-async def test_agents_of_one_session_lose_nothing(root: Path) -> None:
+async def test_agents_of_one_session_lose_nothing(
+    root: Path, trials: Callable[[int, int], int]
+) -> None:
     """Each reads and writes until its write is taken."""
+    times = trials(5, 15)
     names = [f"agent{number}" for number in range(4)]
     counting.start(root / "count.txt", names)
-    await counting.agents(root, names, 15)
-    check(root, names, 15)
+    await counting.agents(root, names, times)
+    check(root, names, times)
 
 
-@pytest.mark.parametrize("processes", [3])
-def test_processes_in_one_workspace_lose_nothing(root: Path, processes: int) -> None:
-    """Two hilums in one folder keep apart, too."""
+def test_processes_in_one_workspace_lose_nothing(
+    root: Path, trials: Callable[[int, int], int]
+) -> None:
+    """Several hilums in one folder keep apart, too."""
+    processes = trials(2, 3)
+    times = trials(5, 15)
     names = [f"agent{number}" for number in range(2 * processes)]
     counting.start(root / "count.txt", names)
-    program = [sys.executable, counting.__file__, str(root), "15"]
+    program = [sys.executable, counting.__file__, str(root), str(times)]
     started = [
         subprocess.Popen([*program, *names[2 * n : 2 * n + 2]], stdout=subprocess.PIPE)
         for n in range(processes)
@@ -41,4 +46,4 @@ def test_processes_in_one_workspace_lose_nothing(root: Path, processes: int) -> 
     assert [process.wait(timeout=600) for process in started] == [0] * processes
     for process in started:
         process.communicate()
-    check(root, names, 15)
+    check(root, names, times)

@@ -1,9 +1,7 @@
-"""``hilum diff`` and ``hilum undo``: real processes on the store that sessions leave."""
+"""``hilum diff`` and ``hilum undo`` on the store that sessions leave."""
 
-import os
 import shutil
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import hilum_files
@@ -11,28 +9,31 @@ import hilum_shell
 import hilum_store
 import pytest
 import trio
+from hilum.__main__ import main
 from hilum.testing import open_bench, say, use
 
+Hilum = Callable[..., str]
 
-def hilum(folder: Path, *arguments: str, code: int = 0, data: Path | None = None) -> str:
-    """Run the command in the workspace; gives all it says."""
-    environ = {
-        **os.environ,
-        "HILUM_DATA": str(data or folder / "data"),
-        "HILUM_CONFIG": str(folder / "config"),
-        "HOME": str(folder),
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "hilum", *arguments],
-        cwd=folder / "workspace",
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-    assert "Traceback" not in done.stderr
-    return done.stdout + done.stderr
+
+@pytest.fixture
+def hilum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Hilum:
+    """Run the command in the workspace, as the program does, and return everything it prints."""
+
+    def hilum(*arguments: str, code: int = 0, data: Path | None = None) -> str:
+        monkeypatch.setenv("HILUM_DATA", str(data or tmp_path / "data"))
+        monkeypatch.setenv("HILUM_CONFIG", str(tmp_path / "config"))
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.chdir(tmp_path / "workspace")
+        capsys.readouterr()
+        returned = main(arguments)
+        printed = capsys.readouterr()
+        assert returned == code, printed
+        assert "Traceback" not in printed.err
+        return printed.out + printed.err
+
+    return hilum
 
 
 @pytest.fixture
@@ -61,70 +62,72 @@ async def work(tmp_path: Path) -> None:
         await bench.run("Second.")
 
 
-def test_diff_shows_the_last_run_by_default_and_any_other(folder: Path) -> None:
+def test_diff_shows_the_last_run_by_default_and_any_other(folder: Path, hilum: Hilum) -> None:
     """The last run, one that is named, a turn, a call, or all of the session."""
-    assert "+++ b/new/d.txt" in (said := hilum(folder, "diff"))
+    assert "+++ b/new/d.txt" in (said := hilum("diff"))
     assert "a.txt" not in said
-    whole = hilum(folder, "diff", "session")
+    whole = hilum("diff", "session")
     assert all(
         text in whole
         for text in ("-two\n+2\n", "--- a/b.txt\n+++ /dev/null", "+++ b/c.txt", "+++ b/new/d.txt")
     )
     assert "\x1b" not in whole
     assert "+\\x1b[31mred" in whole
-    listed = hilum(folder, "diff", "--list")
+    listed = hilum("diff", "--list")
     run = listed.split()[1]
-    assert "-two\n+2\n" in hilum(folder, "diff", "turn", f"{run}:2")
-    assert "created c.txt (+1 -0)" in hilum(folder, "diff", "run", run, "--stat")
+    assert "-two\n+2\n" in hilum("diff", "turn", f"{run}:2")
+    assert "created c.txt (+1 -0)" in hilum("diff", "run", run, "--stat")
 
 
-def test_undo_takes_back_run_by_run_and_says_so(folder: Path) -> None:
+def test_undo_takes_back_run_by_run_and_says_so(folder: Path, hilum: Hilum) -> None:
     """A dry run changes nothing; each undo goes further back; an undo can be undone."""
     root = folder / "workspace"
-    assert "new/d.txt: would be deleted" in hilum(folder, "undo", "--dry-run")
+    assert "new/d.txt: would be deleted" in hilum("undo", "--dry-run")
     assert (root / "new/d.txt").exists()
-    assert "new/d.txt: deleted" in hilum(folder, "undo")
+    assert "new/d.txt: deleted" in hilum("undo")
     assert not (root / "new").exists()
-    said = hilum(folder, "undo")
+    said = hilum("undo")
     assert {"a.txt: restored", "b.txt: recreated", "c.txt: deleted"} <= set(said.splitlines())
     assert (root / "a.txt").read_text() == "one\ntwo\nthree\n"
-    assert "E_NOT_FOUND" in hilum(folder, "undo", code=2)
-    assert "b.txt: deleted" in hilum(folder, "undo", "undo")
+    assert "E_NOT_FOUND" in hilum("undo", code=2)
+    assert "b.txt: deleted" in hilum("undo", "undo")
     assert (root / "a.txt").read_text() == "one\n2\nthree\n"
-    assert "(undone)" in hilum(folder, "diff", "--list")
+    assert "(undone)" in hilum("diff", "--list")
 
 
-def test_undo_keeps_what_others_changed_since(folder: Path) -> None:
+def test_undo_keeps_what_others_changed_since(folder: Path, hilum: Hilum) -> None:
     """Other lines are merged, the same lines are a reason to do nothing, and the rest can be asked
     for.
     """
     root = folder / "workspace"
-    hilum(folder, "undo")
+    hilum("undo")
     (root / "a.txt").write_text("one\n2\nthree\nfour\n")
-    assert "a.txt: merged" in hilum(folder, "undo")
+    assert "a.txt: merged" in hilum("undo")
     assert (root / "a.txt").read_text() == "one\ntwo\nthree\nfour\n"
-    hilum(folder, "undo", "undo")
+    hilum("undo", "undo")
     (root / "a.txt").write_text("one\nTWO\nthree\n")
-    said = hilum(folder, "undo", code=1)
+    said = hilum("undo", code=1)
     assert "E_STALE" in said
     assert "a.txt: it was changed since, in the same lines" in said
     assert not (root / "b.txt").exists()
-    hilum(folder, "undo", "--keep-going")
+    hilum("undo", "--keep-going")
     assert (root / "a.txt").read_text() == "one\nTWO\nthree\n"
     assert (root / "b.txt").read_text() == "b\n"
 
 
-def test_bad_input_is_told_plainly(folder: Path) -> None:
+def test_bad_input_is_told_plainly(folder: Path, hilum: Hilum) -> None:
     """Unknown scopes, ids, sessions and folders; and help."""
-    assert "E_BAD_ARGS" in hilum(folder, "undo", "everything", code=2)
-    assert "E_NOT_FOUND" in hilum(folder, "undo", "call", "nope", code=2)
-    assert "E_UNKNOWN" in hilum(folder, "diff", "--session", "nope", code=2)
-    assert "No session has changed files" in hilum(folder, "diff", "-C", "/", code=2)
-    assert "--dry-run" in hilum(folder, "undo", "--help")
-    assert "last unit that changed something" in hilum(folder, "diff", "--help")
+    assert "E_BAD_ARGS" in hilum("undo", "everything", code=2)
+    assert "E_NOT_FOUND" in hilum("undo", "call", "nope", code=2)
+    assert "E_UNKNOWN" in hilum("diff", "--session", "nope", code=2)
+    assert "No session has changed files" in hilum("diff", "-C", "/", code=2)
+    assert "--dry-run" in hilum("undo", "--help")
+    assert "last unit that changed something" in hilum("diff", "--help")
 
 
-def test_folders_that_are_left_out_stand_on_one_line_at_the_end(tmp_path: Path) -> None:
+def test_folders_that_are_left_out_stand_on_one_line_at_the_end(
+    tmp_path: Path, hilum: Hilum
+) -> None:
     """What a tool makes anew does not hide what was changed."""
 
     async def test_run() -> None:
@@ -134,10 +137,10 @@ def test_folders_that_are_left_out_stand_on_one_line_at_the_end(tmp_path: Path) 
             await bench.run("Go.")
 
     trio.run(test_run)
-    lines = hilum(tmp_path, "diff").splitlines()
+    lines = hilum("diff").splitlines()
     assert lines[0] == "--- /dev/null"
     assert lines[-1] == "Left out of snapshots: .pytest_cache/, __pycache__/"
-    assert hilum(tmp_path, "diff", "--stat").splitlines()[0] == "created z.txt (+1 -0)"
+    assert hilum("diff", "--stat").splitlines()[0] == "created z.txt (+1 -0)"
 
 
 async def work_beside_data(tmp_path: Path) -> None:
@@ -151,20 +154,22 @@ async def work_beside_data(tmp_path: Path) -> None:
         await bench.run("First.")
 
 
-def test_changes_of_hilums_own_data_that_an_older_hilum_logged_are_ignored(tmp_path: Path) -> None:
+def test_changes_of_hilums_own_data_that_an_older_hilum_logged_are_ignored(
+    tmp_path: Path, hilum: Hilum
+) -> None:
     """They are neither shown nor undone, and conflict with nothing."""
     trio.run(work_beside_data, tmp_path)
     data = tmp_path / "workspace" / "kept"
     shutil.copytree(tmp_path / "data", data, dirs_exist_ok=True)
     (data / "sessions.db").touch()
     (data / "objects" / "x").write_text("changed since")
-    shown = hilum(tmp_path, "diff", data=data)
+    shown = hilum("diff", data=data)
     assert "a.txt" in shown
     assert "kept/" not in shown
-    said = hilum(tmp_path, "undo", data=data)
+    said = hilum("undo", data=data)
     assert "a.txt: restored" in said
     assert "kept" not in said
     assert (tmp_path / "workspace" / "a.txt").read_text() == "one\n"
     assert (data / "objects" / "x").read_text() == "changed since"
-    hilum(tmp_path, "undo", "undo", data=data)
+    hilum("undo", "undo", data=data)
     assert (tmp_path / "workspace" / "a.txt").read_text() == "two\n"

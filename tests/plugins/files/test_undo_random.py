@@ -76,6 +76,7 @@ def _call(root: Path, dice: random.Random) -> tuple[str, dict[str, str]]:
     return "run_terminal_cmd", {"command": command(root, dice)}
 
 
+@pytest.mark.slow(cases=4)
 @pytest.mark.parametrize("seed", range(12))
 async def test_undo_restores_the_tree_bit_for_bit(tmp_path: Path, seed: int) -> None:
     """Edits, writes, deletes and commands, with git and without: undone, nothing tells of them."""

@@ -215,6 +215,7 @@ def check_undo(author: Author, dice: random.Random) -> None:
         assert [record.id for record in author.holding()] == held
 
 
+@pytest.mark.slow(cases=8)
 @pytest.mark.parametrize("seed", range(25))
 def test_an_undo_takes_nothing_that_others_wrote(tmp_path: Path, seed: int) -> None:
     """All write to the same few lines, each time a word of their own.

@@ -18,6 +18,16 @@ from hilum_lint import lint_runner
 BIN = Path(sys.executable).parent
 
 
+@pytest.fixture(autouse=True)
+def mypy_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Let all runs of mypy share one cache, so that only the first one checks the standard library.
+
+    The processes of a parallel run share it, too: their folders have the same parent.
+    """
+    cache = tmp_path_factory.getbasetemp().parent / "mypy-cache"
+    monkeypatch.setenv("MYPY_CACHE_DIR", str(cache))
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     root = tmp_path / "proj"

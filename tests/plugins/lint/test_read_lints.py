@@ -59,7 +59,7 @@ async def test_mypy_is_run_with_the_configuration_of_the_nearest_folder(
 ) -> None:
     """In a repository of several projects each has its own checkers, run in its own folder."""
     put({
-        "api/mypy.ini": "[mypy]\nstrict = true\n",
+        "api/mypy.ini": "[mypy]\n",
         "api/a.py": "def f(x: int) -> str:\n    return x\n",
         "web/b.py": "def f(x: int) -> str:\n    return x\n",
     })  # fmt: skip

@@ -24,7 +24,7 @@ async def test_too_many_are_cut_and_said(call, write) -> None:
     assert len(output.data["paths"]) == 10
     assert output.data["count"] == 30
     assert output.text.endswith(
-        "[The 10 most recent of 30 files are shown; narrow glob or path for others.]"
+        "[The 10 most recent of 30 files are shown; to see the others, narrow glob or path.]"
     )
 
 

@@ -61,6 +61,7 @@ async def test_files_of_secrets_are_left_out_and_counted(kit):
     assert result.data["left_out"] == 2
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize("effect", ["ask", "deny"])
 @pytest.mark.parametrize(
     "rule", ["read_file(secrets/**)", "read(secrets/**)", "read_file(/secrets/)"]
@@ -79,9 +80,8 @@ async def test_what_a_rule_keeps_from_being_read_is_left_out(kit, effect, rule):
         result = await kit.call("search_files", pattern="needle", **arguments)
         assert "needle one" not in result.text, arguments
         assert "needle two" not in result.text
-    assert (await kit.call("search_files", pattern="needle", glob="secrets/**")).data[
-        "left_out"
-    ] == 2
+        if arguments.get("glob") == "secrets/**":
+            assert result.data["left_out"] == 2
 
 
 async def test_how_many_are_left_out_does_not_tell_what_is_in_them(kit):

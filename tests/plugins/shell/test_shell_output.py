@@ -60,8 +60,8 @@ def test_kept(size: int, chunk: int) -> None:
 def test_the_whole_is_counted(text: str, lines: int, before: int) -> None:
     """Characters and lines of all that was written are known, also of what is kept no longer."""
     kept = OutputBuffer(100)
-    for _ in range(before // 4):
-        kept.add("äö\n\n".encode())
+    for _ in range(before // 4000):
+        kept.add(("äö\n\n" * 1000).encode())
     kept.add(text.encode())
     written = kept.text()
     assert (written.characters, written.lines) == (before + len(text), before // 2 + lines)

@@ -25,7 +25,7 @@ from hilum_files.edits.readings import Reading
 from hilum_files.edits.refusals import EditError, not_found_error, uncertain_error
 from hilum_files.edits.source import Source
 from hilum_files.edits.typography import UncertainEdit
-from hilum_files.text import BOM, count_equal
+from hilum_files.text import BOM, count_equal_ends
 
 __all__ = ["Edit", "EditError", "apply_edit", "apply_edits"]
 
@@ -126,8 +126,7 @@ def apply_edits(content: str, edits: Sequence[tuple[str, str]]) -> list[Edit]:
 def _make_edit(source: Source, replacement: LineReplacement, match: str) -> Edit:
     before = source.lines[replacement.first : replacement.stop]
     after = replacement.lines
-    head = count_equal(before, after)
-    tail = count_equal(before[head:][::-1], after[head:][::-1])
+    head, tail = count_equal_ends(before, after)
     ends_from = replacement.ends_from or [None] * len(after)
     content = source.replace_lines(replacement.first, replacement.stop, after, ends_from)
     line = replacement.first + 1
@@ -159,8 +158,9 @@ def _edit_fuzzily(source: Source, old: str, new: str, kind: str = "") -> Edit | 
         return None
     # Taken literally, a newline that only the new text contains is a blank line, and replacing a
     # line without its newline by an empty text leaves a blank line.
-    adds_blank_line = not old.endswith("\n") and (not new or new.endswith("\n"))
-    new_lines = TextLines(new + "\n" if adds_blank_line else new)
+    if not old.endswith("\n") and (not new or new.endswith("\n")):
+        new += "\n"
+    new_lines = TextLines(new)
     match = find_match(source, old_lines)
     if match is None:
         return None

@@ -4,13 +4,37 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from typing import NamedTuple
 
-from hilum_files.text import count_equal
+from hilum_files.text import count_equal_ends
 
-Opcode = tuple[str, int, int, int, int]
-"""One opcode of an alignment, as in ``difflib``: kind, range of ``a``, range of ``b``."""
 MAX_EQUAL_PAIRS = 4_000_000
 MAX_PAIRS = 100 * MAX_EQUAL_PAIRS
+
+
+class Opcode(NamedTuple):
+    """One opcode of an alignment, as in ``difflib``.
+
+    Attributes:
+        kind: ``equal``, ``replace``, ``delete`` or ``insert``.
+        start: Index of the first item in ``a``.
+        stop: Index after the last item in ``a``.
+        new_start: Index of the first item in ``b``.
+        new_stop: Index after the last item in ``b``.
+    """
+
+    kind: str
+    start: int
+    stop: int
+    new_start: int
+    new_stop: int
+
+    def shift(self, offset: int, new_offset: int) -> Opcode:
+        """Return the opcode with offsets added to the indexes in ``a`` and ``b``."""
+        kind, start, stop, new_start, new_stop = self
+        new_start += new_offset
+        new_stop += new_offset
+        return Opcode(kind, start + offset, stop + offset, new_start, new_stop)
 
 
 class TooMuch(Exception):
@@ -35,21 +59,21 @@ def align(
     if late:
         return _mirror(align(a[::-1], b[::-1], trim=trim), len(a), len(b))
     # Most edits change few lines, so this keeps the quadratic part small.
-    head = count_equal(a, b) if trim else 0
-    tail = count_equal(a[head:][::-1], b[head:][::-1]) if trim else 0
+    head, tail = count_equal_ends(a, b) if trim else (0, 0)
     a_stop = len(a) - tail
     b_stop = len(b) - tail
     codes: list[Opcode] = []
     if head:
-        codes.append(("equal", 0, head, 0, head))
+        codes.append(Opcode("equal", 0, head, 0, head))
     if head < a_stop and head < b_stop:
-        codes += _align_middle(a[head:a_stop], b[head:b_stop], head)
+        middle = _align_middle(a[head:a_stop], b[head:b_stop])
+        codes += [code.shift(head, head) for code in middle]
     elif head < a_stop:
-        codes.append(("delete", head, a_stop, head, b_stop))
+        codes.append(Opcode("delete", head, a_stop, head, b_stop))
     elif head < b_stop:
-        codes.append(("insert", head, a_stop, head, b_stop))
+        codes.append(Opcode("insert", head, a_stop, head, b_stop))
     if tail:
-        codes.append(("equal", a_stop, len(a), b_stop, len(b)))
+        codes.append(Opcode("equal", a_stop, len(a), b_stop, len(b)))
     return codes
 
 
@@ -57,11 +81,11 @@ def _mirror(codes: list[Opcode], a_size: int, b_size: int) -> list[Opcode]:
     """Convert the alignment of two reversed sequences to that of the original sequences."""
     mirrored: list[Opcode] = []
     for kind, i1, i2, j1, j2 in reversed(codes):
-        mirrored.append((kind, a_size - i2, a_size - i1, b_size - j2, b_size - j1))
+        mirrored.append(Opcode(kind, a_size - i2, a_size - i1, b_size - j2, b_size - j1))
     return mirrored
 
 
-def _align_middle(a: Sequence[Hashable], b: Sequence[Hashable], offset: int) -> list[Opcode]:
+def _align_middle(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Opcode]:
     from difflib import SequenceMatcher  # 2 ms, needed only when lines were changed
 
     # difflib takes quadratic time, above all for lines that occur often.
@@ -69,11 +93,9 @@ def _align_middle(a: Sequence[Hashable], b: Sequence[Hashable], offset: int) -> 
     equal_pairs = sum(counts[item] for item in a)
     if equal_pairs > MAX_EQUAL_PAIRS or len(a) * len(b) > MAX_PAIRS:
         raise TooMuch
-    codes: list[Opcode] = []
     # By default, difflib ignores items that occur often in a long sequence, such as brackets.
-    for kind, i1, i2, j1, j2 in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
-        codes.append((kind, i1 + offset, i2 + offset, j1 + offset, j2 + offset))
-    return codes
+    matcher = SequenceMatcher(None, a, b, autojunk=False)
+    return [Opcode(*code) for code in matcher.get_opcodes()]
 
 
 def find_runs(needle: Sequence[str], hay: Sequence[str]) -> list[int]:

@@ -153,21 +153,21 @@ def _place_gaps(
         return placed
     codes: dict[int, Opcode] = {}
     for code in align(old.keys, new.keys, late=late):
-        codes.update(dict.fromkeys(range(code[1], code[2]), code))
+        codes.update(dict.fromkeys(range(code.start, code.stop), code))
     for at, (ours, theirs) in enumerate(zip(gaps.old, gaps.file, strict=True)):
         if ours == theirs:
             continue
         to = _find_new_gap(at, codes[at], codes[at + 1], gaps)
         if to is None:
             continue
-        # A line that became a very different one may just as well have been removed, and the new
-        # one added on the other side of the gap.
-        if (
-            to < 0
-            or not _is_kept(codes[at], old.keys[at], new.keys[to])
-            or not _is_kept(codes[at + 1], old.keys[at + 1], new.keys[to + 1])
-            or placed[to] not in (ours, theirs)
-        ):
+        is_certain = to >= 0 and placed[to] in (ours, theirs)
+        for line in (0, 1):
+            # A line that became a very different one may just as well have been removed, and the
+            # new one added on the other side of the gap.
+            is_certain = is_certain and _is_kept(
+                codes[at + line], old.keys[at + line], new.keys[to + line]
+            )
+        if not is_certain:
             raise UncertainEdit("Blank lines differ from the file where the edit changes lines.")
         placed[to] = theirs
     return placed
@@ -175,7 +175,7 @@ def _place_gaps(
 
 def _is_kept(code: Opcode, old: str, new: str) -> bool:
     """Return whether a line is kept or changed into a similar one."""
-    return code[0] != "replace" or _is_alike(old, new)
+    return code.kind != "replace" or _is_alike(old, new)
 
 
 def _is_alike(old: str, new: str) -> bool:
@@ -204,20 +204,21 @@ def _find_new_gap(at: int, here: Opcode, after: Opcode, gaps: _Gaps) -> int | No
     """
     if here == after:
         return _find_gap_inside(at, here, gaps)
-    kinds = (here[0], after[0])
+    kinds = (here.kind, after.kind)
     if _is_uneven(here) or _is_uneven(after):
         # Next to a line that is kept, the gap is before or after the replaced lines. The caller
         # checks whether they begin or end like the line that they replace.
-        return here[4] - 1 if "equal" in kinds and after[3] == here[4] else _UNCERTAIN
+        is_beside_kept = "equal" in kinds and after.new_start == here.new_stop
+        return here.new_stop - 1 if is_beside_kept else _UNCERTAIN
     if "delete" in kinds:
         return _find_gap_beside_removed(at, here, after, gaps)
-    if after[3] != here[4]:
+    if after.new_start != here.new_stop:
         return _find_gap_beside_added(at, here, after, gaps)
-    return here[4] - 1
+    return here.new_stop - 1
 
 
 def _is_uneven(code: Opcode) -> bool:
-    return code[0] == "replace" and not is_one_to_one(code)
+    return code.kind == "replace" and not is_one_to_one(code)
 
 
 def _find_gap_inside(at: int, code: Opcode, gaps: _Gaps) -> int | None:
@@ -240,12 +241,12 @@ def _find_gap_beside_removed(at: int, here: Opcode, after: Opcode, gaps: _Gaps) 
 
     There must be no gap on the other side of these lines, so that the remaining gap is this one.
     """
-    if here[0] == "delete":
-        other = here[1] - 1
-        to = here[3] - 1
+    if here.kind == "delete":
+        other = here.start - 1
+        to = here.new_start - 1
     else:
-        other = after[2] - 1
-        to = here[4] - 1
+        other = after.stop - 1
+        to = here.new_stop - 1
     is_only_gap = 0 <= other < len(gaps.old) and gaps.old[other] == gaps.file[other] == 0
     if is_only_gap and 0 <= to < len(gaps.new) and gaps.new[to] == gaps.old[at] > 0:
         return to
@@ -254,8 +255,8 @@ def _find_gap_beside_removed(at: int, here: Opcode, after: Opcode, gaps: _Gaps) 
 
 def _find_gap_beside_added(at: int, here: Opcode, after: Opcode, gaps: _Gaps) -> int:
     """Find a gap to which lines are added; one of the two gaps around them must be empty."""
-    to_above = here[4] - 1
-    to_below = after[3] - 1
+    to_above = here.new_stop - 1
+    to_below = after.new_start - 1
     above = gaps.new[to_above]
     below = gaps.new[to_below]
     if gaps.old[at] == 0 or sorted((above, below)) != [0, gaps.old[at]]:

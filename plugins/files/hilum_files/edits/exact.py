@@ -90,7 +90,9 @@ def replace_exactly(source: Source, old: str, new: str) -> LineReplacement | Non
             f"The file contains old_string only as part of {cut}.", place.first, source
         )
     slip = ""
-    if place.before and new and is_blank(place.before) and not is_blank(old.partition("\n")[0]):
+    first_line = old.partition("\n")[0]
+    is_indented = bool(place.before) and is_blank(place.before)
+    if is_indented and new and not is_blank(first_line):
         indented = _indent_new(source, place, old, new)
         if indented is None:
             return None
@@ -134,17 +136,17 @@ def _line_ends(source: Source, first: int, stop: int, lines: list[str]) -> list[
             source,
         ) from None
     for code in codes:
-        kind, i1, i2, j1, j2 = code
-        if kind == "equal" or is_one_to_one(code):
-            ends_from[j1:j2] = range(first + i1, first + i2)
+        if code.kind == "equal" or is_one_to_one(code):
+            kept = range(first + code.start, first + code.stop)
+            ends_from[code.new_start : code.new_stop] = kept
     ends_from[-1] = stop - 1  # the last line's newline comes after the old text
     return ends_from
 
 
 def is_one_to_one(code: Opcode) -> bool:
     """Return whether an opcode replaces lines with the same number of lines."""
-    kind, i1, i2, j1, j2 = code
-    return kind == "replace" and i2 - i1 == j2 - j1
+    is_same_size = code.stop - code.start == code.new_stop - code.new_start
+    return code.kind == "replace" and is_same_size
 
 
 # --- the ends of the old text ---------------------------------------------------------------------
@@ -282,7 +284,8 @@ def _wraps_line(indent: str, old: str, lines: list[str]) -> bool:
 def _indent_rest(lines: list[str], indent: str) -> str:
     indented = [lines[0]]
     for line in lines[1:]:
-        indented.append(indent + line if line.strip() else line)
+        added = indent if line.strip() else ""
+        indented.append(added + line)
     return "\n".join(indented)
 
 

@@ -139,7 +139,8 @@ class FuzzyMatch:
         if len(old_depths) == len(file_depths) == len(pairs):
             return
         # Models often copy a text from its first letter on, without the indentation.
-        self.first_bare = indents[0][0] == "" and all(old == file for old, file in indents[1:])
+        (first, _), *others = indents
+        self.first_bare = first == "" and all(old == file for old, file in others)
         if not self.first_bare:
             self.problem = (
                 "The relative indentation of the lines of old_string differs from the file."

@@ -61,6 +61,10 @@ def keep_indent(indent: str) -> str:
     return indent
 
 
+def _have_tabs(indents: Iterable[str]) -> bool:
+    return any("\t" in indent for indent in indents)
+
+
 # --- shifted --------------------------------------------------------------------------------------
 
 
@@ -82,15 +86,16 @@ def _find_shift(table: dict[str, str], new: Iterable[str]) -> Rule | None:
 def _shift_in(table: dict[str, str], new: Iterable[str], more: str, least: str) -> Rule | None:
     """Return the rule for lines that begin with the additional indentation ``more`` in the file."""
     inner = {indent.removeprefix(least) for indent in new if indent.startswith(least)}
-    has_tabs = any("\t" in indent for indent in (*table, *inner))
-    if "\t" in more and not has_tabs and not any(table) and any(inner):
+    is_unindented = not any(table)
+    has_tabs = _have_tabs([*table, *inner])
+    if "\t" in more and not has_tabs and is_unindented and any(inner):
         # The model wrote unindented lines with spaces for a file with tabs, so each of its
         # indentation steps is a tab.
         step = gcd(*map(len, inner))
         if step in _WIDTHS:
             return lambda indent: more + "\t" * (len(indent) // step)
         return None
-    file_has_tabs = any("\t" in indent for indent in table.values())
+    file_has_tabs = _have_tabs(table.values())
 
     def shift(indent: str) -> str | None:
         # A line that is indented less than all matched lines may be intended as it is.
@@ -108,9 +113,8 @@ def _find_retyping(
     table: dict[str, str], new: Sequence[str], around: Callable[[], Sequence[str]]
 ) -> Rule | None:
     """Find the rule if tabs on one side are spaces on the other, possibly with a shift."""
-    old_has_tabs = any("\t" in indent for indent in table)
-    file_has_tabs = any("\t" in indent for indent in table.values())
-    if old_has_tabs == file_has_tabs:
+    file_has_tabs = _have_tabs(table.values())
+    if _have_tabs(table) == file_has_tabs:
         return None
     with_spaces = [*table, *new] if file_has_tabs else [*table.values(), *around()]
     spaces = [indent for indent in with_spaces if "\t" not in indent]
@@ -238,10 +242,8 @@ def _compare_all_depths(pairs: Sequence[tuple[str, str]], new: Sequence[str]) ->
     """Decide by all indentations, if the first matched line is indented as in the file."""
     old_indents = {old for old, _ in pairs}
     file_indents = {file for _, file in pairs}
-    old_has_tabs = any("\t" in indent for indent in old_indents)
-    file_has_tabs = any("\t" in indent for indent in file_indents)
-    new_has_tabs = any("\t" in indent for indent in new)
-    if any(new) and old_has_tabs != file_has_tabs and new_has_tabs == old_has_tabs:
+    old_has_tabs = _have_tabs(old_indents)
+    if any(new) and _have_tabs(file_indents) != old_has_tabs == _have_tabs(new):
         return False  # tabs or spaces show whose indentation it is
     if old_indents.issuperset(new):
         return False

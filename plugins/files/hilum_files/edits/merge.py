@@ -8,6 +8,7 @@ or has tabs instead of spaces, the leading whitespace of every new line is adjus
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from hilum_files.edits.align import Opcode, TooMuch, align
 from hilum_files.edits.blank_lines import align_blank_lines
@@ -113,26 +114,31 @@ class _Merger:
         self.new_keys = [normalize_line(line) for line in self.new]
         self.old_texts = [to_plain_spaces(line).rstrip() for line in self.old]
         self.new_texts = [to_plain_spaces(line).rstrip() for line in self.new]
-        written: list[tuple[str, str]] = []
         self.indents: list[tuple[str, str]] = []
+        self.typography = self._compare_lines()
+        self.for_file = False
+        self.rule = self._find_rule()
+
+    def _compare_lines(self) -> Typography:
+        """Collect the indentation and the typography of each non-blank old line."""
+        written: list[tuple[str, str]] = []
         for line, ours, theirs in zip(self.old, self.old_parts, self.file_parts, strict=True):
             if is_blank(line):
                 continue
-            written += ((ours.indent, theirs.indent), (ours.body, theirs.body))
+            written.append((ours.indent, theirs.indent))
+            written.append((ours.body, theirs.body))
             self.indents.append((to_plain_spaces(ours.indent), theirs.indent))
-        self.typography = Typography(written, source.text)
-        self.for_file = False
-        self.rule = self._find_rule()
+        return Typography(written, self.source.text)
 
     # --- indentation ------------------------------------------------------------------------------
 
     def _indent_first(self) -> None:
         """Add the indentation that the first line lacks in both texts."""
-        at = next(index for index, line in enumerate(self.old) if not is_blank(line))
+        at = _first_filled(self.old)
         indent = split_line(self.file[at]).indent
         self.old[at] = indent + self.old[at]
-        at = next((index for index, line in enumerate(self.new) if not is_blank(line)), -1)
-        if at < 0:
+        at = _first_filled(self.new)
+        if at == len(self.new):
             return
         new_indent = split_line(self.new[at]).indent
         if new_indent not in ("", indent):
@@ -153,7 +159,7 @@ class _Merger:
         if all(old == file for old, file in self.indents):
             return keep_indent
         # Lines of brackets occur everywhere, with every indentation.
-        if not any(char.isalnum() for key in self.old_keys for char in key):
+        if not any(map(str.isalnum, "".join(self.old_keys))):
             raise UncertainEdit("Brackets alone do not identify a place.")
         new_lines = [line for line in self.new if not is_blank(line)]
         new = [_depth(split_line(line)) for line in new_lines]
@@ -162,10 +168,10 @@ class _Merger:
             raise UncertainEdit(
                 "The relative indentation of the lines of old_string differs from the file."
             )
-        if new and self._follows_file(new, closes=bool(_CLOSES_BLOCK.match(new_lines[0].strip()))):
-            self.for_file = True
-            return keep_indent
-        return rule
+        if new:
+            closes = bool(_CLOSES_BLOCK.match(new_lines[0].strip()))
+            self.for_file = self._follows_file(new, closes=closes)
+        return keep_indent if self.for_file else rule
 
     def _follows_file(self, new: list[str], *, closes: bool) -> bool:
         """Return whether the new text is indented as the file is, although the old text is not.
@@ -174,7 +180,7 @@ class _Merger:
             new: The indentations of the non-blank new lines.
             closes: Whether the first non-blank new line closes a block.
         """
-        equal = [code for code in align(self.old_keys, self.new_keys) if code[0] == "equal"]
+        equal = [code for code in align(self.old_keys, self.new_keys) if code.kind == "equal"]
         shared = self._shared_indents(equal)
         is_one_bare_line = len(self.indents) == 1 and self.indents[0][0] == ""
         if is_one_bare_line and len(new) > 1 and not shared:
@@ -195,7 +201,7 @@ class _Merger:
     def _check_block(self, equal: list[Opcode], shared: list[SharedIndent]) -> None:
         """Check that the edit does not mean to move the lines into the block above them."""
         # The old text begins with lines that the new text lacks.
-        is_start_removed = equal[0][1] > 0 == equal[0][3]
+        is_start_removed = equal[0].start > 0 == equal[0].new_start
         if is_start_removed and self._may_move_in(shared[0]):
             raise UncertainEdit(
                 "old_string is not indented as in the file, and its first lines are removed: the"
@@ -225,10 +231,12 @@ class _Merger:
     def _shared_indents(self, equal: list[Opcode]) -> list[SharedIndent]:
         """Return the indentation of the lines that show how the new text is indented."""
         ends = (len(self.old), len(self.new))
-        head = self._indents_of([code for code in equal if code[1] == code[3] == 0])
+        first = [code for code in equal if code.start == code.new_start == 0]
+        last = [code for code in equal if (code.stop, code.new_stop) == ends]
+        head = self._indents_of(first)
         if head and head[0].old == head[0].new:
             return self._indents_of(equal, wrapped=False)
-        tail = self._indents_of([code for code in equal if (code[2], code[4]) == ends])
+        tail = self._indents_of(last)
         if head and tail:
             return head + tail
         return self._indents_of(equal)
@@ -261,12 +269,15 @@ class _Merger:
             j: Index of the line.
             moved: The preceding lines that are in such a block.
         """
-        above = next((index for index in range(j - 1, -1, -1) if self.new_keys[index]), -1)
+        above = j - 1
+        while above >= 0 and not self.new_keys[above]:
+            above -= 1
         if above < 0:
             return False
         if above in moved:
             return True
-        is_deeper = len(_depth(self.new_parts[j])) > len(_depth(self.new_parts[above]))
+        depth = len(_depth(self.new_parts[j]))
+        is_deeper = depth > len(_depth(self.new_parts[above]))
         is_added = self.new_keys[above] not in self.old_keys
         return is_deeper and is_added and bool(_OPENS_BLOCK.search(self.new[above]))
 
@@ -285,9 +296,8 @@ class _Merger:
         """Merge all lines, aligned with the given arguments of ``align``."""
         pairs: list[_Pair] = []
         for kind, i1, i2, j1, j2 in self._align(late=late, trim=trim):
-            if i2 - i1 == j2 - j1:
-                partners: list[int | None] = list(range(i1, i2))
-            else:
+            partners: list[int | None] = list(range(i1, i2))
+            if i2 - i1 != j2 - j1:
                 partners = self._find_partners(i1, i2, j1, j2)
             for i, j in zip(partners, range(j1, j2), strict=True):
                 pairs.append((i, j, kind))
@@ -300,13 +310,13 @@ class _Merger:
         """Align both texts by equal lines, then by lines that differ only in whitespace."""
         codes: list[Opcode] = []
         for code in align(self.old_texts, self.new_texts, late=late, trim=trim):
-            kind, i1, i2, j1, j2 = code
-            if kind != "replace":
+            if code.kind != "replace":
                 codes.append(code)
                 continue
-            inner = align(self.old_keys[i1:i2], self.new_keys[j1:j2], late=late, trim=trim)
-            for inner_kind, a1, a2, b1, b2 in inner:
-                codes.append((inner_kind, i1 + a1, i1 + a2, j1 + b1, j1 + b2))
+            old_keys = self.old_keys[code.start : code.stop]
+            new_keys = self.new_keys[code.new_start : code.new_stop]
+            inner = align(old_keys, new_keys, late=late, trim=trim)
+            codes += [each.shift(code.start, code.new_start) for each in inner]
         return codes
 
     def _find_partners(self, i1: int, i2: int, j1: int, j2: int) -> list[int | None]:
@@ -426,6 +436,14 @@ class _Merger:
         around = self._lines_around()
         code = [line for line in around if _CODE.search(line.strip())]
         return len(code) < _MAX_CODE_SHARE * len(around)
+
+
+def _first_filled(lines: Sequence[str]) -> int:
+    """Return the index of the first non-blank line, or the number of lines if all are blank."""
+    for index, line in enumerate(lines):
+        if not is_blank(line):
+            return index
+    return len(lines)
 
 
 def _depth(parts: LineParts) -> str:

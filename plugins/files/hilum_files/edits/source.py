@@ -76,11 +76,9 @@ class Source:
             return self._bom + self._newline.join(all_lines)
         new_ends = self._new_ends(first, stop, ends_from)
         all_ends = [*self._ends[:first], *new_ends, *self._ends[stop:]]
-        parts: list[str] = []
-        for line, end in zip(all_lines, all_ends, strict=True):
-            parts += (line, end)
-        parts.pop()  # nothing follows the last line
-        return self._bom + "".join(parts)
+        all_ends[-1] = ""  # nothing follows the last line
+        ended = map(str.__add__, all_lines, all_ends)
+        return self._bom + "".join(ended)
 
     def _new_ends(self, first: int, stop: int, ends_from: Sequence[int | None]) -> list[str]:
         """Return the line endings of new lines in a file with mixed line endings."""
@@ -90,5 +88,8 @@ class Source:
         usual = around.pop() if len(around) == 1 else self._newline
         ends: list[str] = []
         for index in ends_from:
-            ends.append(usual if index is None or index == last else self._ends[index])
+            if index is None or index == last:
+                ends.append(usual)
+            else:
+                ends.append(self._ends[index])
         return ends

@@ -38,7 +38,7 @@ from hilum_files.settings import FilesSettings
 from hilum_files.text import show
 
 if TYPE_CHECKING:
-    from hilum import Agent, Call, Command, Session, Tool, ToolCall, ToolResult, Workspace
+    from hilum import Agent, Call, Command, Session, Tool, ToolCall, ToolResult
 
     from hilum_files.journal.file_diffs import FileDiff
     from hilum_files.journal.undo_plan import Plan
@@ -360,10 +360,10 @@ class Changes:
 
     # --- changes by tools -------------------------------------------------------------------------
 
-    def track_workspace(self, call: Call) -> Workspace:
+    def track_workspace(self, call: Call) -> TrackedWorkspace:
         """Return the workspace for a call of a tool that changes files."""
         seen = self._update().ledger.seen_by(call.agent.name)
-        recorder = _CallRecorder(call, self._journal, self._note_own_changes)
+        recorder = CallRecorder(call, self._journal, self._note_own_changes)
         return TrackedWorkspace.wrap(call.workspace, recorder, seen)
 
     def _note_own_changes(self, changes: tuple[Change, ...]) -> None:
@@ -419,13 +419,17 @@ class Changes:
         trio.from_thread.run_sync(emit)
 
 
-class _CallRecorder:
-    """Records the changes of one call. See ``ChangeRecorder``.
+class CallRecorder:
+    """Records the changes of one call, in the thread that makes them.
 
     Args:
         call: The call.
         journal: The session's journal.
         note_changes: Receives the changes that were made.
+
+    Attributes:
+        store: The store of contents.
+        tree_lock: The lock held during each change and each walk over the whole tree.
     """
 
     def __init__(
@@ -443,19 +447,21 @@ class _CallRecorder:
             id="", tool=call.name, call=call.id, turn=turn, agent=call.agent.name, run=run
         )
 
-    def begin(self, changes: tuple[Change, ...]) -> str:
+    def begin(self, changes: tuple[Change, ...]) -> None:
+        """Record that changes begin."""
         name = os.urandom(6).hex()
         self._record = msgspec.structs.replace(self._record, id=name, changes=changes)
         self._journal.emit(self._record.to_event(CHANGING))
-        return name
 
-    def end(self, name: str, changes: tuple[Change, ...]) -> None:
-        self._record = msgspec.structs.replace(self._record, id=name, changes=changes)
+    def end(self, changes: tuple[Change, ...]) -> None:
+        """Record the changes that were made, which may be none."""
+        self._record = msgspec.structs.replace(self._record, changes=changes)
         self._journal.emit(self._record.to_event(CHANGED))
         self._journal.share(self._record)
         self._note_changes(changes)
 
     def describe_cause(self, path: str) -> str:
+        """Describe what last changed a path; return an empty text if that is not known."""
         ledger = self._journal.ledger
         record = ledger.records.get(ledger.causes.get(path, ""))
         if record is None:
@@ -467,7 +473,7 @@ class _CallRecorder:
         return f"by {record.tool} of the agent {record.agent}"
 
 
-def track_workspace(call: Call) -> Workspace:
+def track_workspace(call: Call) -> TrackedWorkspace:
     """Return the workspace for a call that changes files.
 
     Files must be read before they are changed, and every change is recorded.

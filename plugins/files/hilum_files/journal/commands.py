@@ -126,7 +126,7 @@ def _run(parser: Parser, argv: Sequence[str], action: Action) -> int:
 
 
 async def _run_with_journal(options: argparse.Namespace, action: Action) -> None:
-    """Read the session's log, open it for writing if something is to be undone, and run."""
+    """Read the session's log, and run an action; an undo also opens the log for writing."""
     async with open_kernel() as kernel:
         session, logged = await _find_session(kernel, options)
         info = await kernel.store.info(session)
@@ -171,10 +171,10 @@ def _make_writer(log: Log, journal: Journal) -> Callable[[events.PluginEvent], N
 async def _find_session(
     kernel: Kernel, options: argparse.Namespace
 ) -> tuple[str, list[events.AnyEvent]]:
-    """Return the given session, or the folder's last one that changed something.
+    """Find the given session, or the folder's last one that changed something.
 
     Returns:
-        Its id and its events.
+        The session's id and its events.
     """
     if options.session:
         session = (await kernel.store.info(options.session)).id
@@ -201,8 +201,10 @@ def _is_of_files(event: events.AnyEvent) -> bool:
 
 async def _read_events(kernel: Kernel, session: str) -> list[events.AnyEvent]:
     found: list[events.AnyEvent] = []
-    while page := await kernel.store.read(session, found[-1].seq if found else 0):
+    after = 0
+    while page := await kernel.store.read(session, after):
         found += page
+        after = page[-1].seq
     return found
 
 
@@ -221,14 +223,14 @@ def _show_diff(options: argparse.Namespace, journal: Journal) -> None:
             left_out.append(diff.path)
         else:
             shown.append(diff)
-    agents = {name for diff in shown for name in diff.agents}
+    names_agents = any(set(diff.agents) - {"main"} for diff in shown)
     for diff in shown:
-        _print_file(diff, only_summary=options.stat, names_agents=bool(agents - {"main"}))
+        _print_file(diff, only_summary=options.stat, names_agents=names_agents)
     if left_out:
-        names = ", ".join(left_out[:MAX_LEFT_OUT_SHOWN])
-        say(f"Left out of snapshots: {names}{_and_more(left_out, MAX_LEFT_OUT_SHOWN)}")
+        names = _list_names(left_out, MAX_LEFT_OUT_SHOWN)
+        say(f"Left out of snapshots: {names}")
     elif not shown:
-        say("No files are changed.")
+        say("No files were changed.")
     _warn(journal, records)
 
 
@@ -246,9 +248,11 @@ def _print_file(diff: FileDiff, *, only_summary: bool, names_agents: bool) -> No
         _print_diff(diff.diff)
 
 
-def _and_more(values: Sequence[object], shown: int) -> str:
-    """Return how many of some values are not shown; empty if all are."""
-    return f" and {len(values) - shown} more" if len(values) > shown else ""
+def _list_names(names: Sequence[str], limit: int) -> str:
+    """Return the first names as a list, and the number of the others."""
+    listed = ", ".join(names[:limit])
+    more = len(names) - limit
+    return f"{listed} and {more} more" if more > 0 else listed
 
 
 def _list_records(journal: Journal) -> None:
@@ -274,11 +278,10 @@ def _print_record(record: Record, *, is_undone: bool) -> None:
     which = f"turn {record.turn}  call {record.call}"
     if record.is_undo:
         which = f"undo {record.id}"
-    shown = record.changes[:MAX_NAMES_LISTED]
-    names = ", ".join(show(unspell_path(change.path)) for change in shown)
-    more = _and_more(record.changes, MAX_NAMES_LISTED)
+    paths = [show(unspell_path(change.path)) for change in record.changes]
+    names = _list_names(paths, MAX_NAMES_LISTED)
     mark = "  (undone)" if is_undone else ""
-    say(f"  {which}  {record.what or record.tool}: {names}{more}{mark}")
+    say(f"  {which}  {record.what or record.tool}: {names}{mark}")
 
 
 # --- undo -----------------------------------------------------------------------------------------

@@ -73,23 +73,18 @@ def diff_change(journal: Journal, change: Change) -> FileDiff:
     """Return one change as a diff."""
     path = show(unspell_path(change.path))
     node = change.after or change.before
-    if node is not None and node.kind in ("folder", "skipped"):
+    kind = node.kind if node else ""
+    if kind in ("folder", "skipped"):
         path += "/"
-    diff = ""
-    note = ""
-    if change.before is None or change.after is None or change.before.hash != change.after.hash:
-        diff, note = _diff_contents(journal, path, change.before, change.after)
-    if node is not None and node.kind == "skipped":
-        notes = [LEFT_OUT, note]
-    else:
-        notes = [_describe_nodes(change.before, change.after), note]
+    diff, note = _diff_contents(journal, path, change.before, change.after)
+    what = LEFT_OUT if kind == "skipped" else _describe_nodes(change.before, change.after)
     # The first two lines are the header, and begin with `---` and `+++`.
     body = diff.splitlines()[2:]
     return FileDiff(
         path,
         _describe_change(change),
         diff,
-        "; ".join(filter(None, notes)),
+        "; ".join(filter(None, [what, note])),
         added=sum(line.startswith("+") for line in body),
         removed=sum(line.startswith("-") for line in body),
     )
@@ -115,7 +110,9 @@ def _describe_nodes(before: Node | None, after: Node | None) -> str:
 def _diff_contents(
     journal: Journal, path: str, before: Node | None, after: Node | None
 ) -> tuple[str, str]:
-    """Return the diff, or a note on why there is none."""
+    """Return the diff, or a note on why there is none; both are empty for equal contents."""
+    if before is not None and after is not None and before.hash == after.hash:
+        return "", ""
     kinds = {node.kind for node in (before, after) if node is not None}
     # Folders have no content.
     if not kinds <= {"file", "link"}:
@@ -125,22 +122,34 @@ def _diff_contents(
     if "link" in kinds:
         targets = [show(data.decode(errors="replace")) for data in (old, new) if data]
         return "", f"link {' -> '.join(targets)}"
+    return _diff_files(path, old, new, is_deleted=after is None)
+
+
+def _diff_files(
+    path: str, old: bytes | None, new: bytes | None, *, is_deleted: bool
+) -> tuple[str, str]:
+    """Return the diff of two files, or a note on why there is none.
+
+    Args:
+        path: The path, for the header of the diff.
+        old: The content before the change; ``None`` if it was not kept.
+        new: The content after the change; ``None`` if it was not kept.
+        is_deleted: Whether the file was deleted.
+    """
     if old is None or new is None:
         return "", "content not kept"
     # difflib takes quadratic time.
     if len(old) + len(new) > MAX_DIFF_BYTES:
         return "", f"{len(old):,} bytes became {len(new):,}"
     try:
-        diff = _diff_texts(path, decode(old, path), decode(new, path))
+        old_text = decode(old, path)
+        new_text = decode(new, path)
     except ToolError:
         return "", f"not text; {len(old):,} bytes became {len(new):,}"
+    # The type of line endings is ignored.
+    diff = unified_diff(path, with_newlines(old_text, "\n"), with_newlines(new_text, "\n"))
     if not diff:
         return "", "line endings only" if old != new else "empty"
-    if after is None:
+    if is_deleted:
         diff = diff.replace(f"\n+++ b/{path}\n", "\n+++ /dev/null\n", 1)
     return diff, ""
-
-
-def _diff_texts(path: str, old: str, new: str) -> str:
-    """Return a diff of two texts that ignores the type of line endings."""
-    return unified_diff(path, with_newlines(old, "\n"), with_newlines(new, "\n"))

@@ -74,7 +74,8 @@ class Journal:
         """Record the result of an interrupted change, as found on disk."""
         root = self.workspace.root
         changes = find_made_changes(root, record.changes, include_doubtful=include_doubtful)
-        for folder in {(root / unspell_path(change.path)).parent for change in record.changes}:
+        paths = [root / unspell_path(change.path) for change in record.changes]
+        for folder in {path.parent for path in paths}:
             # A crash during a write may leave a temporary file on file systems without nameless
             # files.
             for temporary in folder.glob(f"{TEMPORARY}*.tmp"):
@@ -174,7 +175,7 @@ class Journal:
 
     def _undone_states(self, undo: Record) -> Iterator[tuple[str, str, bool]]:
         """Yield each change at the paths of an undo, and whether it is now undone."""
-        paths = {path for listed in undo.undoes.values() for path in listed}
+        paths = set().union(*undo.undoes.values())
         for name, record in self.ledger.records.items():
             for change in record.changes:
                 if change.path in paths and not record.is_undo:
@@ -191,14 +192,14 @@ def _made_undoes(record: Record, made: Sequence[Change]) -> dict[str, tuple[str,
     """Return what an interrupted undo undid, judging by the changes that it made."""
     if not made:
         return {}
+    # A path that the undo did not have to change counts as undone, too.
     made_paths = {change.path for change in made}
-    planned_paths = {change.path for change in record.changes}
+    not_made = {change.path for change in record.changes} - made_paths
     undoes: dict[str, tuple[str, ...]] = {}
     for name, paths in record.undoes.items():
-        # A path that the undo did not have to change counts as undone, too.
-        undone = [path for path in paths if path in made_paths or path not in planned_paths]
+        undone = tuple(path for path in paths if path not in not_made)
         if undone:
-            undoes[name] = tuple(undone)
+            undoes[name] = undone
     return undoes
 
 

@@ -149,13 +149,12 @@ class Ledger:
         change conflicts with every undo. Changes that a file tool made there are kept, because the
         user approved them, and so are their undos.
         """
-        undone: set[str] = set()
-        if record.is_undo:
-            for name in record.undoes:
-                if name in self.records:
-                    undone.update(change.path for change in self.records[name].changes)
-        elif not record.what:
+        if not record.is_undo and not record.what:
             return record
+        undone: set[str] = set()
+        for name in record.undoes:
+            if name in self.records:
+                undone.update(change.path for change in self.records[name].changes)
         kept: list[Change] = []
         for change in record.changes:
             if change.path in undone or not self._is_own(unspell_path(change.path)):
@@ -183,7 +182,10 @@ class Ledger:
             self._mark_undone(undone, target, target_paths & paths)
 
     def _targets(self, name: str) -> list[tuple[str, set[str]]]:
-        """Return the records that an undo reverted, each with its paths, or an empty table."""
+        """Return the records that an undo reverted, each with its paths.
+
+        The list is empty for a record that is not an undo.
+        """
         record = self.undos.get(name)
         if record is None:
             return []
@@ -281,9 +283,8 @@ class Ledger:
         Raises:
             UsageError: There is no such unit, or the name matches several.
         """
-        candidates = [
-            record for record in self.records.values() if self._is_candidate(record, scope)
-        ]
+        all_records = self.records.values()
+        candidates = [record for record in all_records if self._is_candidate(record, scope)]
         if scope == "session":
             chosen = candidates
         elif scope == "undo":
@@ -291,16 +292,12 @@ class Ledger:
         else:
             chosen = self._select_within(candidates, scope, name)
         if not chosen and scope != "session":
-            problem = f"No {scope} {name}".rstrip() + " has changes to show or undo."
-            if scope == "undo":
-                problem = "There is no undo that could be undone."
-            raise UsageError(
-                problem, code=errors.E_NOT_FOUND, hint="hilum diff --list shows all changes."
-            )
-        return [
-            msgspec.structs.replace(record, changes=self.changes_in_effect(record))
-            for record in chosen
-        ]
+            raise _nothing_found_error(scope, name)
+        selected: list[Record] = []
+        for record in chosen:
+            in_effect = self.changes_in_effect(record)
+            selected.append(msgspec.structs.replace(record, changes=in_effect))
+        return selected
 
     def _is_candidate(self, record: Record, scope: Scope) -> bool:
         if record.is_undo != (scope == "undo") or not self.changes_in_effect(record):
@@ -347,20 +344,26 @@ def _find_named_unit(
     if scope == "turn" and ":" not in name:  # of the last run that has it
         named = [origin for origin in named if origin.run == named[-1].run]
     exact = [origin for origin in named if name in (origin.run, origin.call)]
-    if exact:
-        return exact[-1].key(scope)
-    if len({origin.key(scope) for origin in named}) > 1:
+    keys = [origin.key(scope) for origin in exact or named]
+    if not exact and len(set(keys)) > 1:
         raise _ambiguous_name_error(scope, name)
-    return named[-1].key(scope)
+    return keys[-1]
 
 
 def _select_undo(candidates: Sequence[Record], name: str) -> list[Record]:
     """Return the undo of that name, or the last one."""
     named = [record for record in candidates if record.id.startswith(name)]
-    exact = [record for record in named if record.id == name] or named
-    if name and len(exact) > 1:
+    chosen = [record for record in named if record.id == name] or named
+    if name and len(chosen) > 1:
         raise _ambiguous_name_error("undo", name)
-    return exact[-1:]
+    return chosen[-1:]
+
+
+def _nothing_found_error(scope: Scope, name: str) -> UsageError:
+    problem = f"No {scope} {name}".rstrip() + " has changes to show or undo."
+    if scope == "undo":
+        problem = "There is no undo that could be undone."
+    return UsageError(problem, code=errors.E_NOT_FOUND, hint="hilum diff --list shows all changes.")
 
 
 def _ambiguous_name_error(scope: Scope, name: str) -> UsageError:

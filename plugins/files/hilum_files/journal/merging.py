@@ -1,4 +1,4 @@
-"""Three-way merges of contents that several sessions, programs or people changed."""
+"""Merges three versions of a content that several sessions, programs or people changed."""
 
 from __future__ import annotations
 
@@ -63,21 +63,26 @@ def _merge_nodes(
 ) -> Node | None:
     if now is None:
         raise Conflict("it was deleted since")
-    nodes = [node for node in (now, base, goal) if node is not None]
-    if all(node.kind == "folder" for node in nodes):
-        if goal is None:
-            return None
-        old_mode = base.mode if base else goal.mode
-        return Node("folder", _merge_modes(now.mode, old_mode, goal.mode))
+    kinds = {node.kind for node in (now, base, goal) if node is not None}
+    if kinds == {"folder"}:
+        return _merge_folders(now, base, goal)
     if goal is None:
         raise Conflict("it was changed since")
     if base is None:
         raise Conflict("there is something else now")
     # Links cannot be merged: they have one target.
-    if any(node.kind != "file" for node in nodes):
+    if kinds != {"file"}:
         raise Conflict("it is something else now")
     mode = _merge_modes(now.mode, base.mode, goal.mode)
-    return Node("file", mode, _merge_contents(store, now.hash, base.hash, goal.hash, force=force))
+    content = _merge_contents(store, now.hash, base.hash, goal.hash, force=force)
+    return Node("file", mode, content)
+
+
+def _merge_folders(now: Node, base: Node | None, goal: Node | None) -> Node | None:
+    if goal is None:
+        return None
+    old_mode = base.mode if base else goal.mode
+    return Node("folder", _merge_modes(now.mode, old_mode, goal.mode))
 
 
 def _merge_modes(now: int, base: int, goal: int) -> int:

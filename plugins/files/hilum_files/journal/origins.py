@@ -132,6 +132,5 @@ def find_named(origins: list[Origin], scope: Scope, name: str) -> list[Origin]:
         return [origin for origin in origins if origin.run.startswith(name)]
     run, _, number = name.rpartition(":")
     candidates = origins if run else origins[-1:]
-    return [
-        origin for origin in candidates if origin.run.startswith(run) and str(origin.turn) == number
-    ]
+    turns = [origin for origin in candidates if str(origin.turn) == number]
+    return [origin for origin in turns if origin.run.startswith(run)]

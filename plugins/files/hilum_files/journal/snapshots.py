@@ -66,7 +66,8 @@ class Snapshots:
         with self._journal.tree_lock, lock_workspace(self._root):
             root = str(self._root)
             own = find_hilum_paths(root)
-            before = own.remove_from(self._load_newest() if self._tree is None else self._tree)
+            known = self._load_newest() if self._tree is None else self._tree
+            before = own.remove_from(known)
             walk = TreeWalk(root, before, self._journal.store, self._limits, check_cancelled, own)
             tree = walk.run()
             differences = find_differences(before, tree)
@@ -90,15 +91,12 @@ class Snapshots:
         changes: list[Change] = []
         for path, before, after in self.take():
             found = Change(spell_path(path), before, after)
+            others = self._journal.shared.since(since, found.path)
             # If two commands overlap, either may have made the change, so both sessions record it.
             # Changes by a file tool, or by a command that ran entirely within this one, are
             # certainly theirs.
-            others = [
-                other
-                for other in self._journal.shared.since(since, found.path)
-                if other.began >= began
-            ]
-            changes += subtract_others(found, others)
+            certain = [other for other in others if other.began >= began]
+            changes += subtract_others(found, certain)
         return changes
 
     def apply(self, changes: Sequence[Change]) -> None:

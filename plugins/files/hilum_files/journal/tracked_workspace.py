@@ -9,13 +9,12 @@ between comparing and replacing.
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import attrs
 from hilum import StoreError, ToolError, Workspace, errors
@@ -31,7 +30,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from hilum_files.journal.content_store import ContentStore
+    from hilum_files.journal.changes import CallRecorder
 
 LOCK_TIMEOUT = 20.0
 MAX_LOCK_PAUSE = 0.01
@@ -39,27 +38,6 @@ MAX_KEPT_BYTES = 400_000_000
 MAX_DIFF_LINES = 20
 MAX_DIFF_BYTES = 1_000_000
 _CHUNK_BYTES = 1 << 20
-
-
-class ChangeRecorder(Protocol):
-    """Records the changes of one call, in the thread that makes them.
-
-    Attributes:
-        store: The store of contents.
-        tree_lock: The lock held during each change and each walk over the whole tree.
-    """
-
-    store: ContentStore
-    tree_lock: threading.Lock
-
-    def begin(self, changes: tuple[Change, ...]) -> str:
-        """Record that changes begin, and return the id of the record."""
-
-    def end(self, name: str, changes: tuple[Change, ...]) -> None:
-        """Record the changes that were made, which may be none."""
-
-    def describe_cause(self, path: str) -> str:
-        """Return who last changed a path, or an empty text if that is not known."""
 
 
 @contextmanager
@@ -118,7 +96,7 @@ class TrackedWorkspace(Workspace):
         seen: The hash of each file's content as the agent last saw it, by spelled path.
     """
 
-    recorder: ChangeRecorder
+    recorder: CallRecorder
     seen: Mapping[str, str]
     # The hash of each file that was read to be changed, which it must still have when it is
     # replaced.
@@ -126,7 +104,7 @@ class TrackedWorkspace(Workspace):
 
     @classmethod
     def wrap(
-        cls, workspace: Workspace, recorder: ChangeRecorder, seen: Mapping[str, str]
+        cls, workspace: Workspace, recorder: CallRecorder, seen: Mapping[str, str]
     ) -> TrackedWorkspace:
         """Create a tracked workspace from another workspace."""
         fields: dict[str, Any] = {}
@@ -134,6 +112,18 @@ class TrackedWorkspace(Workspace):
             if field.init:
                 fields[str(field.alias)] = getattr(workspace, field.name)
         return cls(**fields, recorder=recorder, seen=seen)
+
+    def read_for_change(self, real: Path, file: BinaryIO, limit: int) -> bytes:
+        """Read a file that will be changed, at most ``limit`` bytes of it.
+
+        Raises:
+            ToolError: As for ``check``.
+        """
+        data = file.read(limit)
+        # A file that was read completely need not be read again.
+        hashed = hash_content(data) if len(data) < limit else hash_file(file)
+        self.check(real, data, hashed)
+        return data
 
     def check(self, real: Path, data: bytes, hashed: str) -> None:
         """Check that the agent has seen the content of a file that it changes.
@@ -199,19 +189,20 @@ class TrackedWorkspace(Workspace):
             before, contents = self._read_before(real)
             if data is not None and before is not None and real not in self.expected:
                 raise _stale_error(real)
+            changes: list[Change] = []
             after = None
             if data is not None:
-                after = Node("file", before.mode if before else 0o644, hash_content(data))
+                mode = before.mode if before else 0o644
+                after = Node("file", mode, hash_content(data))
                 contents.append(data)
+                for folder in _missing_folders(real):
+                    path = spell_path(self.relative(folder))
+                    changes.append(Change(path, None, Node("folder", 0o755)))
             # The contents are stored before the change begins; otherwise it could not be undone
             # after a crash.
             self._keep(contents)
-            changes: list[Change] = []
-            for folder in _missing_folders(real) if after else ():
-                path = spell_path(self.relative(folder))
-                changes.append(Change(path, None, Node("folder", 0o755)))
             changes.append(Change(spell_path(self.relative(real)), before, after))
-            name = self.recorder.begin(tuple(changes))
+            self.recorder.begin(tuple(changes))
             was_written = False
             try:
                 yield
@@ -224,7 +215,7 @@ class TrackedWorkspace(Workspace):
                 # The disk shows what happened, because a write may fail before or after the file
                 # was replaced.
                 made = find_made_changes(self.root, changes, include_doubtful=was_written)
-                self.recorder.end(name, made)
+                self.recorder.end(made)
 
     def _read_before(self, real: Path) -> tuple[Node | None, list[bytes]]:
         """Return the node at a path, and the contents to keep."""
@@ -256,20 +247,6 @@ class TrackedWorkspace(Workspace):
             ) from None
 
 
-def read_for_change(workspace: Workspace, real: Path, file: BinaryIO, limit: int) -> bytes:
-    """Read a file that will be changed, at most ``limit`` bytes of it.
-
-    Raises:
-        ToolError: As for ``TrackedWorkspace.check``.
-    """
-    data = file.read(limit)
-    if isinstance(workspace, TrackedWorkspace):
-        # A file that was read completely need not be read again.
-        hashed = hash_content(data) if len(data) < limit else hash_file(file)
-        workspace.check(real, data, hashed)
-    return data
-
-
 def hash_file(file: BinaryIO) -> str:
     """Return the hash of an open file of any size, and seek to its beginning."""
     file.seek(0)
@@ -279,16 +256,6 @@ def hash_file(file: BinaryIO) -> str:
         digest.update(chunk)
     file.seek(0)
     return digest.hexdigest()
-
-
-@contextmanager
-def recording_change(workspace: Workspace, real: Path, data: bytes | None) -> Iterator[None]:
-    """Record the change that the body makes, if the workspace is tracked."""
-    if not isinstance(workspace, TrackedWorkspace):
-        yield
-        return
-    with workspace.recording_change(real, data):
-        yield
 
 
 def find_made_changes(

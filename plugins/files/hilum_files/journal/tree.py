@@ -286,7 +286,7 @@ class TreeWalk:
         return name in self._own.placeholders and _is_empty(path, status)
 
     def _take_file(self, name: str, last_name: str, status: os.stat_result) -> None:
-        """Take a file from the base if it is unchanged; otherwise schedule it to be read."""
+        """Copy the entry of a file from the base if it is unchanged; otherwise plan to read it."""
         if stat.S_ISLNK(status.st_mode):
             self._changed.append((name, status))
         elif stat.S_ISREG(status.st_mode):
@@ -362,7 +362,7 @@ class TreeWalk:
         return ""
 
     def _take_unreadable(self, name: str, status: os.stat_result) -> bool:
-        """Take an unreadable file from the base, if its content is unchanged."""
+        """Copy the entry of an unreadable file from the base, if its content is unchanged."""
         known = self._base.get(name)
         if known is None or len(known.stamp) != len(_stamp(status)):
             return False
@@ -392,7 +392,8 @@ class TreeWalk:
                 continue
             node = Node("file", stat.S_IMODE(status.st_mode), hashed)
             is_settled = len(data) == status.st_size and self._is_settled(status)
-            self.tree[name] = TreeEntry(node, _stamp(status) if is_settled else ())
+            stamp = _stamp(status) if is_settled else ()
+            self.tree[name] = TreeEntry(node, stamp)
         self._batch = []
         self._batch_bytes = 0
 
@@ -417,8 +418,8 @@ def _stamp(status: os.stat_result) -> Stamp:
 def find_differences(before: Tree, after: Tree) -> list[Difference]:
     """Return each path that differs, with its earlier and current node, sorted.
 
-    An empty folder ``.hilum`` is not a difference: a sandbox creates it temporarily to keep
-    commands from creating it.
+    The folder ``.hilum`` is not a difference: a sandbox creates it temporarily to keep commands
+    from creating it.
     """
     found: list[Difference] = []
     for name, now in after.items():

@@ -67,7 +67,8 @@ def make_plan(
     Raises:
         StoreError: The current contents cannot be stored.
     """
-    planner = _Planner(workspace, store, ledger, records, shared, include_shared)
+    composed = ledger.compose(records)
+    planner = _Planner(workspace, store, ledger, records, shared, include_shared, composed)
     by_path: dict[str, list[Change]] = {}
     for record in records:
         for change in record.changes:
@@ -77,40 +78,33 @@ def make_plan(
     return planner.plan()
 
 
+@attrs.define(eq=False)
 class _Planner:
     """Plans an undo path by path. See ``make_plan`` for the arguments."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        store: ContentStore,
-        ledger: Ledger,
-        records: Sequence[Record],
-        shared: SharedChanges,
-        include_shared: bool,
-    ) -> None:
-        self._workspace = workspace
-        self._store = store
-        self._ledger = ledger
-        self._records = records
-        self._shared = shared
-        self._include_shared = include_shared
-        self._composed = ledger.compose(records)
-        self._steps: list[Change] = []
-        self._merged: list[str] = []
-        self._conflicts: dict[str, str] = {}
-        self._left: list[str] = []
-        self._unchanged: set[str] = set()
-        self._claimed: dict[str, tuple[str, ...]] = {}
-        self._blocking: dict[str, None] = {}  # a dict keeps the order
+    _workspace: Workspace
+    _store: ContentStore
+    _ledger: Ledger
+    _records: Sequence[Record]
+    _shared: SharedChanges
+    _include_shared: bool
+    _composed: dict[str, list[Change]]
+    _steps: list[Change] = attrs.Factory(list)
+    _merged: list[str] = attrs.Factory(list)
+    _conflicts: dict[str, str] = attrs.Factory(dict)
+    _left: list[str] = attrs.Factory(list)
+    _unchanged: set[str] = attrs.Factory(set)
+    _claimed: dict[str, tuple[str, ...]] = attrs.Factory(dict)
+    _blocking: dict[str, None] = attrs.Factory(dict)  # a dict keeps the order
 
     def plan(self) -> Plan:
         """Return the plan for all paths so far."""
         undoes: dict[str, tuple[str, ...]] = {}
         for record in self._records:
-            paths = tuple(change.path for change in record.changes if self._is_undone(change.path))
-            if paths:
-                undoes[record.id] = paths
+            paths = [change.path for change in record.changes]
+            undone = tuple(path for path in paths if self._is_undone(path))
+            if undone:
+                undoes[record.id] = undone
         return Plan(
             tuple(self._steps),
             tuple(self._merged),
@@ -131,7 +125,8 @@ class _Planner:
             path: The path.
             changes: The changes to undo at this path.
         """
-        if any(node.kind == "skipped" for change in changes for node in change.nodes()):
+        kinds = _kinds_of(changes)
+        if "skipped" in kinds:
             self._left.append(path)
             return
         records = [record for record in self._records if record.changes_path(path)]
@@ -144,10 +139,11 @@ class _Planner:
         except Conflict as conflict:
             sessions = _sessions_of(others.changes)
             self._blocking.update(dict.fromkeys(sessions))
-            by = f" by session {', '.join(sessions)}" if sessions else ""
-            self._conflicts[path] = f"{conflict}{by}"
+            self._conflicts[path] = str(conflict)
+            if sessions:
+                self._conflicts[path] += f" by session {', '.join(sessions)}"
             return
-        if was_merged and not _is_folder(changes):
+        if was_merged and kinds != {"folder"}:
             self._merged.append(path)
         if target != now:
             self._steps.append(Change(path, now, target))
@@ -271,8 +267,12 @@ def _sessions_of(changes: Sequence[SharedChange]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(change.session for change in changes))
 
 
-def _is_folder(changes: Iterable[Change]) -> bool:
-    return all(node.kind == "folder" for change in changes for node in change.nodes())
+def _kinds_of(changes: Iterable[Change]) -> set[str]:
+    """Return the kinds of all nodes before and after the changes."""
+    kinds: set[str] = set()
+    for change in changes:
+        kinds.update(node.kind for node in change.nodes())
+    return kinds
 
 
 def _read_node(path: Path, status: os.stat_result, keep: Callable[[bytes], str]) -> Node | None:

@@ -116,7 +116,7 @@ def _unlock_folders(root: Path, steps: Sequence[Change]) -> dict[Path, int]:
 
 @contextmanager
 def _open_exactly(workspace: Workspace, name: str, *, make: bool = False) -> Iterator[Place]:
-    """Keep the folder of a planned path open.
+    """Open the folder of a planned path while the body runs.
 
     A program that the agent started may still be running and may have created a link there after
     the plan was made. Therefore no link is followed, neither out of the workspace nor to another
