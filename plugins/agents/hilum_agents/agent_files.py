@@ -202,7 +202,7 @@ def _quote(value: str) -> str:
 async def _written_by_model(about: str, context: CommandContext) -> str:
     """Return a prompt that the model generates from a one-sentence description."""
     if context.in_session is not None:
-        text = await context.in_session.author(AUTHOR, about)
+        text = await write_with_model(context.in_session.session, AUTHOR, about)
     else:
         opened = open_standard_session(context.workspace, kind="headless", needs_model=False)
         async with opened as session:

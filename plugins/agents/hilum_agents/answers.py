@@ -7,7 +7,6 @@ objections the kernel accepts the answer and marks it as partial.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
@@ -26,6 +25,7 @@ from hilum import (
     deny,
 )
 
+from hilum_agents.arguments import parse_arguments
 from hilum_agents.consent import confirmed, last_request
 from hilum_agents.forms import Form, make_type, wrong_places
 
@@ -292,25 +292,23 @@ class _Run:
             pass
         return None
 
-    def check_place(self, path: str, *lines: int) -> str:
-        """Return the problem with a reference to a file's lines; empty if it is valid."""
+    def check_place(self, path: str, *lines: int) -> Iterator[str]:
+        """Yield the problem with a reference to lines of a file, unless the reference is valid."""
         text = self.read(path)
         if text is None:
-            return f"There is no file {path!r} in the workspace."
+            yield f"There is no file {path!r} in the workspace."
+            return
         # The last line may end without a newline.
         count = text.count("\n") + (not text.endswith("\n"))
-        missing = next((line for line in lines if not 1 <= line <= max(count, 1)), None)
-        if missing is None:
-            return ""
-        return f"{path} has {count} lines; there is no line {missing}."
+        for line in lines:
+            if not 1 <= line <= max(count, 1):
+                yield f"{path} has {count} lines; there is no line {line}."
+                return
 
 
 def _argument(call: ToolCall, name: str) -> str:
-    try:
-        given = json.loads(call.arguments or "{}")
-    except ValueError:
-        return ""
-    value = given.get(name) if isinstance(given, dict) else None
+    """Return an argument of a call; empty if the argument is missing or not a text."""
+    value = parse_arguments(call.arguments).get(name)
     return value if isinstance(value, str) else ""
 
 
@@ -319,10 +317,8 @@ def _argument(call: ToolCall, name: str) -> str:
 
 def _check_explored(answer: Explored, run: _Run) -> Iterator[str]:
     for place in answer.files:
-        lines = [int(number) for number in re.findall(r"\d{1,9}", place.lines)[:2]]
-        wrong = run.check_place(place.path, *lines)
-        if wrong:
-            yield wrong
+        numbers = re.findall(r"\d{1,9}", place.lines)
+        yield from run.check_place(place.path, *map(int, numbers[:2]))
     snippets = re.findall(r"^```(?!json)[^\n]*\n.*?^```", run.text, re.DOTALL | re.MULTILINE)
     if answer.files and not snippets:
         yield "The answer shows no code: quote the lines that matter in fenced code blocks."
@@ -332,9 +328,7 @@ def _check_explored(answer: Explored, run: _Run) -> Iterator[str]:
 
 def _check_reviewed(answer: Reviewed, run: _Run) -> Iterator[str]:
     for issue in answer.problems:
-        wrong = run.check_place(issue.file, issue.line)
-        if wrong:
-            yield wrong
+        yield from run.check_place(issue.file, issue.line)
         if not issue.suggestion.strip():
             yield f"The problem in {issue.file}, line {issue.line} has no suggestion."
     # The agent may have read the code in an earlier run of this conversation.
@@ -431,9 +425,7 @@ def _outside_code(text: str) -> Iterator[str]:
 
 def _check_refactored(answer: Refactored, run: _Run) -> Iterator[str]:
     for step in answer.proposals:
-        wrong = run.check_place(step.file, step.line)
-        if wrong:
-            yield wrong
+        yield from run.check_place(step.file, step.line)
     if run.may_change:
         yield from _check_applied(answer, run)
     elif answer.applied:

@@ -67,7 +67,7 @@ class EndNotices:
         owner = self._session.agents.get(name)
         if owner is None or owner.conversation.pending or not self._jobs.unannounced(name):
             return
-        last = self._jobs.latest(name)
+        last = self._jobs.latest.get(name)
         # An agent that was started as a job continues as one: it has a queue position, a status and
         # a budget.
         if last is None:

@@ -185,7 +185,7 @@ class Scheduler:
     async def _begin(self, job: Job) -> None:
         try:
             self.pool.enter(job.profile, job.owner, keeps=job.keeps)
-            self.pool.bind(job)
+            self.pool.bind(job.actor, self.pool.definitions.pop(job.id, None))
             with self.pool.literal(job.prompt):
                 run = await self._session.prompt(job.prompt, agent=job.actor)
             self.jobs.begin(job, run.id)

@@ -73,7 +73,7 @@ async def task(
         agent: A defined agent to do it, such as explore or review.
     """
     runs = _runs(call.session)
-    job = runs.scheduler.jobs.by_key(_key(call))
+    job = runs.scheduler.jobs.by_key.get(_key(call))
     if job is None:
         if not description.strip() or not prompt.strip():
             raise ToolError("A task needs a description and a prompt.", code="E_BAD_ARGS")
@@ -252,7 +252,7 @@ async def handover(call: Call, agent: str, brief: str) -> Output:
             conversation.
     """
     runs = _runs(call.session)
-    job = runs.scheduler.jobs.by_key(_key(call))
+    job = runs.scheduler.jobs.by_key.get(_key(call))
     if job is None:
         depth = _depth(runs, call.agent)
         try:
