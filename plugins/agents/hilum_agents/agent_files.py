@@ -20,10 +20,10 @@ from hilum_agents.folders import OWN, user_folder
 
 AUTHOR = """\
 You write the instructions of a coding agent, as its system prompt, from one sentence of the user.
-Address the agent as "you". Say what it is for, how it works step by step, what it must not do, what
-it looks at before it says something, and what its answer must contain. Be concrete and short: 120
+Address the agent as "you". State its purpose, how it works step by step, what it must not do, what
+it must check before it makes a claim, and what its answer must contain. Be concrete and short: 120
 to 300 words, Markdown, no title, no front matter, no code fence around it. Write in the language of
-the sentence. Give only the instructions."""
+the sentence. Return only the instructions."""
 _YES = ("y", "yes", "j", "ja", "是")
 
 

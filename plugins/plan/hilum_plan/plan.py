@@ -47,12 +47,12 @@ from hilum_plan.state import (
     cancel_open,
 )
 
-ACCEPTED_PROMPT = "Your plan is accepted. Carry it out, and keep the todo list true while you do."
+ACCEPTED_PROMPT = "Your plan is accepted. Carry it out, and keep the todo list up to date."
 EDITED_PROMPT = (
-    "Your plan is accepted with changes. It now reads:\n\n{text}\n\nBring the todo list in line"
-    " with it first; then carry it out, and keep the list true while you do."
+    "Your plan is accepted with changes. It now reads:\n\n{text}\n\nFirst change the todo list to"
+    " match the plan; then carry out the plan, and keep the list up to date."
 )
-REJECTED_PROMPT = "Your plan is rejected: {reason}\n\nWork out another one."
+REJECTED_PROMPT = "Your plan is rejected: {reason}\n\nWork out another plan."
 
 
 class _OpenQuestion:

@@ -87,7 +87,7 @@ def remind(plan: AgentPlan, clock: Clock, *, after: int, reminded: set[str]) -> 
         )
     if not notes:
         return ""
-    return " ".join([*notes, "Keep the list true with todo_write."])
+    return " ".join([*notes, "Keep the list up to date with todo_write."])
 
 
 def _idle_reminder(plan: AgentPlan) -> Iterator[tuple[str, str]]:

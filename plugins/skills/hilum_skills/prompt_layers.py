@@ -68,7 +68,9 @@ def make_layers(
         return []
     listed: dict[str, list[str]] = {}
     for entry in shown:
-        listed.setdefault(entry.source, []).append(_format_line(entry.skill))
+        name = entry.skill.name[: 2 * MAX_NAME]
+        description = entry.skill.description[:MAX_DESCRIPTION]
+        listed.setdefault(entry.source, []).append(f"- {name}: {description}")
     # One layer for each source, because a layer for each of hundreds of skills would have little
     # text.
     layers = [Layer(RANK, "skills", _INDEX)]
@@ -113,11 +115,6 @@ def _is_allowed(name: str, limits: Limits) -> bool:
 def _matches_any(name: str, patterns: Iterable[str]) -> bool:
     # ``fnmatch`` is not used, because its result depends on the operating system.
     return any(fnmatchcase(name, pattern.casefold()) for pattern in patterns)
-
-
-def _format_line(skill: Skill) -> str:
-    description = skill.description[:MAX_DESCRIPTION]
-    return f"- {skill.name[: 2 * MAX_NAME]}: {description}"
 
 
 def find_active_names(texts: Iterable[str], known: Iterable[str]) -> list[str]:

@@ -98,8 +98,8 @@ class Skills:
         The result is ``None`` if there is no enabled skill with that name.
         """
         await self.refresh()
-        entry = self._find_enabled(name)
-        if entry is None:
+        entry = self.catalog.get(name)
+        if entry is None or entry.state != "on":
             return None
         return "\n".join(await _format_skill(entry.skill)).rstrip()
 
@@ -163,9 +163,10 @@ class Skills:
             start_line: The first line to read, to continue after a part.
         """
         await self.refresh()
-        entry = self._find_enabled(name.strip())
-        if entry is None:
-            raise self._make_refusal(name.strip())
+        name = name.strip()
+        entry = self.catalog.get(name)
+        if entry is None or entry.state != "on":
+            raise self._make_refusal(name, entry)
         if resource:
             return await self._read_resource(entry.skill, resource, start_line)
         skill = entry.skill
@@ -182,14 +183,7 @@ class Skills:
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _find_enabled(self, name: str) -> CatalogEntry | None:
-        entry = self.catalog.get(name)
-        if entry is not None and entry.state == "on":
-            return entry
-        return None
-
-    def _make_refusal(self, name: str) -> ToolError:
-        entry = self.catalog.get(name)
+    def _make_refusal(self, name: str, entry: CatalogEntry | None) -> ToolError:
         if entry is not None:
             message = f"The skill {name!r} cannot be used: {entry.reason}."
             return ToolError(

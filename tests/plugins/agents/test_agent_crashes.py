@@ -90,7 +90,7 @@ async def live(folder, store, resume=""):
     return identity
 
 
-@pytest.mark.slow(cases=5)
+@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize("seed", range(12))
 async def test_wherever_it_dies_every_agent_ends_once(tmp_path, seed):
     """Three agents run and five wait; the process dies after any event, up to three times."""
@@ -210,7 +210,7 @@ async def background(folder, store, identity=""):
     return identity
 
 
-@pytest.mark.slow(cases=2)
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("first", range(4))
 async def test_wherever_it_dies_the_owner_of_a_background_task_is_woken_exactly_once(
     tmp_path, first

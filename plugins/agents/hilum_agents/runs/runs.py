@@ -23,6 +23,7 @@ from hilum.events import PluginEvent
 
 from hilum_agents.agents import Agents
 from hilum_agents.consent import RESUME_PROMPT
+from hilum_agents.runs import conversations
 from hilum_agents.runs.jobs import Job
 from hilum_agents.runs.scheduler import Scheduler, new_id
 from hilum_agents.runs.settings import SchedulerSettings
@@ -337,6 +338,14 @@ class Runs:
             UsageError: The agent is running.
         """
         return self.scheduler.pool.clear(name)
+
+    def fork(self, name: str, new: str) -> None:
+        """Copy an agent's conversation to another named agent.
+
+        Raises:
+            UsageError: There is nothing to copy, or the other agent already has a conversation.
+        """
+        conversations.fork(self.session.workspace.root, name, new)
 
     # --- hooks ------------------------------------------------------------------------------------
 
