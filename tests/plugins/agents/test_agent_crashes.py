@@ -13,9 +13,15 @@ from hilum.events import PluginEvent, PromptQueued, RoundEnded
 from hilum.store import MemoryStore
 from hilum.testing import open_bench, pause, plugin, say, use
 from hilum_agents import runs
-from hilum_agents.runs import Runs
+from hilum_agents.runs import Runs, scheduler
 
 REVIEW = Profile("review")
+
+
+@pytest.fixture(autouse=True)
+def quick_ticks(monkeypatch):
+    """The scheduler looks after a resumed session at its next tick."""
+    monkeypatch.setattr(scheduler, "STATUS_INTERVAL", 0.02)
 
 
 @tool(risk="execute")

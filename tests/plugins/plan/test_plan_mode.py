@@ -68,7 +68,7 @@ async def test_a_plan_can_be_changed():
         run = await bench.session.plugin(Plan).accept("Only b. {text}")
         await run.wait()
         assert (
-            "It now reads:\n\nOnly b. {text}\n\nBring the todo list in line with it first"
+            "It now reads:\n\nOnly b. {text}\n\nFirst change the todo list to match the plan"
             in said(bench)
         )
         assert named(bench, "plan.accepted")[0].data["edited"] is True
