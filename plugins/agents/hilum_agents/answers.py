@@ -29,9 +29,11 @@ from hilum_agents.arguments import parse_arguments
 from hilum_agents.consent import confirmed, last_request
 from hilum_agents.forms import Form, make_type, wrong_places
 
-# Files are read to check line numbers. Larger ones are hardly source code.
+# Maximum size, in bytes, of a file that is read to check line numbers. Larger files are hardly
+# source code.
 MAX_BYTES = 5_000_000
-# More at once would distract the model. The others follow when these are corrected.
+# More objections at once would distract the model, which gets the others after it has corrected
+# these.
 MAX_OBJECTIONS = 6
 # At least one test for each kind of scenario.
 MIN_TESTS = 3
@@ -278,7 +280,7 @@ class _Run:
         """Return a path relative to the root of the workspace."""
         try:
             return self._workspace.relative(self._workspace.resolve(path))
-        # Outside the workspace; the check of the place reports it.
+        # The path is outside the workspace; `check_place` reports it.
         except ToolError:
             return path
 

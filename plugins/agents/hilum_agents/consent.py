@@ -87,5 +87,7 @@ def is_yes(words: str) -> bool:
         # The marker prevents patterns anchored at the end of the text from matching where it was
         # cut.
         beginning = f"{words[:MAX_CHARACTERS]}…"
+    if not words.strip() or not re.match(_YES, beginning):
+        return False
     # All words are searched for a doubt, which often comes at the end.
-    return bool(words.strip()) and bool(re.match(_YES, beginning)) and not re.search(_NO, words)
+    return not re.search(_NO, words)

@@ -185,7 +185,7 @@ class Plan:
         """Return the two tools."""
         return [self.todo_write, self.ask_question]
 
-    # In a queue, because parallel calls of one answer would otherwise read the same old list.
+    # Calls are queued, because parallel calls of one answer would otherwise read the same old list.
     @tool(risk="read", effect="idempotent", timeout=1, queues="todos")
     async def todo_write(
         self,
@@ -257,7 +257,7 @@ class Plan:
 
     # --- questions --------------------------------------------------------------------------------
 
-    # One at a time, so that the time limit of each begins when the user sees it.
+    # Questions are asked one at a time, so that the time limit of each begins when the user sees it.
     @tool(risk="read", effect="pure", timeout=inf, queues="questions")
     async def ask_question(
         self,
@@ -314,8 +314,8 @@ class Plan:
         multiple: bool,
     ) -> Question:
         return Question(
-            # Not the id of the call, which two agents may share, and with which a resumed call asks
-            # again.
+            # The id of the call is not used, because two agents may share it, and a resumed call asks
+            # again with the same id.
             id=os.urandom(6).hex(),
             agent=agent.name,
             call=call,
@@ -398,7 +398,7 @@ class Plan:
             edited = text is not None and text.strip() != proposal.text.strip()
             prompt = EDITED_PROMPT.format(text=text) if edited else ACCEPTED_PROMPT
             before = self._session.mode.name
-            # Before the prompt, which is built for the session's mode.
+            # Set before the prompt, because the prompt is built for the session's mode.
             self._session.set(mode="agent")
             try:
                 run = await self._session.prompt(prompt, agent=agent)

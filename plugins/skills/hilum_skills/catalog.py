@@ -259,7 +259,7 @@ def _judge(
                 state="untrusted",
                 reason="the project is not trusted",
             )
-        # After the checks above, so that a skill that cannot be used never hides one that can.
+        # This check comes last, so that a skill that cannot be used never hides one that can.
         elif name in taken:
             first = taken[name].skill
             mine = entry.skill

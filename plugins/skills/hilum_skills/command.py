@@ -189,7 +189,7 @@ def _switch(options: argparse.Namespace, *, on: bool) -> int:
 def _add(options: argparse.Namespace) -> int:
     for text in options.what:
         source = parse_source(text)
-        # Before the fetch, which may take minutes.
+        # Checked before the fetch, which may take minutes.
         _check_place(source)
         if source.kind == "git":
             # Fetch the source before storing it, so that a source that does not work is never
@@ -202,7 +202,8 @@ def _add(options: argparse.Namespace) -> int:
         _check_skills(options, source, clone)
         new = set_choice("sources", source.text, present=True)
         catalog = _catalog(options)
-        say(f"{source.text} is {'added' if new else 'there already'}.")
+        state = "is added" if new else "was already added"
+        say(f"{source.text} {state}.")
         mine = [entry for entry in catalog.entries if entry.source == source.text]
         for entry in mine:
             say(formatting.format_entry(entry))
@@ -327,7 +328,8 @@ async def _fetch(
     results = list[Clone | HilumError]()
     async with Warden() as warden:
         git = lazy.git.GitClient(warden, settings.timeout, settings.megabytes * 1_000_000)
-        # One after another, because the progress of each takes the same line of the terminal.
+        # Sources are fetched one after another, because the progress of each takes the same line
+        # of the terminal.
         for source in wanted:
             with formatting.show_progress(source.text) as step:
                 try:

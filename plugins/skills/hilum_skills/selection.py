@@ -32,11 +32,6 @@ class RepositoryFile:
     object: str
     size: int
 
-    @property
-    def executable(self) -> bool:
-        """Whether it is executable."""
-        return self.kind == "100755"
-
 
 @attrs.frozen
 class Selection:
@@ -66,8 +61,7 @@ def parse_listing(data: bytes) -> list[RepositoryFile]:
         if any(_is_malicious(part) for part in path.split("/")):
             message = (
                 f"The repository contains the path {path[:200]!a}, which leads out of it or into"
-                " git's"
-                " own files."
+                " Git's own files."
             )
             raise FetchError(
                 message, hint="The repository is malicious. None of its files were kept."
@@ -194,7 +188,8 @@ def write_files(chosen: list[RepositoryFile], contents: bytes, folder: Path) -> 
     for entry, content in zip(chosen, _split_blobs(contents, chosen), strict=True):
         path = folder / entry.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, flags, 0o755 if entry.executable else 0o644)
+        is_executable = entry.kind == "100755"
+        descriptor = os.open(path, flags, 0o755 if is_executable else 0o644)
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
 

@@ -34,6 +34,8 @@ MAX_RESOURCE = 10_000
 # than 20,000.
 MAX_INSTRUCTIONS = 30_000
 MAX_NOTED = 8
+# Maximum number of skills that an error for the model lists.
+MAX_NAMED = 50
 
 
 class Skills:
@@ -191,11 +193,12 @@ class Skills:
                 code=errors.E_DENIED,
                 hint="Continue without it; the user decides which skills are enabled.",
             )
-        known = ", ".join(sorted(entry.skill.name for entry in self.catalog.enabled())[:50])
+        names = sorted(entry.skill.name for entry in self.catalog.enabled())
+        known = ", ".join(names[:MAX_NAMED]) or "none"
         return ToolError(
             f"There is no skill {name!r}.",
             code=errors.E_NOT_FOUND,
-            hint=f"Known: {known or 'none'}.",
+            hint=f"Known: {known}.",
         )
 
     async def _read_resource(self, skill: Skill, path: str, start: int) -> str:

@@ -70,7 +70,7 @@ def validate(path: str | os.PathLike[str]) -> list[Problem]:
     if file is None:
         return [Problem(1, f"There is no {SKILL_FILE} in {folder}.", fatal=True)]
     skill = load_skill(file)
-    # The file could not be read, so that checks of its fields would only report consequences.
+    # The file could not be read, so checks of its fields would only repeat that.
     if not skill.fields and skill.error:
         return [Problem(1, skill.error, fatal=True)]
     document = read(file.read_bytes())

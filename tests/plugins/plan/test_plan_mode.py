@@ -51,8 +51,7 @@ async def test_an_accepted_plan_is_carried_out_with_its_list():
         run = await bench.session.plugin(Plan).accept()
         assert (await run.wait()).state == "completed"
         assert (
-            said(bench)
-            == "Your plan is accepted. Carry it out, and keep the todo list up to date."
+            said(bench) == "Your plan is accepted. Carry it out, and keep the todo list up to date."
         )
         assert bench.session.mode.name == "agent"
         assert states(bench) == ["in_progress", "pending"]

@@ -94,7 +94,7 @@ async def test_a_refused_change_is_reported_and_the_others_are_made():
         assert states(bench) == {"a": "pending", "b": "in_progress", "c": "pending"}
         assert bench.results[1].code == ""
         assert bench.results[1].text.startswith(
-            "Not changed (everything else is):\n- a: it cannot go from pending to completed"
+            "These items were not changed; all other changes were made:\n- a: it cannot go from pending to completed"
         )
         assert bench.results[2].code == "E_BAD_ARGS"
         assert (

@@ -265,9 +265,10 @@ def _show_all(ended: list[dict[str, Any]], context: CommandContext, json: bool) 
         context.say_json(ended)
     else:
         for number, result in enumerate(ended):
+            if number:
+                context.say("")
             status = result["status"].replace("_", " ")
-            blank = "\n" if number else ""
-            context.say(f"{blank}── {result['agent']} ({result['agent_id']}): {status}")
+            context.say(f"── {result['agent']} ({result['agent_id']}): {status}")
             _show(result, context, json)
 
 
@@ -322,10 +323,14 @@ async def _stored_rows(context: CommandContext) -> list[dict[str, Any]]:
 
 def _row_text(row: dict[str, Any]) -> str:
     started = time.strftime("%m-%d %H:%M", time.localtime(row["started"]))
-    name = f"{row['agent']}: {row['title']}" if row["title"] else row["agent"]
-    step = "" if row["status"] == "completed" else row["current_step"]
-    columns = (row["agent_id"], started, f"{row['status']:20} {row['progress']:4.0%}", name, step)
-    return "  ".join(columns).rstrip()
+    name = row["agent"]
+    if row["title"]:
+        name += f": {row['title']}"
+    status = row["status"]
+    line = f"{row['agent_id']}  {started}  {status:20} {row['progress']:4.0%}  {name}"
+    if status == "completed":
+        return line
+    return f"{line}  {row['current_step']}".rstrip()
 
 
 async def _result(options: Namespace, context: CommandContext) -> int:

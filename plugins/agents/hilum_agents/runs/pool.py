@@ -93,11 +93,6 @@ class AgentPool:
         """Whether the pool is currently prompting any agent."""
         return bool(self._literal)
 
-    @property
-    def closing(self) -> bool:
-        """Whether the session is closing. Queued jobs begin after it is resumed."""
-        return self._session.closing
-
     # --- agents -----------------------------------------------------------------------------------
 
     def enter(self, profile: Profile, owner: str, *, keeps: bool) -> Agent:

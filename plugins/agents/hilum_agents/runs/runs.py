@@ -232,8 +232,8 @@ class Runs:
         """
         jobs = self.scheduler.jobs
         # Newest first, so that no queued job begins while the others are being stopped.
-        stopped = [jobs.find(agent_id)] if agent_id else [*jobs.open()][::-1]
-        for job in stopped:
+        stopped = [jobs.find(agent_id)] if agent_id else list(jobs.open())
+        for job in reversed(stopped):
             self.scheduler.stop(job)
 
     async def fall_silent(self) -> None:
