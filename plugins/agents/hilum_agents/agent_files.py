@@ -49,7 +49,8 @@ async def create_agent(options: Namespace, context: CommandContext) -> Path:
             f"The agent {name} already exists: {path}.",
             hint="Edit that file, or choose another name.",
         )
-    title = options.title or name.replace("_", " ").replace("-", " ").title()
+    words = re.sub(r"[_-]", " ", name)
+    title = options.title or words.title()
     description = _description(options, context)
     prompt = await _prompt(options, context, f"You are {title}. {description}")
     fields = {

@@ -245,7 +245,8 @@ class _Run:
         self._workspace = workspace
         self.messages = messages
         self.may_change = may_change
-        self.text = messages[-1].text if isinstance(messages[-1], AssistantMessage) else ""
+        answer = messages[-1]
+        self.text = answer.text if isinstance(answer, AssistantMessage) else ""
         self.done: list[tuple[ToolCall, ToolResult]] = []
         calls: dict[str, ToolCall] = {}
         # Only the current run counts: a file that an earlier run wrote may have changed since.
@@ -371,19 +372,24 @@ def _check_scenarios(answer: Tested) -> Iterator[str]:
 
 def _check_test_run(answer: Tested, run: _Run, last_write: int) -> Iterator[str]:
     """Yield the problems with the last test run and with the answer's claims about it."""
-    after = [(command, result) for number, command, result in run.commands() if number > last_write]
-    if not after:
+    named = answer.command.strip()
+    last_command = ""
+    last_result: ToolResult | None = None
+    for number, command, result in run.commands():
+        if number > last_write:
+            last_command = command
+            if command.strip() == named:
+                last_result = result
+    if not last_command:
         yield "The tests were not run after their last change: run them."
-        return
-    # The user must be able to repeat the run with the command that the answer names.
-    results = [result for command, result in after if command.strip() == answer.command.strip()]
-    if not results:
+    elif last_result is None:
+        # The user must be able to repeat the run with the command that the answer names.
         yield (
             f"The command {answer.command!r} was not run after the last change; this one was:"
-            f" {after[-1][0]!r}."
+            f" {last_command!r}."
         )
-        return
-    yield from _check_counts(answer, results[-1])
+    else:
+        yield from _check_counts(answer, last_result)
 
 
 def _check_counts(answer: Tested, result: ToolResult) -> Iterator[str]:

@@ -18,7 +18,6 @@ Agents are defined in Markdown files that describe their purpose, tools and limi
 .hilum/agents of a project (once you trust it), in the folder agents beside your settings, and in
 the folders of Claude Code, Gemini CLI, opencode, Copilot, Cursor and Codex. Five agents are \
 built in.
-
 """
 ACTIONS = {**file_actions.ACTIONS, **run_actions.ACTIONS}
 
@@ -52,8 +51,9 @@ async def run(argv: list[str], context: CommandContext) -> int:
         UsageError: There is no such action, or it failed.
     """
     if argv[:1] in (["-h"], ["--help"]):
-        rows = [f"  {context.prog} {name:9} {action.about}" for name, action in ACTIONS.items()]
-        context.say(ABOUT + "\n".join(rows))
+        context.say(ABOUT)
+        for name, action in ACTIONS.items():
+            context.say(f"  {context.prog} {name:9} {action.about}")
         return 0
     if argv and not argv[0].startswith("-"):
         name, *rest = argv

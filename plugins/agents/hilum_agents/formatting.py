@@ -81,7 +81,9 @@ def _row_marks(entry: CatalogEntry) -> list[str]:
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= MAX_DESCRIPTION else text[: MAX_DESCRIPTION - 1] + "…"
+    if len(text) <= MAX_DESCRIPTION:
+        return text
+    return text[: MAX_DESCRIPTION - 1] + "…"
 
 
 def entry_summary(entry: CatalogEntry) -> dict[str, Any]:
@@ -186,7 +188,9 @@ def entry_page(entry: CatalogEntry, tools: Tools, *, prompt: bool = False) -> st
 
 
 def _state(entry: CatalogEntry) -> str:
-    return "" if entry.state == "on" else f"{_STATES[entry.state]}: {entry.reason}"
+    if entry.state == "on":
+        return ""
+    return f"{_STATES[entry.state]}: {entry.reason}"
 
 
 def _model(definition: Definition) -> str:
@@ -231,7 +235,8 @@ def check_entry(entry: CatalogEntry, tools: Tools) -> list[Finding]:
     definition = entry.definition
     found = []
     for problem in definition.problems:
-        found.append(Finding("✗" if problem.fatal else "⚠", problem.message, problem.line))
+        mark: Literal["✗", "⚠"] = "✗" if problem.fatal else "⚠"
+        found.append(Finding(mark, problem.message, problem.line))
     if definition.error:
         return found
     found.append(Finding("✓", f"format: {definition.kind}, {len(definition.fields)} fields"))
@@ -268,7 +273,8 @@ def _check_tools(definition: Definition, tools: Tools) -> Iterator[Finding]:
     elif not left:
         yield Finding("⚠", "tools: the filter excludes all of them, so the agent cannot run.")
     else:
-        yield Finding("✓", f"tools: {len(left)} of {len(tools)}: {', '.join(left)}")
+        names = ", ".join(left)
+        yield Finding("✓", f"tools: {len(left)} of {len(tools)}: {names}")
 
 
 def _meant_tools(entry: str, tools: Tools) -> list[str]:

@@ -73,7 +73,10 @@ class Clones(msgspec.Struct, frozen=True):
     root: Path = msgspec.field(default_factory=lambda: cache_folder() / "skills")
 
     def find(self, source: SkillSource) -> Clone | None:
-        """Return the fetched commit of a source, or None if it has not been fetched. Blocks."""
+        """Return the fetched commit of a source, or None if there is none. Blocks.
+
+        Folders are never fetched.
+        """
         home = self.root / source.key
         head = _read_heads(home).get(source.ref)
         # Any part of a cache may be deleted at any time.

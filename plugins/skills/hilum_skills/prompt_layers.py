@@ -96,12 +96,12 @@ def format_resources(names: Sequence[str], skill: Skill) -> str:
     """Return the list of a skill's other files; empty if there are none."""
     if not names:
         return ""
-    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
-    shown = "\n".join(f"- {_plain(name)}" for name in names[:MAX_LISTED])
-    return (
-        f'Files of this skill, read with use_skill(name="{skill.name}",'
-        f' resource="…"):\n{shown}{more}'
-    )
+    lines = [f'Files of this skill, read with use_skill(name="{skill.name}", resource="…"):']
+    lines += [f"- {_plain(name)}" for name in names[:MAX_LISTED]]
+    listed = "\n".join(lines)
+    if len(names) > MAX_LISTED:
+        listed += f" and {len(names) - MAX_LISTED} more"
+    return listed
 
 
 def _list_shown(catalog: SkillCatalog) -> list[CatalogEntry]:

@@ -319,7 +319,7 @@ def _cut_lines(content: str, start: int, path: str, room: int = MAX_RESOURCE) ->
         return f"{path} has {len(lines)} lines; there is no line {start}."
     last = start + len(shown) - 1
     if last < len(lines):
-        rest = f"\n[Lines {start} to {last} of {len(lines)}; read on with start_line={last + 1}.]"
-    else:
-        rest = ""
-    return "\n".join(shown) + rest
+        shown.append(
+            f"[Lines {start} to {last} of {len(lines)}; read on with start_line={last + 1}.]"
+        )
+    return "\n".join(shown)

@@ -181,7 +181,8 @@ def _check_ref(text: str, ref: str) -> str:
 def _check_path(text: str, path: str) -> str:
     path = unquote(path).strip("/")
     names = path.split("/") if path else []
-    if any(name in ("..", ".", "") or name.casefold() == ".git" for name in names) or "\\" in path:
+    forbidden = any(name.casefold() in ("..", ".", "", ".git") for name in names)
+    if forbidden or "\\" in path:
         _refuse(text, f"{path!r} is not a path in the repository")
     return PurePosixPath(*names).as_posix() if names else ""
 

@@ -179,7 +179,8 @@ def _check_compatibility(value: object, _: object) -> Compatibility:
 
 
 def _check_metadata(value: object, _: object) -> Metadata:
-    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+    values = value.values() if isinstance(value, dict) else [None]
+    if not all(isinstance(each, str) for each in values):
         raise InvalidValueError("metadata must map texts to texts.")
     return Metadata(cast("dict[str, str]", value))
 

@@ -271,6 +271,7 @@ async def test_a_skill_that_is_a_link_is_no_skill(clones, tmp_path):
     assert files(clone.folder) == []
 
 
+@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize("name", [b"..", b".git", b".GIT", b"git~1", b".g\xe2\x80\x8cit", b"."])
 async def test_paths_that_lead_out_are_refused_with_the_whole_repository(clones, tmp_path, name):
     repo = Repository(tmp_path / "evil")

@@ -98,7 +98,9 @@ def load_definition(
         problem = Problem(1, reason, True)
         return Definition(_stem(file), file, scope=scope, error=reason, problems=(problem,))
     document = read_toml(data) if file.suffix == ".toml" else read(data)
-    return _Loader(file, document, dialect or detect_dialect(file, document.fields)).load(scope)
+    if dialect is None:
+        dialect = detect_dialect(file, document.fields)
+    return _Loader(file, document, dialect).load(scope)
 
 
 def _read_bytes(file: Path) -> bytes:

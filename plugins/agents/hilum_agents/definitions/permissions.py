@@ -190,8 +190,10 @@ def judge(
     # The last matching permission applies.
     matching.reverse()
     deciding: list[Permission] = []
+    default = Permission("allow", tool)
     for fits in _parts(tool, parse_arguments(arguments), workspace):
-        deciding += [next((each for each in matching if fits(each)), Permission("allow", tool))]
+        decides = next((each for each in matching if fits(each)), default)
+        deciding.append(decides)
     strictest = max(deciding, key=lambda each: _EFFECTS.index(each.effect), default=None)
     if strictest is None or strictest.effect == "allow":
         return None
