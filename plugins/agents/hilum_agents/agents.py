@@ -311,8 +311,9 @@ class Agents:
             if entry.state == "broken":
                 found.append(f"The agent {definition.path} is ignored: {entry.reason}")
             elif entry.state == "hidden" and definition.scope != "builtin":
+                reason = entry.reason.rstrip(".")
                 found.append(
-                    f"The agent {definition.name} from {entry.source} is hidden: {entry.reason.rstrip('.')}."
+                    f"The agent {definition.name} from {entry.source} is hidden: {reason}."
                 )
         new = [each for each in (*found, *catalog.complaints) if each not in self._reported]
         if not new:

@@ -13,8 +13,8 @@ from hilum import AssistantMessage, Message, UserMessage
 
 # The beginning of the prompt that retries an interrupted job.
 RESUME_PROMPT = (
-    "Continue your task from where you were interrupted. Do not repeat the work that is already done"
-    " above."
+    "Continue your task from where you were interrupted. Do not repeat the work that is already"
+    " done above."
 )
 # Maximum number of characters to search for a yes; instructions may follow it.
 MAX_CHARACTERS = 300

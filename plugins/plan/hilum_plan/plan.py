@@ -257,7 +257,8 @@ class Plan:
 
     # --- questions --------------------------------------------------------------------------------
 
-    # Questions are asked one at a time, so that the time limit of each begins when the user sees it.
+    # Questions are asked one at a time, so that the time limit of each one begins when the user
+    # sees it.
     @tool(risk="read", effect="pure", timeout=inf, queues="questions")
     async def ask_question(
         self,
@@ -303,7 +304,8 @@ class Plan:
             options: Answers to choose from; none applies if nobody answers.
             multiple: Whether several may be chosen.
         """
-        return await self._ask(agent, self._question(agent, call, question, options, multiple))
+        asked = self._question(agent, call, question, options, multiple)
+        return await self._ask(agent, asked)
 
     def _question(
         self,
@@ -314,8 +316,8 @@ class Plan:
         multiple: bool,
     ) -> Question:
         return Question(
-            # The id of the call is not used, because two agents may share it, and a resumed call asks
-            # again with the same id.
+            # The id of the call is not used, because two agents may share it, and a resumed call
+            # asks again with the same id.
             id=os.urandom(6).hex(),
             agent=agent.name,
             call=call,

@@ -206,7 +206,8 @@ def _search_clone(source: SkillSource, clone: Clone) -> DiscoveredSkills:
     """Return the skills in a fetched commit."""
     # ``source.path`` must not lead out of the clone either, for example through a link.
     found = find_skills(clone.folder / source.path, clone.folder, whole=True)
-    complaints = [*found.complaints, *(f"{source.text}: {left}" for left in clone.left_out)]
+    complaints = list(found.complaints)
+    complaints += [f"{source.text}: {left}" for left in clone.left_out]
     if not found.skills:
         where = f" in {source.path}" if source.path else ""
         complaints.append(f"{source.text} has no skill{where}.")

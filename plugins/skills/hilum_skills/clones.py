@@ -112,7 +112,8 @@ class Clones(msgspec.Struct, frozen=True):
                 written.
         """
         try:
-            # Taken before the lock, so that a fetch by the process that held it counts as new enough.
+            # Taken before the lock, so that a fetch by the process that held the lock counts as new
+            # enough.
             begun = time.time()
             async with self._hold_lock(source, progress):
                 known = await trio.to_thread.run_sync(self.find, source)
@@ -186,8 +187,8 @@ class Clones(msgspec.Struct, frozen=True):
         new = home / f"{_TEMPORARY}{os.urandom(8).hex()}"
         new.write_bytes(msgspec.json.format(msgspec.json.encode(heads), indent=1))
         new.replace(home / "heads.json")
-        # Old commits are removed only now, because a session may read one until ``heads.json`` names
-        # the new commit.
+        # Old commits are removed only now, because a session may read one until ``heads.json``
+        # names the new commit.
         kept = {head.commit for head in heads.values()}
         for path in home.iterdir():
             # Temporary folders are left to their creator: the one of this fetch still contains the

@@ -66,7 +66,8 @@ def parse_listing(data: bytes) -> list[RepositoryFile]:
             raise FetchError(
                 message, hint="The repository is malicious. None of its files were kept."
             )
-        entries.append(RepositoryFile(path, mode, name, int(size) if size.isdigit() else 0))
+        length = int(size) if size.isdigit() else 0
+        entries.append(RepositoryFile(path, mode, name, length))
     return entries
 
 
@@ -78,7 +79,8 @@ def _is_malicious(part: str) -> bool:
 def _fold(name: str) -> str:
     """Return a name in the normalized form that the most lenient file system compares."""
     # HFS+ ignores some invisible characters; NTFS ignores case and trailing spaces and dots.
-    kept = "".join(letter for letter in unicodedata.normalize("NFKC", name) if letter.isprintable())
+    letters = unicodedata.normalize("NFKC", name)
+    kept = "".join(letter for letter in letters if letter.isprintable())
     return kept.casefold().rstrip(". ")
 
 

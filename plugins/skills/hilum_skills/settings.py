@@ -18,8 +18,8 @@ class SkillsSettings:
         default="auto",
         project="user",
         help=(
-            "How skills appear in the prompt: in full (full), by name and description (index), or in"
-            " full if all of them fit (auto)."
+            "How skills appear in the prompt: in full (full), by name and description (index), or"
+            " in full if all of them fit (auto)."
         ),
     )
     budget: int = setting(

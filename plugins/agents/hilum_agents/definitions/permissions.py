@@ -60,7 +60,8 @@ def read_rules(rules: Sequence[str], effect: Effect, report: Report) -> Iterator
         words = None if pattern is None else convert_pattern(pattern)
         for tool in tools:
             try:
-                parse_rule(tool if words is None else f"{tool}({words})", effect)
+                rule_text = tool if words is None else f"{tool}({words})"
+                parse_rule(rule_text, effect)
             except ValueError as error:
                 # An invalid pattern must not leave calls unrestricted.
                 report(f"{error}. The rule applies to every call of {tool}.")

@@ -60,7 +60,7 @@ class _StoredRun:
 
 
 def _current_runs(context: CommandContext) -> Runs | None:
-    """Return the plugin instance of the session in which the command was typed, if any."""
+    """Return the running agents of the session in which the command was typed, if any."""
     if context.in_session is None:
         return None
     return _runs_of(context.in_session.session)
@@ -78,7 +78,8 @@ def _runs_of(session: Session) -> Runs:
 
 async def _stored_runs(kernel: Kernel, workspace: Path) -> AsyncIterator[_StoredRuns]:
     """Yield the most recent sessions of a workspace in which agents ran."""
-    for info in (await kernel.store.list(str(workspace)))[:MAX_SESSIONS]:
+    sessions = await kernel.store.list(str(workspace))
+    for info in sessions[:MAX_SESSIONS]:
         found = _StoredRuns(info.id, JobTable(), {})
         after = 0
         while page := await kernel.store.read(info.id, after):
@@ -466,8 +467,8 @@ ACTIONS = {
                 "--kind",
                 default="",
                 choices=("main", "shared", "headless"),
-                help="kind of session, which rules may refer to: `shared` has other readers, `headless`"
-                " cannot ask anybody",
+                help="kind of session, which rules may refer to: `shared` has other readers,"
+                " `headless` cannot ask anybody",
             ),
             argument(
                 "--plugin",

@@ -307,9 +307,7 @@ class JobTable:
         """
         if name in self.by_id:
             return self.by_id[name]
-        matching = [
-            job for identity, job in self.by_id.items() if name and identity.startswith(name)
-        ]
+        matching = [job for job in self.by_id.values() if name and job.id.startswith(name)]
         if len(matching) != 1:
             raise no_single_job(name, len(matching))
         return matching[0]
