@@ -20,10 +20,10 @@ from hilum_agents.folders import OWN, user_folder
 
 AUTHOR = """\
 You write the instructions of a coding agent, as its system prompt, from one sentence of the user.
-Address the agent as "you". Say what it is for, how it works step by step, what it must not do, what
-it looks at before it says something, and what its answer must contain. Be concrete and short: 120
+Address the agent as "you". State its purpose, how it works step by step, what it must not do, what
+it must check before it makes a claim, and what its answer must contain. Be concrete and short: 120
 to 300 words, Markdown, no title, no front matter, no code fence around it. Write in the language of
-the sentence. Give only the instructions."""
+the sentence. Return only the instructions."""
 _YES = ("y", "yes", "j", "ja", "是")
 
 
@@ -49,7 +49,8 @@ async def create_agent(options: Namespace, context: CommandContext) -> Path:
             f"The agent {name} already exists: {path}.",
             hint="Edit that file, or choose another name.",
         )
-    title = options.title or name.replace("_", " ").replace("-", " ").title()
+    words = re.sub(r"[_-]", " ", name)
+    title = options.title or words.title()
     description = _description(options, context)
     prompt = await _prompt(options, context, f"You are {title}. {description}")
     fields = {
@@ -202,7 +203,7 @@ def _quote(value: str) -> str:
 async def _written_by_model(about: str, context: CommandContext) -> str:
     """Return a prompt that the model generates from a one-sentence description."""
     if context.in_session is not None:
-        text = await context.in_session.author(AUTHOR, about)
+        text = await write_with_model(context.in_session.session, AUTHOR, about)
     else:
         opened = open_standard_session(context.workspace, kind="headless", needs_model=False)
         async with opened as session:

@@ -26,7 +26,7 @@ from hilum import (
 )
 from hilum.errors import unknown_name_error
 
-from hilum_agents.authoring import literal_prompts, write_with_model
+from hilum_agents.authoring import literal_prompts
 from hilum_agents.settings import AgentsSettings
 
 if TYPE_CHECKING:
@@ -134,7 +134,9 @@ class Agents:
         profile = definition.profile()
         # An empty list is a choice: an agent without tools can still answer.
         wants_tools = profile.tools.allow is None or bool(profile.tools.allow)
-        if wants_tools and self.session.tools and not self.tools(definition):
+        tools = self.known_tools()
+        has_tools = any(profile.tools.admits(name, risk) for name, risk in tools)
+        if wants_tools and tools and not has_tools:
             raise UsageError(
                 f"The tool filter of the agent {definition.name} excludes every tool.",
                 hint=f"Change `tools` in {definition.path}; [] means no tools.",
@@ -158,10 +160,6 @@ class Agents:
             )
             return attrs.evolve(definition, model="")
         return definition
-
-    def tools(self, definition: Definition) -> list[str]:
-        """Return the names of the session's tools that pass an agent's filter."""
-        return [name for name, risk in self.known_tools() if definition.tools.admits(name, risk)]
 
     def known_tools(self) -> list[tuple[str, str]]:
         """Return the name and the permission category of each of the session's tools."""
@@ -210,10 +208,6 @@ class Agents:
 
     @hookimpl
     async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
-        """Apply the permissions in the agent's file to a call."""
-        return await self.judge(agent, call, tool)
-
-    async def judge(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
         """Return the verdict of an agent's file on a call by the agent or one of its sub-agents.
 
         Args:
@@ -307,18 +301,6 @@ class Agents:
 
         self._nursery.start_soon(work)
 
-    async def author(self, instructions: str, request: str) -> str:
-        """Return a text that the session's model writes in a conversation without tools.
-
-        Args:
-            instructions: The system prompt.
-            request: What the user wants.
-
-        Raises:
-            UsageError: The session has no model, or the model wrote nothing.
-        """
-        return await write_with_model(self.session, instructions, request)
-
     # --- reports to the user ----------------------------------------------------------------------
 
     def _report_problems(self, catalog: Catalog) -> None:
@@ -329,8 +311,9 @@ class Agents:
             if entry.state == "broken":
                 found.append(f"The agent {definition.path} is ignored: {entry.reason}")
             elif entry.state == "hidden" and definition.scope != "builtin":
+                reason = entry.reason.rstrip(".")
                 found.append(
-                    f"The agent {definition.name} from {entry.source} is hidden: {entry.reason.rstrip('.')}."
+                    f"The agent {definition.name} from {entry.source} is hidden: {reason}."
                 )
         new = [each for each in (*found, *catalog.complaints) if each not in self._reported]
         if not new:

@@ -7,7 +7,6 @@ objections the kernel accepts the answer and marks it as partial.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
@@ -26,12 +25,15 @@ from hilum import (
     deny,
 )
 
+from hilum_agents.arguments import parse_arguments
 from hilum_agents.consent import confirmed, last_request
 from hilum_agents.forms import Form, make_type, wrong_places
 
-# Files are read to check line numbers. Larger ones are hardly source code.
+# Maximum size, in bytes, of a file that is read to check line numbers. Larger files are hardly
+# source code.
 MAX_BYTES = 5_000_000
-# More at once would distract the model. The others follow when these are corrected.
+# More objections at once would distract the model, which gets the others after it has corrected
+# these.
 MAX_OBJECTIONS = 6
 # At least one test for each kind of scenario.
 MIN_TESTS = 3
@@ -243,7 +245,8 @@ class _Run:
         self._workspace = workspace
         self.messages = messages
         self.may_change = may_change
-        self.text = messages[-1].text if isinstance(messages[-1], AssistantMessage) else ""
+        answer = messages[-1]
+        self.text = answer.text if isinstance(answer, AssistantMessage) else ""
         self.done: list[tuple[ToolCall, ToolResult]] = []
         calls: dict[str, ToolCall] = {}
         # Only the current run counts: a file that an earlier run wrote may have changed since.
@@ -278,7 +281,7 @@ class _Run:
         """Return a path relative to the root of the workspace."""
         try:
             return self._workspace.relative(self._workspace.resolve(path))
-        # Outside the workspace; the check of the place reports it.
+        # The path is outside the workspace; `check_place` reports it.
         except ToolError:
             return path
 
@@ -292,25 +295,23 @@ class _Run:
             pass
         return None
 
-    def check_place(self, path: str, *lines: int) -> str:
-        """Return the problem with a reference to a file's lines; empty if it is valid."""
+    def check_place(self, path: str, *lines: int) -> Iterator[str]:
+        """Yield the problem with a reference to lines of a file, unless the reference is valid."""
         text = self.read(path)
         if text is None:
-            return f"There is no file {path!r} in the workspace."
+            yield f"There is no file {path!r} in the workspace."
+            return
         # The last line may end without a newline.
         count = text.count("\n") + (not text.endswith("\n"))
-        missing = next((line for line in lines if not 1 <= line <= max(count, 1)), None)
-        if missing is None:
-            return ""
-        return f"{path} has {count} lines; there is no line {missing}."
+        for line in lines:
+            if not 1 <= line <= max(count, 1):
+                yield f"{path} has {count} lines; there is no line {line}."
+                return
 
 
 def _argument(call: ToolCall, name: str) -> str:
-    try:
-        given = json.loads(call.arguments or "{}")
-    except ValueError:
-        return ""
-    value = given.get(name) if isinstance(given, dict) else None
+    """Return an argument of a call; empty if the argument is missing or not a text."""
+    value = parse_arguments(call.arguments).get(name)
     return value if isinstance(value, str) else ""
 
 
@@ -319,10 +320,8 @@ def _argument(call: ToolCall, name: str) -> str:
 
 def _check_explored(answer: Explored, run: _Run) -> Iterator[str]:
     for place in answer.files:
-        lines = [int(number) for number in re.findall(r"\d{1,9}", place.lines)[:2]]
-        wrong = run.check_place(place.path, *lines)
-        if wrong:
-            yield wrong
+        numbers = re.findall(r"\d{1,9}", place.lines)
+        yield from run.check_place(place.path, *map(int, numbers[:2]))
     snippets = re.findall(r"^```(?!json)[^\n]*\n.*?^```", run.text, re.DOTALL | re.MULTILINE)
     if answer.files and not snippets:
         yield "The answer shows no code: quote the lines that matter in fenced code blocks."
@@ -332,9 +331,7 @@ def _check_explored(answer: Explored, run: _Run) -> Iterator[str]:
 
 def _check_reviewed(answer: Reviewed, run: _Run) -> Iterator[str]:
     for issue in answer.problems:
-        wrong = run.check_place(issue.file, issue.line)
-        if wrong:
-            yield wrong
+        yield from run.check_place(issue.file, issue.line)
         if not issue.suggestion.strip():
             yield f"The problem in {issue.file}, line {issue.line} has no suggestion."
     # The agent may have read the code in an earlier run of this conversation.
@@ -375,19 +372,24 @@ def _check_scenarios(answer: Tested) -> Iterator[str]:
 
 def _check_test_run(answer: Tested, run: _Run, last_write: int) -> Iterator[str]:
     """Yield the problems with the last test run and with the answer's claims about it."""
-    after = [(command, result) for number, command, result in run.commands() if number > last_write]
-    if not after:
+    named = answer.command.strip()
+    last_command = ""
+    last_result: ToolResult | None = None
+    for number, command, result in run.commands():
+        if number > last_write:
+            last_command = command
+            if command.strip() == named:
+                last_result = result
+    if not last_command:
         yield "The tests were not run after their last change: run them."
-        return
-    # The user must be able to repeat the run with the command that the answer names.
-    results = [result for command, result in after if command.strip() == answer.command.strip()]
-    if not results:
+    elif last_result is None:
+        # The user must be able to repeat the run with the command that the answer names.
         yield (
             f"The command {answer.command!r} was not run after the last change; this one was:"
-            f" {after[-1][0]!r}."
+            f" {last_command!r}."
         )
-        return
-    yield from _check_counts(answer, results[-1])
+    else:
+        yield from _check_counts(answer, last_result)
 
 
 def _check_counts(answer: Tested, result: ToolResult) -> Iterator[str]:
@@ -431,9 +433,7 @@ def _outside_code(text: str) -> Iterator[str]:
 
 def _check_refactored(answer: Refactored, run: _Run) -> Iterator[str]:
     for step in answer.proposals:
-        wrong = run.check_place(step.file, step.line)
-        if wrong:
-            yield wrong
+        yield from run.check_place(step.file, step.line)
     if run.may_change:
         yield from _check_applied(answer, run)
     elif answer.applied:

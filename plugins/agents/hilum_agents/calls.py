@@ -313,7 +313,8 @@ def _courtesy(head: str) -> str:
     folded = head.casefold()
     for word in _POLITE_EN:
         # English words end at a space; Chinese does not use spaces.
-        if folded.startswith(word) and not folded[len(word) : len(word) + 1].strip(" ,\t\n"):
+        following = folded[len(word) : len(word) + 1]
+        if folded.startswith(word) and not following.strip(" ,\t\n"):
             return word
     return ""
 
@@ -353,7 +354,8 @@ def _is_call(match: re.Match[str], prompt: str) -> bool:
     if not re.search(r"\w", prompt):
         return False
     if match.string[0] == "@":
-        return not _is_code(prompt, match.string[match.end("name") : match.start("prompt")])
+        between = match.string[match.end("name") : match.start("prompt")]
+        return not _is_code(prompt, between)
     return match["name"].casefold().rstrip("-_") not in _NOT_NAMES
 
 

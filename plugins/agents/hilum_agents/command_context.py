@@ -1,18 +1,18 @@
-"""The context and the argument parsers of the actions of ``hilum agents`` and ``/agents``."""
+"""The context and the arguments of the actions of ``hilum agents`` and ``/agents``."""
 
 from __future__ import annotations
 
-import argparse
+from argparse import Namespace
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import attrs
 import trio
 from hilum import Session, UsageError
-from hilum.command import Parser, say, say_json
+from hilum.command import say, say_json
 from hilum.errors import E_BAD_ARGS, unknown_name_error
 
 from hilum_agents.agents import Agents
@@ -97,50 +97,33 @@ class CommandContext:
         return self.in_session.known_tools()
 
 
+class Argument(NamedTuple):
+    """An argument of an action, as ``ArgumentParser.add_argument`` takes it."""
+
+    names: tuple[str, ...]
+    options: dict[str, Any]
+
+
 class Action(NamedTuple):
     """An action of ``hilum agents``.
 
     Attributes:
-        run: A function that runs the action with its arguments and returns the exit code.
+        run: A function that runs the action with its parsed arguments and returns the exit code.
         about: One line of help.
+        arguments: Its arguments.
     """
 
-    run: Callable[[list[str], CommandContext], Awaitable[int]]
+    run: Callable[[Namespace, CommandContext], Awaitable[int]]
     about: str
+    arguments: tuple[Argument, ...]
 
 
-class HelpShown(Exception):
-    """Raised after ``--help`` has printed the help of an action."""
+def argument(*names: str, **options: Any) -> Argument:
+    """Return an argument of an action; the parameters are those of ``add_argument``."""
+    return Argument(names, options)
 
 
-def make_parser(context: CommandContext, name: str, about: str, *, json: bool = True) -> Parser:
-    """Create the parser of an action.
-
-    Args:
-        context: The context of the action.
-        name: The action.
-        about: Its help text, as one sentence.
-        json: Whether the action accepts ``--json``.
-    """
-    parser = Parser(f"{context.prog} {name}", about)
-    if json:
-        parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser
-
-
-def parse(parser: Parser, argv: list[str], context: CommandContext) -> argparse.Namespace:
-    """Parse the arguments of an action.
-
-    Raises:
-        HelpShown: ``--help`` was given.
-        UsageError: The arguments are invalid.
-    """
-    try:
-        # argparse prints the help to standard output, but in a session it belongs in the reply.
-        with redirect_stdout(context.out):
-            return parser.parse_intermixed_args(argv)
-    except SystemExit:
-        raise HelpShown from None
+JSON = argument("--json", action="store_true", help="print JSON")
 
 
 def take_option(argv: Sequence[str], names: Sequence[str]) -> tuple[list[str], str]:

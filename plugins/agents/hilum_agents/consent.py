@@ -13,7 +13,8 @@ from hilum import AssistantMessage, Message, UserMessage
 
 # The beginning of the prompt that retries an interrupted job.
 RESUME_PROMPT = (
-    "Go on with what you were asked to do, from where you were cut off. What is done above is done."
+    "Continue your task from where you were interrupted. Do not repeat the work that is already"
+    " done above."
 )
 # Maximum number of characters to search for a yes; instructions may follow it.
 MAX_CHARACTERS = 300
@@ -86,5 +87,7 @@ def is_yes(words: str) -> bool:
         # The marker prevents patterns anchored at the end of the text from matching where it was
         # cut.
         beginning = f"{words[:MAX_CHARACTERS]}…"
+    if not words.strip() or not re.match(_YES, beginning):
+        return False
     # All words are searched for a doubt, which often comes at the end.
-    return bool(words.strip()) and bool(re.match(_YES, beginning)) and not re.search(_NO, words)
+    return not re.search(_NO, words)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import redirect_stdout
 
 from hilum import UsageError
+from hilum.command import Parser
 from hilum.errors import unknown_name_error
 
 from hilum_agents import file_actions
-from hilum_agents.command_context import CommandContext, HelpShown
+from hilum_agents.command_context import CommandContext
 from hilum_agents.runs import actions as run_actions
 
 ABOUT = """\
@@ -16,7 +18,6 @@ Agents are defined in Markdown files that describe their purpose, tools and limi
 .hilum/agents of a project (once you trust it), in the folder agents beside your settings, and in
 the folders of Claude Code, Gemini CLI, opencode, Copilot, Cursor and Codex. Five agents are \
 built in.
-
 """
 ACTIONS = {**file_actions.ACTIONS, **run_actions.ACTIONS}
 
@@ -50,8 +51,9 @@ async def run(argv: list[str], context: CommandContext) -> int:
         UsageError: There is no such action, or it failed.
     """
     if argv[:1] in (["-h"], ["--help"]):
-        rows = [f"  {context.prog} {name:9} {action.about}" for name, action in ACTIONS.items()]
-        context.say(ABOUT + "\n".join(rows))
+        context.say(ABOUT)
+        for name, action in ACTIONS.items():
+            context.say(f"  {context.prog} {name:9} {action.about}")
         return 0
     if argv and not argv[0].startswith("-"):
         name, *rest = argv
@@ -64,7 +66,14 @@ async def run(argv: list[str], context: CommandContext) -> int:
             ACTIONS,
             hint=f"`{context.prog} --help` lists the actions.",
         )
+    action = ACTIONS[name]
+    parser = Parser(f"{context.prog} {name}", action.about)
+    for argument in action.arguments:
+        parser.add_argument(*argument.names, **argument.options)
     try:
-        return await ACTIONS[name].run(rest, context)
-    except HelpShown:
+        # argparse prints the help to standard output, but in a session it belongs in the reply.
+        with redirect_stdout(context.out):
+            options = parser.parse_intermixed_args(rest)
+    except SystemExit:  # --help
         return 0
+    return await action.run(options, context)

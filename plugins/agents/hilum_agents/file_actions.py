@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import os
+from argparse import Namespace
 from pathlib import Path
 from typing import TextIO
 
@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from hilum_agents import agent_files, formatting
-from hilum_agents.command_context import Action, CommandContext, make_parser, parse
+from hilum_agents.command_context import JSON, Action, CommandContext, argument
 from hilum_agents.definitions.catalog import CatalogEntry
 from hilum_agents.definitions.loading import load_definition
 
@@ -19,15 +19,7 @@ from hilum_agents.definitions.loading import load_definition
 _NO_ENTRY = "a file"
 
 
-async def _list(argv: list[str], context: CommandContext) -> int:
-    parser = make_parser(context, "list", LIST.about)
-    parser.add_argument(
-        "--scope",
-        choices=("project", "user", "builtin"),
-        default="",
-        help="list only this scope",
-    )
-    options = parse(parser, argv, context)
+async def _list(options: Namespace, context: CommandContext) -> int:
     catalog = await context.catalog()
     entries = catalog.in_scope(options.scope)
     if options.json:
@@ -38,11 +30,7 @@ async def _list(argv: list[str], context: CommandContext) -> int:
     return 0
 
 
-async def _info(argv: list[str], context: CommandContext) -> int:
-    parser = make_parser(context, "info", INFO.about)
-    parser.add_argument("name", metavar="NAME")
-    parser.add_argument("--prompt", action="store_true", help="also show the prompt")
-    options = parse(parser, argv, context)
+async def _info(options: Namespace, context: CommandContext) -> int:
     entry = await context.entry(options.name)
     tools = context.tools()
     if options.json:
@@ -52,15 +40,7 @@ async def _info(argv: list[str], context: CommandContext) -> int:
     return 0
 
 
-async def _validate(argv: list[str], context: CommandContext) -> int:
-    parser = make_parser(context, "validate", VALIDATE.about)
-    parser.add_argument(
-        "names",
-        nargs="*",
-        metavar="NAME|FILE",
-        help="what to check; all agents by default",
-    )
-    options = parse(parser, argv, context)
+async def _validate(options: Namespace, context: CommandContext) -> int:
     entries = [await _named(name, context) for name in options.names]
     if not options.names:
         entries = list((await context.catalog()).entries)
@@ -74,7 +54,8 @@ async def _validate(argv: list[str], context: CommandContext) -> int:
     else:
         for entry, found in checked:
             context.say("\n".join(formatting.finding_rows(entry, found)))
-    return int(any(formatting.has_errors(found) for _, found in checked))
+    marks = {finding.mark for _, found in checked for finding in found}
+    return int("✗" in marks)
 
 
 async def _named(name: str, context: CommandContext) -> CatalogEntry:
@@ -84,35 +65,7 @@ async def _named(name: str, context: CommandContext) -> CatalogEntry:
     return await context.entry(name)
 
 
-async def _create(argv: list[str], context: CommandContext) -> int:
-    parser = make_parser(context, "create", CREATE.about, json=False)
-    parser.add_argument("name", nargs="?", default="", metavar="NAME")
-    parser.add_argument("--title", default="", help="title to show")
-    parser.add_argument("--description", default="", help="its purpose and when to use it")
-    parser.add_argument(
-        "--model",
-        default="",
-        help="provider/name or a role; by default the session's model",
-    )
-    parser.add_argument(
-        "--scope",
-        choices=("project", "user", "global"),
-        default="",
-        help="where to create it; by default in the project",
-    )
-    parser.add_argument(
-        "--tools",
-        default="",
-        help="names, separated by commas; by default all tools",
-    )
-    parser.add_argument("--prompt", default="", help="its instructions")
-    parser.add_argument(
-        "--about",
-        default="",
-        metavar="SENTENCE",
-        help="what it should do; the model writes the prompt from this",
-    )
-    options = parse(parser, argv, context)
+async def _create(options: Namespace, context: CommandContext) -> int:
     # Only a prompt that the model writes takes long enough for the background.
     if context.in_session is None or not options.about or options.prompt:
         await _create_and_check(options, context)
@@ -128,7 +81,7 @@ async def _create(argv: list[str], context: CommandContext) -> int:
     return 0
 
 
-async def _create_and_check(options: argparse.Namespace, context: CommandContext) -> None:
+async def _create_and_check(options: Namespace, context: CommandContext) -> None:
     path = await agent_files.create_agent(options, context)
     entries = (await context.catalog()).entries
     entry = next((each for each in entries if each.definition.path == path), None)
@@ -140,25 +93,92 @@ async def _create_and_check(options: argparse.Namespace, context: CommandContext
         context.say("The agent is off until you trust the project with `hilum trust`.")
 
 
-async def _delete(argv: list[str], context: CommandContext) -> int:
-    parser = make_parser(context, "delete", DELETE.about, json=False)
-    parser.add_argument("name", metavar="NAME")
-    parser.add_argument(
-        "--scope",
-        choices=("project", "user", "global"),
-        default="",
-        help="`user` deletes one of your own agents",
-    )
-    parser.add_argument("--yes", "-y", action="store_true", help="do not ask for confirmation")
-    await agent_files.delete_agent(parse(parser, argv, context), context)
+async def _delete(options: Namespace, context: CommandContext) -> int:
+    await agent_files.delete_agent(options, context)
     return 0
 
 
-LIST = Action(_list, "List all agents: name, title, description, model, scope.")
-INFO = Action(_info, "Show an agent: filtered tools, limits, permissions, file, dates.")
-VALIDATE = Action(_validate, "Check agents: format, tools, servers, prompt.")
-CREATE = Action(
-    _create, "Create an agent's file. Asks for missing values; the model can write the prompt."
-)
-DELETE = Action(_delete, "Delete an agent's file after confirmation.")
-ACTIONS = {"list": LIST, "info": INFO, "validate": VALIDATE, "create": CREATE, "delete": DELETE}
+_NAME = argument("name", metavar="NAME")
+ACTIONS = {
+    "list": Action(
+        _list,
+        "List all agents: name, title, description, model, scope.",
+        (
+            JSON,
+            argument(
+                "--scope",
+                choices=("project", "user", "builtin"),
+                default="",
+                help="list only this scope",
+            ),
+        ),
+    ),
+    "info": Action(
+        _info,
+        "Show an agent: filtered tools, limits, permissions, file, dates.",
+        (
+            JSON,
+            _NAME,
+            argument("--prompt", action="store_true", help="also show the prompt"),
+        ),
+    ),
+    "validate": Action(
+        _validate,
+        "Check agents: format, tools, servers, prompt.",
+        (
+            JSON,
+            argument(
+                "names",
+                nargs="*",
+                metavar="NAME|FILE",
+                help="what to check; all agents by default",
+            ),
+        ),
+    ),
+    "create": Action(
+        _create,
+        "Create an agent's file. Asks for missing values; the model can write the prompt.",
+        (
+            argument("name", nargs="?", default="", metavar="NAME"),
+            argument("--title", default="", help="title to show"),
+            argument("--description", default="", help="its purpose and when to use it"),
+            argument(
+                "--model",
+                default="",
+                help="provider/name or a role; by default the session's model",
+            ),
+            argument(
+                "--scope",
+                choices=("project", "user", "global"),
+                default="",
+                help="where to create it; by default in the project",
+            ),
+            argument(
+                "--tools",
+                default="",
+                help="names, separated by commas; by default all tools",
+            ),
+            argument("--prompt", default="", help="its instructions"),
+            argument(
+                "--about",
+                default="",
+                metavar="SENTENCE",
+                help="what it should do; the model writes the prompt from this",
+            ),
+        ),
+    ),
+    "delete": Action(
+        _delete,
+        "Delete an agent's file after confirmation.",
+        (
+            _NAME,
+            argument(
+                "--scope",
+                choices=("project", "user", "global"),
+                default="",
+                help="`user` deletes one of your own agents",
+            ),
+            argument("--yes", "-y", action="store_true", help="do not ask for confirmation"),
+        ),
+    ),
+}

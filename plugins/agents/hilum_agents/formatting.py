@@ -81,25 +81,25 @@ def _row_marks(entry: CatalogEntry) -> list[str]:
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= MAX_DESCRIPTION else text[: MAX_DESCRIPTION - 1] + "…"
+    if len(text) <= MAX_DESCRIPTION:
+        return text
+    return text[: MAX_DESCRIPTION - 1] + "…"
 
 
 def entry_summary(entry: CatalogEntry) -> dict[str, Any]:
     """Return one entry of an agent list as data."""
     definition = entry.definition
-    return {
-        "name": definition.name,
-        "title": definition.title,
-        "description": definition.description,
-        "model": definition.model,
-        "scope": definition.scope,
+    return _pick(definition, ("name", "title", "description", "model", "scope")) | {
         "source": entry.source,
         "path": str(definition.path),
-        "state": entry.state,
-        "reason": entry.reason,
-        "hides": list(entry.hides),
+        **_pick(entry, ("state", "reason", "hides")),
         "problems": len(definition.problems),
     }
+
+
+def _pick(source: object, names: Iterable[str]) -> dict[str, Any]:
+    """Return some attributes of an object, by name."""
+    return {name: getattr(source, name) for name in names}
 
 
 # --- one agent ------------------------------------------------------------------------------------
@@ -113,21 +113,14 @@ def available_tools(definition: Definition, tools: Tools) -> list[str]:
 def entry_data(entry: CatalogEntry, tools: Tools) -> dict[str, Any]:
     """Return all details of an agent as data."""
     definition = entry.definition
-    return entry_summary(entry) | {
-        "kind": definition.kind,
-        "version": definition.version,
-        "written_model": definition.written_model,
-        "allow": _listed(definition.tools.allow),
-        "deny": list(definition.tools.deny),
+    return {
+        **entry_summary(entry),
+        **_pick(definition, ("kind", "version", "written_model")),
+        **_pick(definition.tools, ("allow", "deny")),
         "tools": available_tools(definition, tools),
-        "agents": _listed(definition.agents),
-        "servers": list(definition.servers),
-        "own_servers": definition.own_servers,
-        "skills": _listed(definition.skills),
-        "permissions": [permission.text for permission in definition.permissions],
-        "turns": definition.turns,
-        "timeout": definition.timeout,
-        "token_limit": definition.token_limit,
+        **_pick(definition, ("agents", "servers", "own_servers", "skills")),
+        "permissions": _permission_texts(definition),
+        **_pick(definition, ("turns", "timeout", "token_limit")),
         "answer": definition.form or definition.answer,
         "prompt": definition.instructions,
         "unused": unused_fields(definition),
@@ -136,8 +129,8 @@ def entry_data(entry: CatalogEntry, tools: Tools) -> dict[str, Any]:
     }
 
 
-def _listed(names: Sequence[str] | None) -> list[str] | None:
-    return None if names is None else list(names)
+def _permission_texts(definition: Definition) -> list[str]:
+    return [permission.text for permission in definition.permissions]
 
 
 def _dates(path: Path) -> dict[str, str]:
@@ -178,7 +171,7 @@ def entry_page(entry: CatalogEntry, tools: Tools, *, prompt: bool = False) -> st
         "agents": _names(definition.agents),
         "servers": ", ".join(definition.servers),
         "skills": _names(definition.skills),
-        "permissions": "; ".join(permission.text for permission in definition.permissions),
+        "permissions": "; ".join(_permission_texts(definition)),
         "limits": _limits(definition),
         "answer": ", ".join(definition.form or ()) or definition.answer,
         "not used": ", ".join(unused_fields(definition)),
@@ -195,7 +188,9 @@ def entry_page(entry: CatalogEntry, tools: Tools, *, prompt: bool = False) -> st
 
 
 def _state(entry: CatalogEntry) -> str:
-    return "" if entry.state == "on" else f"{_STATES[entry.state]}: {entry.reason}"
+    if entry.state == "on":
+        return ""
+    return f"{_STATES[entry.state]}: {entry.reason}"
 
 
 def _model(definition: Definition) -> str:
@@ -240,7 +235,8 @@ def check_entry(entry: CatalogEntry, tools: Tools) -> list[Finding]:
     definition = entry.definition
     found = []
     for problem in definition.problems:
-        found.append(Finding("✗" if problem.fatal else "⚠", problem.message, problem.line))
+        mark: Literal["✗", "⚠"] = "✗" if problem.fatal else "⚠"
+        found.append(Finding(mark, problem.message, problem.line))
     if definition.error:
         return found
     found.append(Finding("✓", f"format: {definition.kind}, {len(definition.fields)} fields"))
@@ -277,7 +273,8 @@ def _check_tools(definition: Definition, tools: Tools) -> Iterator[Finding]:
     elif not left:
         yield Finding("⚠", "tools: the filter excludes all of them, so the agent cannot run.")
     else:
-        yield Finding("✓", f"tools: {len(left)} of {len(tools)}: {', '.join(left)}")
+        names = ", ".join(left)
+        yield Finding("✓", f"tools: {len(left)} of {len(tools)}: {names}")
 
 
 def _meant_tools(entry: str, tools: Tools) -> list[str]:
@@ -287,15 +284,10 @@ def _meant_tools(entry: str, tools: Tools) -> list[str]:
     return [name for name, _ in tools if fnmatchcase(name, entry)]
 
 
-def has_errors(found: Sequence[Finding]) -> bool:
-    """Return whether any finding is an error."""
-    return any(finding.mark == "✗" for finding in found)
-
-
 def finding_rows(entry: CatalogEntry, found: Sequence[Finding]) -> Iterator[str]:
     """Yield the findings about an agent as lines for the terminal."""
-    marks = {finding.mark for finding in found}
-    worst = next((mark for mark in _MARKS if mark in marks), "✓")
+    marks = [finding.mark for finding in found]
+    worst = min(marks, key=_MARKS.index, default="✓")
     yield f"{worst} {entry.definition.name}  {entry.definition.path}"
     for finding in found:
         line = f"line {finding.line}: " if finding.line else ""

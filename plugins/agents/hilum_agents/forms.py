@@ -199,13 +199,15 @@ def _descriptions(kind: Any) -> Iterator[str]:
 # --- checking -------------------------------------------------------------------------------------
 
 
-def wrong_places(answer: msgspec.Struct, check_place: Callable[..., str]) -> Iterator[str]:
+def wrong_places(
+    answer: msgspec.Struct,
+    check_place: Callable[..., Iterator[str]],
+) -> Iterator[str]:
     """Yield problems with the files and line numbers in an answer.
 
     Args:
         answer: An answer whose type was created by ``make_type``.
-        check_place: A function that returns the problem with a path and its lines; empty if there
-            is none.
+        check_place: A function that yields the problems with a path and its lines.
     """
     paths: list[str] = []
     lines: list[int] = []
@@ -222,6 +224,4 @@ def wrong_places(answer: msgspec.Struct, check_place: Callable[..., str]) -> Ite
     # With several files in the same mapping, it is unknown which one the lines refer to.
     checked = lines if len(paths) == 1 else []
     for path in paths:
-        wrong = check_place(path, *checked)
-        if wrong:
-            yield wrong
+        yield from check_place(path, *checked)

@@ -1,7 +1,7 @@
 """The history of a session's agents: their complete conversations and their definitions.
 
-In memory, conversations are compacted, and a resumed session has no bindings. The log contains
-both.
+In memory, conversations are compacted, and a resumed session has no bindings. The log contains the
+complete conversations and all bindings.
 """
 
 from __future__ import annotations

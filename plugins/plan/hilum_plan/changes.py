@@ -6,7 +6,6 @@ unchanged and the others are changed, so a model with one wrong line need not re
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -114,13 +113,14 @@ def change_list(
 
 
 def _check_unique(todos: Sequence[Todo]) -> None:
-    counts = Counter(todo.id for todo in todos)
-    twice = next((name for name, count in counts.items() if count > 1), None)
-    if twice is not None:
-        raise _malformed(
-            f"The id {twice!r} occurs twice",
-            "Give each item its own id, and write each item once.",
-        )
+    seen: set[str] = set()
+    for todo in todos:
+        if todo.id in seen:
+            raise _malformed(
+                f"The id {todo.id!r} occurs twice",
+                "Give each item its own id, and write each item once.",
+            )
+        seen.add(todo.id)
 
 
 def _is_same(item: Item, todo: Todo, merge: bool, stale: bool) -> bool:

@@ -111,7 +111,7 @@ def allowed_states(item: Item, now: float, blocked_timeout: float) -> tuple[str,
         blocked_timeout: Seconds after which a blocked item may be cancelled.
     """
     timed_out = item.status == "blocked" and now - item.since >= blocked_timeout
-    # Before that, cancelling would be an easy way to make a hard item disappear.
+    # Cancelling a failed item earlier would be an easy way to avoid a hard step.
     hopeless = item.status == "failed" and item.failures >= MAX_FAILURES
     if timed_out or hopeless:
         return (*TRANSITIONS[item.status], "cancelled")

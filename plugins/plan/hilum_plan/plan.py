@@ -47,12 +47,12 @@ from hilum_plan.state import (
     cancel_open,
 )
 
-ACCEPTED_PROMPT = "Your plan is accepted. Carry it out, and keep the todo list true while you do."
+ACCEPTED_PROMPT = "Your plan is accepted. Carry it out, and keep the todo list up to date."
 EDITED_PROMPT = (
-    "Your plan is accepted with changes. It now reads:\n\n{text}\n\nBring the todo list in line"
-    " with it first; then carry it out, and keep the list true while you do."
+    "Your plan is accepted with changes. It now reads:\n\n{text}\n\nFirst change the todo list to"
+    " match the plan; then carry out the plan, and keep the list up to date."
 )
-REJECTED_PROMPT = "Your plan is rejected: {reason}\n\nWork out another one."
+REJECTED_PROMPT = "Your plan is rejected: {reason}\n\nWork out another plan."
 
 
 class _OpenQuestion:
@@ -185,7 +185,7 @@ class Plan:
         """Return the two tools."""
         return [self.todo_write, self.ask_question]
 
-    # In a queue, because parallel calls of one answer would otherwise read the same old list.
+    # Calls are queued, because parallel calls of one answer would otherwise read the same old list.
     @tool(risk="read", effect="idempotent", timeout=1, queues="todos")
     async def todo_write(
         self,
@@ -257,7 +257,8 @@ class Plan:
 
     # --- questions --------------------------------------------------------------------------------
 
-    # One at a time, so that the time limit of each begins when the user sees it.
+    # Questions are asked one at a time, so that the time limit of each one begins when the user
+    # sees it.
     @tool(risk="read", effect="pure", timeout=inf, queues="questions")
     async def ask_question(
         self,
@@ -303,7 +304,8 @@ class Plan:
             options: Answers to choose from; none applies if nobody answers.
             multiple: Whether several may be chosen.
         """
-        return await self._ask(agent, self._question(agent, call, question, options, multiple))
+        asked = self._question(agent, call, question, options, multiple)
+        return await self._ask(agent, asked)
 
     def _question(
         self,
@@ -314,8 +316,8 @@ class Plan:
         multiple: bool,
     ) -> Question:
         return Question(
-            # Not the id of the call, which two agents may share, and with which a resumed call asks
-            # again.
+            # The id of the call is not used, because two agents may share it, and a resumed call
+            # asks again with the same id.
             id=os.urandom(6).hex(),
             agent=agent.name,
             call=call,
@@ -398,7 +400,7 @@ class Plan:
             edited = text is not None and text.strip() != proposal.text.strip()
             prompt = EDITED_PROMPT.format(text=text) if edited else ACCEPTED_PROMPT
             before = self._session.mode.name
-            # Before the prompt, which is built for the session's mode.
+            # Set before the prompt, because the prompt is built for the session's mode.
             self._session.set(mode="agent")
             try:
                 run = await self._session.prompt(prompt, agent=agent)

@@ -15,7 +15,7 @@ from hilum_plan.changes import to_one_line
 
 ASKED = "plan.question_asked"
 ANSWERED = "plan.question_answered"
-# Limit, because the whole answer is sent to the model as the result of a call.
+# The answer is limited, because all of it is sent to the model as the result of a call.
 MAX_ANSWER = 10_000
 MAX_QUESTION = 4_000
 MAX_OPTION = 300

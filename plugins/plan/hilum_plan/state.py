@@ -129,11 +129,11 @@ class AgentPlan(msgspec.Struct, eq=False):
         self.ended = event.run
         if event.state == "stopped":
             self.dropped = tuple(self.open)
-            # With the event's time and not the current one: folding the log again must give the
-            # same list.
+            # The event's time is used, not the current time, because folding the log again must
+            # produce the same list.
             self.items = cancel_open(self.items, event.at)
             self.owed = TODOS if self.dropped else ""
-        # Only a completed run: an interrupted one has no plan that the user could accept.
+        # Only a completed run makes a proposal: an interrupted one has no plan to accept.
         elif event.state == "completed" and self.mode == PLAN_MODE and not self.child:
             self.proposal = Proposal(event.run, event.text)
             self.owed = PROPOSED

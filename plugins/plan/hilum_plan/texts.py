@@ -52,10 +52,13 @@ def _find_next(items: Sequence[Item]) -> Item | None:
 
 
 def describe_change(items: Sequence[Item], refused: Sequence[str]) -> str:
-    """Return the result of a call, with refused changes first which the model must handle."""
+    """Return the result of a call, with the refused changes, which the model must handle, first."""
     if not refused:
         return summarize(items)
-    lines = ["Not changed (everything else is):", *(f"- {reason}" for reason in refused)]
+    lines = [
+        "These items were not changed; all other changes were made:",
+        *(f"- {reason}" for reason in refused),
+    ]
     return "\n".join([*lines, summarize(items)])
 
 
@@ -75,7 +78,7 @@ def remind(plan: AgentPlan, clock: Clock, *, after: int, reminded: set[str]) -> 
             new ones are added.
     """
     notes = []
-    # Each once: repeated in every round, a reminder would cost tokens and be ignored.
+    # Each reminder is sent once: in every round, it would cost tokens and be ignored.
     for key, note in [*_idle_reminder(plan), *_stuck_reminders(plan, clock)]:
         if key not in reminded:
             reminded.add(key)
@@ -87,7 +90,7 @@ def remind(plan: AgentPlan, clock: Clock, *, after: int, reminded: set[str]) -> 
         )
     if not notes:
         return ""
-    return " ".join([*notes, "Keep the list true with todo_write."])
+    return " ".join([*notes, "Keep the list up to date with todo_write."])
 
 
 def _idle_reminder(plan: AgentPlan) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,6 @@ YAML or cattrs.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -53,7 +52,8 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # Stored in the module, so that ``__getattr__`` runs only once for each name.
-    value = globals()[name] = getattr(import_module(f"hilum_skills.{_MODULES[name]}"), name)
+    module = getattr(lazy, _MODULES[name])
+    value = globals()[name] = getattr(module, name)
     return value
 
 

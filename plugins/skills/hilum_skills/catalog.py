@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 from hilum import UsageError, config_folder, home_folder
 from hilum.trust import explain_distrust, is_trusted
 
-from hilum_skills.clones import Clones
+from hilum_skills.clones import Clone, Clones
 from hilum_skills.discovery import DiscoveredSkills, find_skills
 from hilum_skills.settings import SkillsSettings
 from hilum_skills.skill import Skill
@@ -73,8 +73,7 @@ class SkillCatalog(msgspec.Struct, frozen=True):
         """Return the first skill with a name; an enabled one takes precedence."""
         named = [entry for entry in self.entries if entry.skill.name == name]
         # A disabled or untrusted skill may come before an enabled one with the same name.
-        enabled = [entry for entry in named if entry.state == "on"]
-        return next(iter([*enabled, *named]), None)
+        return min(named, key=lambda entry: entry.state != "on", default=None)
 
     @property
     def untrusted(self) -> list[CatalogEntry]:
@@ -82,41 +81,60 @@ class SkillCatalog(msgspec.Struct, frozen=True):
         return [entry for entry in self.entries if entry.state == "untrusted"]
 
 
-class _Place(NamedTuple):
-    """A source of skills: its name, its kind and the skills found there."""
+class _Search:
+    """A search of all sources, and what it has found so far.
 
-    name: str
-    kind: PlaceKind
-    found: DiscoveredSkills
+    Attributes:
+        entries: The skills, not yet judged.
+        missing: Repositories that have not been fetched yet.
+        watched: Files and folders that were read.
+        complaints: Problems with sources and folders.
+    """
 
+    def __init__(self) -> None:
+        self.entries: list[CatalogEntry] = []
+        self.missing: list[SkillSource] = []
+        # ``hilum skills disable`` in another terminal takes effect in running sessions, too.
+        self.watched = [choices_path()]
+        self.complaints: list[str] = []
 
-class _Places(msgspec.Struct):
-    """All sources, with their missing repositories, complaints and watched files."""
+    def add(self, source: str, kind: PlaceKind, found: DiscoveredSkills) -> None:
+        """Add the skills of a source."""
+        self.entries += [CatalogEntry(skill, source, kind) for skill in found.skills]
+        self.watched += found.watched
+        self.complaints += found.complaints
 
-    places: list[_Place] = msgspec.field(default_factory=list)
-    missing: list[SkillSource] = msgspec.field(default_factory=list)
-    # ``hilum skills disable`` in another terminal takes effect in running sessions, too.
-    watched: list[Path] = msgspec.field(default_factory=lambda: [choices_path()])
-    complaints: list[str] = msgspec.field(default_factory=list)
+    def search_folders(self, workspace: Path | None) -> None:
+        """Search the skill folders in the project and in the user's home folder."""
+        home = home_folder()
+        if workspace is not None:
+            self._search_project(workspace, home)
+        # The user's own links may lead anywhere, for example to a folder of dotfiles.
+        self.add("user skills", "user", find_skills(config_folder() / "skills", None))
+        # Not ``~/.hilum/skills``: the folder for settings replaces it in the home folder.
+        for name in SKILL_FOLDERS[1:]:
+            self.add(f"user ~/{name}", "user", find_skills(home / name, None))
 
-    def add(self, place: _Place) -> None:
-        self.places.append(place)
-        self.watched += place.found.watched
-        self.complaints += place.found.complaints
+    def _search_project(self, workspace: Path, home: Path) -> None:
+        for name in SKILL_FOLDERS:
+            folder = workspace / name
+            # In a session in the home folder, these are the user's own skills, which need no trust.
+            if folder.resolve() != (home / name).resolve():
+                # Links out of the project are not followed, because the project may come from a
+                # stranger.
+                self.add(f"project {name}", "project", find_skills(folder, workspace))
 
-    def add_source(self, source: SkillSource, clones: Clones) -> None:
-        found, markers = _search_source(source, clones)
-        self.watched += markers
-        if found is None:
+    def search_source(self, source: SkillSource, clones: Clones) -> None:
+        """Search a folder that the user named, or the fetched commit of a repository."""
+        if source.kind == "folder":
+            self.add(source.text, "source", _search_user_folder(source))
+            return
+        self.watched.append(clones.marker_path(source))
+        clone = clones.find(source)
+        if clone is None:
             self.missing.append(source)
         else:
-            self.add(_Place(source.text, "source", found))
-
-    def list_entries(self) -> list[CatalogEntry]:
-        entries = []
-        for name, kind, found in self.places:
-            entries += [CatalogEntry(skill, name, kind) for skill in found.skills]
-        return entries
+            self.add(source.text, "source", _search_clone(source, clone))
 
 
 def build_catalog(settings: SkillsSettings, workspace: Path | None, clones: Clones) -> SkillCatalog:
@@ -128,23 +146,21 @@ def build_catalog(settings: SkillsSettings, workspace: Path | None, clones: Clon
         clones: The fetched repositories.
     """
     choices = read_choices()
-    found = _Places()
+    found = _Search()
     if choices.mistake:
         found.complaints.append(choices.mistake)
     # The project and the home folder come before sources, so their skills hide others with the same
     # name.
     if settings.folders:
-        for place in _search_folders(workspace):
-            found.add(place)
+        found.search_folders(workspace)
     for source in list_sources(settings, choices, found.complaints):
-        found.add_source(source, clones)
-    entries = found.list_entries()
+        found.search_source(source, clones)
     # Trust is checked only if it matters, because the check reads the project's files.
-    has_project_skills = any(entry.kind == "project" for entry in entries)
+    has_project_skills = any(entry.kind == "project" for entry in found.entries)
     # None, unlike False, means "not checked", and ``has_changed`` does not check it either.
     trusts = _is_trusted(workspace) if has_project_skills else None
     disabled = {*settings.disabled, *choices.disabled}
-    judged = tuple(_judge(entries, disabled, bool(trusts)))
+    judged = tuple(_judge(found.entries, disabled, bool(trusts)))
     is_untrusted = any(entry.state == "untrusted" for entry in judged)
     # Sources may overlap; each file is checked once for each prompt.
     watched = tuple(dict.fromkeys(found.watched))
@@ -186,46 +202,18 @@ def list_sources(
             complaints.append(error.message)
 
 
-def _search_folders(workspace: Path | None) -> Iterator[_Place]:
-    """Yield the skill folders in the project and in the user's home folder."""
-    home = home_folder()
-    if workspace is not None:
-        for name in SKILL_FOLDERS:
-            # In a session in the home folder, these are the user's own skills, which need no trust.
-            if (workspace / name).resolve() != (home / name).resolve():
-                # Links out of the project are not followed, because the project may come from a
-                # stranger.
-                found = find_skills(workspace / name, workspace)
-                yield _Place(f"project {name}", "project", found)
-    # The user's own links may lead anywhere, for example to a folder of dotfiles.
-    yield _Place("user skills", "user", find_skills(config_folder() / "skills", None))
-    # Not ``~/.hilum/skills``: the folder for settings replaces it in the home folder.
-    for name in SKILL_FOLDERS[1:]:
-        yield _Place(f"user ~/{name}", "user", find_skills(home / name, None))
-
-
-def _search_source(
-    source: SkillSource, clones: Clones
-) -> tuple[DiscoveredSkills | None, list[Path]]:
-    """Return a source's skills, and the files that change whenever it is fetched.
-
-    The skills are None if the source has not been fetched yet.
-    """
-    if source.kind == "folder":
-        return _search_user_folder(source), []
-    clone = clones.find(source)
-    markers = [clones.marker_path(source)]
-    if clone is None:
-        return None, markers
+def _search_clone(source: SkillSource, clone: Clone) -> DiscoveredSkills:
+    """Return the skills in a fetched commit."""
     # ``source.path`` must not lead out of the clone either, for example through a link.
     found = find_skills(clone.folder / source.path, clone.folder, whole=True)
-    complaints = [*found.complaints, *(f"{source.text}: {left}" for left in clone.left_out)]
+    complaints = list(found.complaints)
+    complaints += [f"{source.text}: {left}" for left in clone.left_out]
     if not found.skills:
         where = f" in {source.path}" if source.path else ""
         complaints.append(f"{source.text} has no skill{where}.")
     skills = tuple(_without_commit(skill, source, clone.folder) for skill in found.skills)
     # The files of a commit never change, so only the marker is watched.
-    return DiscoveredSkills(skills, (), tuple(complaints)), markers
+    return DiscoveredSkills(skills, (), tuple(complaints))
 
 
 def _search_user_folder(source: SkillSource) -> DiscoveredSkills:
@@ -272,7 +260,7 @@ def _judge(
                 state="untrusted",
                 reason="the project is not trusted",
             )
-        # After the checks above, so that a skill that cannot be used never hides one that can.
+        # This check comes last, so that a skill that cannot be used never hides one that can.
         elif name in taken:
             first = taken[name].skill
             mine = entry.skill

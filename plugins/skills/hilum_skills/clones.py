@@ -73,7 +73,10 @@ class Clones(msgspec.Struct, frozen=True):
     root: Path = msgspec.field(default_factory=lambda: cache_folder() / "skills")
 
     def find(self, source: SkillSource) -> Clone | None:
-        """Return the fetched commit of a source, or None if it has not been fetched. Blocks."""
+        """Return the fetched commit of a source, or None if there is none. Blocks.
+
+        Folders are never fetched.
+        """
         home = self.root / source.key
         head = _read_heads(home).get(source.ref)
         # Any part of a cache may be deleted at any time.
@@ -109,7 +112,8 @@ class Clones(msgspec.Struct, frozen=True):
                 written.
         """
         try:
-            # Before the lock, so that a fetch by the process that held it counts as new enough.
+            # Taken before the lock, so that a fetch by the process that held the lock counts as new
+            # enough.
             begun = time.time()
             async with self._hold_lock(source, progress):
                 known = await trio.to_thread.run_sync(self.find, source)
@@ -146,7 +150,7 @@ class Clones(msgspec.Struct, frozen=True):
         # The lock is held, so no other process is using these files.
         await trio.to_thread.run_sync(_remove_leftovers, home)
         made = home / f"{_TEMPORARY}{os.urandom(8).hex()}"
-        # In the same folder as its target, because a rename is atomic only within one file system.
+        # The folder is beside its target, because a rename is atomic only within one file system.
         # The mode keeps other users out, because a repository may be private.
         made.mkdir(mode=0o700, parents=True)
         try:
@@ -183,8 +187,8 @@ class Clones(msgspec.Struct, frozen=True):
         new = home / f"{_TEMPORARY}{os.urandom(8).hex()}"
         new.write_bytes(msgspec.json.format(msgspec.json.encode(heads), indent=1))
         new.replace(home / "heads.json")
-        # Only now, because a session may read the old commit until ``heads.json`` names the new
-        # one.
+        # Old commits are removed only now, because a session may read one until ``heads.json``
+        # names the new commit.
         kept = {head.commit for head in heads.values()}
         for path in home.iterdir():
             # Temporary folders are left to their creator: the one of this fetch still contains the

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -161,14 +162,6 @@ def _validate(options: argparse.Namespace) -> int:
 # --- changing -------------------------------------------------------------------------------------
 
 
-def _enable(options: argparse.Namespace) -> int:
-    return _switch(options, on=True)
-
-
-def _disable(options: argparse.Namespace) -> int:
-    return _switch(options, on=False)
-
-
 def _switch(options: argparse.Namespace, *, on: bool) -> int:
     catalog = _catalog(options)
     settings = _settings(options)
@@ -182,14 +175,14 @@ def _switch(options: argparse.Namespace, *, on: bool) -> int:
             raise UsageError(f"{name} is disabled in the settings.", hint=hint)
         is_changed = set_choice("disabled", name, present=not on)
         state = "enabled" if on else "disabled"
-        say(f"{name} is {state}{'' if is_changed else ' already'}.")
+        say(f"{name} is {state}." if is_changed else f"{name} is {state} already.")
     return 0
 
 
 def _add(options: argparse.Namespace) -> int:
     for text in options.what:
         source = parse_source(text)
-        # Before the fetch, which may take minutes.
+        # Checked before the fetch, which may take minutes.
         _check_place(source)
         if source.kind == "git":
             # Fetch the source before storing it, so that a source that does not work is never
@@ -202,7 +195,8 @@ def _add(options: argparse.Namespace) -> int:
         _check_skills(options, source, clone)
         new = set_choice("sources", source.text, present=True)
         catalog = _catalog(options)
-        say(f"{source.text} is {'added' if new else 'there already'}.")
+        state = "is added" if new else "was already added"
+        say(f"{source.text} {state}.")
         mine = [entry for entry in catalog.entries if entry.source == source.text]
         for entry in mine:
             say(formatting.format_entry(entry))
@@ -246,25 +240,21 @@ def _check_skills(options: argparse.Namespace, source: SkillSource, clone: Clone
     """
     if clone is None:
         root = Path(source.where)
-        shown_as = source.where
         found = find_skills(root, None, whole=True)
     else:
         root = clone.folder / source.path
-        shown_as = source.text
         found = find_skills(root, clone.folder, whole=True)
     if any(not skill.error for skill in found.skills):
         return
-    others = list(list_sources(_settings(options), read_choices(), []))
-    # Another source may use a different path in the same repository.
-    if clone is not None and all(other.key != source.key for other in others):
-        trio.run(Clones().remove, source)
+    _remove_unused_clone(options, source)
     reasons = []
     for skill in found.skills:
-        reasons.append(f"{os.path.relpath(skill.file, root.parent)}: {skill.error}")
+        path = os.path.relpath(skill.file, root.parent)
+        reasons.append(f"{path}: {skill.error}")
     reasons += found.complaints
     if root.is_dir() and not reasons:
         reasons = ["no SKILL.md in it or in the folders below, and no README.md"]
-    message = f"There is no skill in {shown_as}: {'; '.join(reasons[:3])}"
+    message = f"There is no skill in {source.text}: {'; '.join(reasons[:3])}"
     raise UsageError(
         f"{message.rstrip('.')}.",
         hint=(
@@ -272,6 +262,16 @@ def _check_skills(options: argparse.Namespace, source: SkillSource, clone: Clone
             " a Markdown file."
         ),
     )
+
+
+def _remove_unused_clone(options: argparse.Namespace, source: SkillSource) -> None:
+    """Remove the fetched files of a repository that none of the user's sources uses."""
+    if source.kind == "folder":
+        return
+    known = list_sources(_settings(options), read_choices(), [])
+    # Another source may use a different path in the same repository.
+    if all(other.key != source.key for other in known):
+        trio.run(Clones().remove, source)
 
 
 def _update(options: argparse.Namespace) -> int:
@@ -312,7 +312,8 @@ def _say_outcome(source: SkillSource, before: Clone | None, outcome: Clone | Hil
         say(f"{source.text}: {outcome}{kept}")
         return
     is_same = before is not None and before.commit == outcome.commit
-    say(f"{source.text}: {'nothing new' if is_same else 'updated'} ({outcome.commit[:10]})")
+    result = "nothing new" if is_same else "updated"
+    say(f"{source.text}: {result} ({outcome.commit[:10]})")
     for left in outcome.left_out:
         say(f"  ! {left}")
 
@@ -327,7 +328,8 @@ async def _fetch(
     results = list[Clone | HilumError]()
     async with Warden() as warden:
         git = lazy.git.GitClient(warden, settings.timeout, settings.megabytes * 1_000_000)
-        # One after another, because the progress of each takes the same line of the terminal.
+        # Sources are fetched one after another, because the progress of each takes the same line
+        # of the terminal.
         for source in wanted:
             with formatting.show_progress(source.text) as step:
                 try:
@@ -348,10 +350,7 @@ def _remove(options: argparse.Namespace) -> int:
                 hint = "It is in the setting skills.sources."
             raise unknown_name_error("source", text, chosen.sources, hint=hint)
         set_choice("sources", found, present=False)
-        source = parse_source(found)
-        others = list(list_sources(_settings(options), read_choices(), []))
-        if source.kind == "git" and all(other.key != source.key for other in others):
-            trio.run(Clones().remove, source)
+        _remove_unused_clone(options, parse_source(found))
         say(f"{found} is removed.")
     return 0
 
@@ -360,8 +359,8 @@ ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
     "list": _list,
     "add": _add,
     "show": _show,
-    "enable": _enable,
-    "disable": _disable,
+    "enable": partial(_switch, on=True),
+    "disable": partial(_switch, on=False),
     "update": _update,
     "remove": _remove,
     "validate": _validate,

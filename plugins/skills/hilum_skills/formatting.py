@@ -29,15 +29,20 @@ MAX_FILES = 100
 def format_entry(entry: CatalogEntry) -> str:
     """Return a two-line description of a skill."""
     skill = entry.skill
-    why = f" ({entry.reason})" if entry.state in ("hidden", "broken") else ""
+    why = ""
+    if entry.state in ("hidden", "broken"):
+        why = f" ({entry.reason})"
     description = skill.description.replace("\n", " ")
     if len(description) > MAX_DESCRIPTION:
         description = description[: MAX_DESCRIPTION - 1] + "…"
     # ``disable-model-invocation``: the model does not see the skill.
     by_user = "" if skill.by_model else "; only when you name it"
-    count = 0 if skill.error else len(skill.problems)
-    problems = f"; {count} problem{'s' * (count > 1)}" if count else ""
-    first = f"  {skill.name}  [{_STATES[entry.state]}{by_user}{problems}]{why}"
+    problems = ""
+    if skill.problems and not skill.error:
+        count = len(skill.problems)
+        problems = "; 1 problem" if count == 1 else f"; {count} problems"
+    state = _STATES[entry.state]
+    first = f"  {skill.name}  [{state}{by_user}{problems}]{why}"
     return f"{first}\n      {description}".rstrip()
 
 
@@ -72,7 +77,7 @@ def format_catalog(
 
 def _format_commit(source: SkillSource | None, clones: Clones) -> str:
     """Return the commit and the time of a fetched source; empty for other sources."""
-    clone = clones.find(source) if source is not None and source.kind == "git" else None
+    clone = None if source is None else clones.find(source)
     if clone is None:
         return ""
     day = time.strftime("%Y-%m-%d", time.localtime(clone.at))
@@ -134,7 +139,7 @@ def catalog_data(
     """Return all skills and sources as plain data."""
     repositories = []
     for source in known:
-        clone = clones.find(source) if source.kind == "git" else None
+        clone = clones.find(source)
         repositories.append(
             {
                 "source": source.text,

@@ -298,7 +298,9 @@ class GitClient:
         return done
 
     def _command(self, words: list[str], folder: Path, schemes: str) -> Command:
-        options = [part for key, value in _OPTIONS.items() for part in ("-c", f"{key}={value}")]
+        options: list[str] = []
+        for key, value in _OPTIONS.items():
+            options += ["-c", f"{key}={value}"]
         return Command(
             ("git", *options, *words),
             str(folder),
@@ -316,8 +318,8 @@ def make_environment(given: Mapping[str, str], schemes: str) -> dict[str, str]:
     kept = {
         name: value
         for name, value in given.items()
-        # Dropped are, for example, ``GIT_DIR``, which is set if hilum runs in a Git hook, and
-        # ``GIT_CONFIG_COUNT``.
+        # This drops, for example, ``GIT_CONFIG_COUNT``, and ``GIT_DIR``, which is set if hilum runs
+        # in a Git hook.
         if not name.startswith("GIT_") or re.fullmatch(_KEPT, name)
     }
     ssh = kept.get("GIT_SSH_COMMAND", "ssh")

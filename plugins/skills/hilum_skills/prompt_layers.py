@@ -68,7 +68,9 @@ def make_layers(
         return []
     listed: dict[str, list[str]] = {}
     for entry in shown:
-        listed.setdefault(entry.source, []).append(_format_line(entry.skill))
+        name = entry.skill.name[: 2 * MAX_NAME]
+        description = entry.skill.description[:MAX_DESCRIPTION]
+        listed.setdefault(entry.source, []).append(f"- {name}: {description}")
     # One layer for each source, because a layer for each of hundreds of skills would have little
     # text.
     layers = [Layer(RANK, "skills", _INDEX)]
@@ -94,12 +96,12 @@ def format_resources(names: Sequence[str], skill: Skill) -> str:
     """Return the list of a skill's other files; empty if there are none."""
     if not names:
         return ""
-    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
-    shown = "\n".join(f"- {_plain(name)}" for name in names[:MAX_LISTED])
-    return (
-        f'Files of this skill, read with use_skill(name="{skill.name}",'
-        f' resource="…"):\n{shown}{more}'
-    )
+    lines = [f'Files of this skill, read with use_skill(name="{skill.name}", resource="…"):']
+    lines += [f"- {_plain(name)}" for name in names[:MAX_LISTED]]
+    listed = "\n".join(lines)
+    if len(names) > MAX_LISTED:
+        listed += f" and {len(names) - MAX_LISTED} more"
+    return listed
 
 
 def _list_shown(catalog: SkillCatalog) -> list[CatalogEntry]:
@@ -113,11 +115,6 @@ def _is_allowed(name: str, limits: Limits) -> bool:
 def _matches_any(name: str, patterns: Iterable[str]) -> bool:
     # ``fnmatch`` is not used, because its result depends on the operating system.
     return any(fnmatchcase(name, pattern.casefold()) for pattern in patterns)
-
-
-def _format_line(skill: Skill) -> str:
-    description = skill.description[:MAX_DESCRIPTION]
-    return f"- {skill.name[: 2 * MAX_NAME]}: {description}"
 
 
 def find_active_names(texts: Iterable[str], known: Iterable[str]) -> list[str]:

@@ -32,11 +32,6 @@ class RepositoryFile:
     object: str
     size: int
 
-    @property
-    def executable(self) -> bool:
-        """Whether it is executable."""
-        return self.kind == "100755"
-
 
 @attrs.frozen
 class Selection:
@@ -66,13 +61,13 @@ def parse_listing(data: bytes) -> list[RepositoryFile]:
         if any(_is_malicious(part) for part in path.split("/")):
             message = (
                 f"The repository contains the path {path[:200]!a}, which leads out of it or into"
-                " git's"
-                " own files."
+                " Git's own files."
             )
             raise FetchError(
                 message, hint="The repository is malicious. None of its files were kept."
             )
-        entries.append(RepositoryFile(path, mode, name, int(size) if size.isdigit() else 0))
+        length = int(size) if size.isdigit() else 0
+        entries.append(RepositoryFile(path, mode, name, length))
     return entries
 
 
@@ -84,7 +79,8 @@ def _is_malicious(part: str) -> bool:
 def _fold(name: str) -> str:
     """Return a name in the normalized form that the most lenient file system compares."""
     # HFS+ ignores some invisible characters; NTFS ignores case and trailing spaces and dots.
-    kept = "".join(letter for letter in unicodedata.normalize("NFKC", name) if letter.isprintable())
+    letters = unicodedata.normalize("NFKC", name)
+    kept = "".join(letter for letter in letters if letter.isprintable())
     return kept.casefold().rstrip(". ")
 
 
@@ -194,7 +190,8 @@ def write_files(chosen: list[RepositoryFile], contents: bytes, folder: Path) -> 
     for entry, content in zip(chosen, _split_blobs(contents, chosen), strict=True):
         path = folder / entry.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, flags, 0o755 if entry.executable else 0o644)
+        is_executable = entry.kind == "100755"
+        descriptor = os.open(path, flags, 0o755 if is_executable else 0o644)
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
 

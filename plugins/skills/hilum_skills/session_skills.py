@@ -34,6 +34,8 @@ MAX_RESOURCE = 10_000
 # than 20,000.
 MAX_INSTRUCTIONS = 30_000
 MAX_NOTED = 8
+# Maximum number of skills that an error for the model lists.
+MAX_NAMED = 50
 
 
 class Skills:
@@ -98,8 +100,8 @@ class Skills:
         The result is ``None`` if there is no enabled skill with that name.
         """
         await self.refresh()
-        entry = self._find_enabled(name)
-        if entry is None:
+        entry = self.catalog.get(name)
+        if entry is None or entry.state != "on":
             return None
         return "\n".join(await _format_skill(entry.skill)).rstrip()
 
@@ -163,9 +165,10 @@ class Skills:
             start_line: The first line to read, to continue after a part.
         """
         await self.refresh()
-        entry = self._find_enabled(name.strip())
-        if entry is None:
-            raise self._make_refusal(name.strip())
+        name = name.strip()
+        entry = self.catalog.get(name)
+        if entry is None or entry.state != "on":
+            raise self._make_refusal(name, entry)
         if resource:
             return await self._read_resource(entry.skill, resource, start_line)
         skill = entry.skill
@@ -182,14 +185,7 @@ class Skills:
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _find_enabled(self, name: str) -> CatalogEntry | None:
-        entry = self.catalog.get(name)
-        if entry is not None and entry.state == "on":
-            return entry
-        return None
-
-    def _make_refusal(self, name: str) -> ToolError:
-        entry = self.catalog.get(name)
+    def _make_refusal(self, name: str, entry: CatalogEntry | None) -> ToolError:
         if entry is not None:
             message = f"The skill {name!r} cannot be used: {entry.reason}."
             return ToolError(
@@ -197,11 +193,12 @@ class Skills:
                 code=errors.E_DENIED,
                 hint="Continue without it; the user decides which skills are enabled.",
             )
-        known = ", ".join(sorted(entry.skill.name for entry in self.catalog.enabled())[:50])
+        names = sorted(entry.skill.name for entry in self.catalog.enabled())
+        known = ", ".join(names[:MAX_NAMED]) or "none"
         return ToolError(
             f"There is no skill {name!r}.",
             code=errors.E_NOT_FOUND,
-            hint=f"Known: {known or 'none'}.",
+            hint=f"Known: {known}.",
         )
 
     async def _read_resource(self, skill: Skill, path: str, start: int) -> str:
@@ -322,7 +319,7 @@ def _cut_lines(content: str, start: int, path: str, room: int = MAX_RESOURCE) ->
         return f"{path} has {len(lines)} lines; there is no line {start}."
     last = start + len(shown) - 1
     if last < len(lines):
-        rest = f"\n[Lines {start} to {last} of {len(lines)}; read on with start_line={last + 1}.]"
-    else:
-        rest = ""
-    return "\n".join(shown) + rest
+        shown.append(
+            f"[Lines {start} to {last} of {len(lines)}; read on with start_line={last + 1}.]"
+        )
+    return "\n".join(shown)

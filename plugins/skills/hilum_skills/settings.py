@@ -1,4 +1,4 @@
-"""The settings of the plugin."""
+"""The settings for skills: table ``[skills]``."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ class SkillsSettings:
         default="auto",
         project="user",
         help=(
-            "How skills appear in the prompt: in full (full), by name and description (index), in"
-            " full"
-            " if all of them fit (auto)."
+            "How skills appear in the prompt: in full (full), by name and description (index), or"
+            " in full if all of them fit (auto)."
         ),
     )
     budget: int = setting(
@@ -43,9 +42,8 @@ class SkillsSettings:
         default=True,
         project="lower",
         help=(
-            "Look for skills in .hilum/skills, .agents/skills and .claude/skills of the project"
-            " and home"
-            " folder."
+            "Look for skills in .hilum/skills, .agents/skills and .claude/skills of the project and"
+            " of your home folder."
         ),
     )
     wait: float = setting(

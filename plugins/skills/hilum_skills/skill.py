@@ -102,7 +102,8 @@ def load_skill(path: str | os.PathLike[str], *, described: bool = True) -> Skill
     try:
         data = _read(file)
     except OSError as error:
-        return Skill(fallback, "", file, error=f"{file} cannot be read: {error.strerror or error}.")
+        reason = error.strerror or error
+        return Skill(fallback, "", file, error=f"{file} cannot be read: {reason}.")
     return _make_skill(file, fallback, read(data), described)
 
 
@@ -218,8 +219,9 @@ def _first_words(body: str) -> str:
     # Headings, badges, images, HTML and code say little about the skill.
     markup = ("#", "[!", "![", "<", "```")
     for block in body.split("\n\n"):
-        lines = [line for line in block.split("\n") if not line.lstrip().startswith(markup)]
-        words = _line(" ".join(lines))
+        lines = block.split("\n")
+        plain = [line for line in lines if not line.lstrip().startswith(markup)]
+        words = _line(" ".join(plain))
         if words:
             return words[:300]
     return ""

@@ -97,7 +97,9 @@ def _parse_github_name(text: str) -> SkillSource:
         _refuse(text, "it is neither a repository nor a folder")
     name, path, ref = match.groups(default="")
     where = f"https://github.com/{name.removesuffix('.git')}.git"
-    return SkillSource(text, "git", where, _check_ref(text, ref[1:]), _check_path(text, path[1:]))
+    ref = _check_ref(text, ref.removeprefix("@"))
+    path = _check_path(text, path.removeprefix("/"))
+    return SkillSource(text, "git", where, ref, path)
 
 
 def _parse_url(text: str) -> SkillSource:
@@ -126,7 +128,9 @@ def _parse_url(text: str) -> SkillSource:
     if port:
         address += f":{port}"
     where = f"{parts.scheme.lower()}://{address}{inner.rstrip('/')}"
-    return SkillSource(text, "git", where, _check_ref(text, ref), _check_path(text, path))
+    ref = _check_ref(text, ref)
+    path = _check_path(text, path)
+    return SkillSource(text, "git", where, ref, path)
 
 
 def _check_host(text: str, parts: SplitResult, host: str) -> None:
@@ -177,7 +181,8 @@ def _check_ref(text: str, ref: str) -> str:
 def _check_path(text: str, path: str) -> str:
     path = unquote(path).strip("/")
     names = path.split("/") if path else []
-    if any(name in ("..", ".", "") or name.casefold() == ".git" for name in names) or "\\" in path:
+    forbidden = any(name.casefold() in ("..", ".", "", ".git") for name in names)
+    if forbidden or "\\" in path:
         _refuse(text, f"{path!r} is not a path in the repository")
     return PurePosixPath(*names).as_posix() if names else ""
 

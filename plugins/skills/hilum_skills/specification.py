@@ -70,7 +70,7 @@ def validate(path: str | os.PathLike[str]) -> list[Problem]:
     if file is None:
         return [Problem(1, f"There is no {SKILL_FILE} in {folder}.", fatal=True)]
     skill = load_skill(file)
-    # The file could not be read, so that checks of its fields would only report consequences.
+    # The file could not be read, so checks of its fields would only repeat that.
     if not skill.fields and skill.error:
         return [Problem(1, skill.error, fatal=True)]
     document = read(file.read_bytes())
@@ -179,7 +179,8 @@ def _check_compatibility(value: object, _: object) -> Compatibility:
 
 
 def _check_metadata(value: object, _: object) -> Metadata:
-    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+    values = value.values() if isinstance(value, dict) else [None]
+    if not all(isinstance(each, str) for each in values):
         raise InvalidValueError("metadata must map texts to texts.")
     return Metadata(cast("dict[str, str]", value))
 

@@ -13,9 +13,15 @@ from hilum.events import PluginEvent, PromptQueued, RoundEnded
 from hilum.store import MemoryStore
 from hilum.testing import open_bench, pause, plugin, say, use
 from hilum_agents import runs
-from hilum_agents.runs import Runs
+from hilum_agents.runs import Runs, scheduler
 
 REVIEW = Profile("review")
+
+
+@pytest.fixture(autouse=True)
+def quick_ticks(monkeypatch):
+    """The scheduler looks after a resumed session at its next tick."""
+    monkeypatch.setattr(scheduler, "STATUS_INTERVAL", 0.02)
 
 
 @tool(risk="execute")
@@ -90,7 +96,7 @@ async def live(folder, store, resume=""):
     return identity
 
 
-@pytest.mark.slow(cases=5)
+@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize("seed", range(12))
 async def test_wherever_it_dies_every_agent_ends_once(tmp_path, seed):
     """Three agents run and five wait; the process dies after any event, up to three times."""
@@ -210,7 +216,7 @@ async def background(folder, store, identity=""):
     return identity
 
 
-@pytest.mark.slow(cases=2)
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("first", range(4))
 async def test_wherever_it_dies_the_owner_of_a_background_task_is_woken_exactly_once(
     tmp_path, first

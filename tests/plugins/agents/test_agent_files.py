@@ -566,7 +566,7 @@ def test_nothing_makes_it_crash(tmp_path, data):
 
 
 @pytest.mark.slow(cases=3)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings.default.max_examples // 3, deadline=None)
 @given(
     value=st.recursive(
         st.none() | st.text(max_size=20),

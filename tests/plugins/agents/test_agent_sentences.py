@@ -453,14 +453,14 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "name", "prompt"), CALLS, ids=[text for text, _, _ in CALLS])
-def test_sentence_calls_an_agent(text, name, prompt):
-    assert read_call(text, NAMES) == AgentCall(name, prompt)
+def test_sentences_that_call_an_agent():
+    found = {text: read_call(text, NAMES) for text, _, _ in CALLS}
+    assert found == {text: AgentCall(name, prompt) for text, name, prompt in CALLS}
 
 
-@pytest.mark.parametrize("text", TEXTS)
-def test_sentence_stays_text(text):
-    assert read_call(text, NAMES) is None
+def test_sentences_that_stay_text():
+    found = {text: read_call(text, NAMES) for text in TEXTS}
+    assert found == dict.fromkeys(TEXTS)
 
 
 def test_the_table_is_long_enough():

@@ -1,6 +1,5 @@
 """Confirmations of proposals: a doubtful answer is no confirmation."""
 
-import pytest
 from hilum import AssistantMessage, Text, UserMessage
 from hilum_agents.consent import confirmed, is_yes
 
@@ -22,14 +21,12 @@ NO = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("words", YES)
-def test_a_yes_is_a_yes(words):
-    assert is_yes(words)
+def test_a_yes_is_a_yes():
+    assert [words for words in YES if not is_yes(words)] == []
 
 
-@pytest.mark.parametrize("words", NO)
-def test_other_texts_do_not_confirm(words):
-    assert not is_yes(words)
+def test_other_texts_do_not_confirm():
+    assert [words for words in NO if is_yes(words)] == []
 
 
 def test_a_long_answer_is_read_by_its_beginning():

@@ -5,13 +5,14 @@ The diff names the agents.
 
 import os
 import random
-import subprocess
-import sys
+from pathlib import Path
 
 import hilum_files
 import hilum_store
 import pytest
+import trio
 from hilum import UsageError
+from hilum.__main__ import main
 from hilum.events import CallDone
 from hilum.messages import UserMessage
 from hilum.testing import open_bench, say, use
@@ -121,12 +122,12 @@ async def test_background_agents_belong_to_the_run_that_started_them(tmp_path) -
         assert "slow.txt" in by_path
 
 
-async def test_any_tree_of_agents_is_undone(tmp_path) -> None:
+async def test_any_tree_of_agents_is_undone(tmp_path, trials) -> None:
     """The undo of a run restores the state before it.
 
     Random trees of agents overwrite one another's files.
     """
-    for seed in range(8):
+    for seed in range(trials(3, 8)):
         rng = random.Random(seed)
         answers: dict[str, list] = {}
 
@@ -159,26 +160,25 @@ async def test_any_tree_of_agents_is_undone(tmp_path) -> None:
             assert files(bench) == between, seed
 
 
-async def test_the_commands_name_the_agents(tmp_path) -> None:
+def test_the_commands_name_the_agents(tmp_path, monkeypatch, capsys) -> None:
     """``hilum diff`` names the agent of each change, ``--list`` the parent of each run.
 
     ``hilum undo`` undoes all of them.
     """
-    async with await opened(tmp_path, Script(**NESTED)) as bench:
-        await bench.run("PROMPT top.")
-        workspace = bench.workspace
-    environ = {
-        **os.environ,
-        "HILUM_DATA": str(tmp_path / "data"),
-        "HILUM_CONFIG": str(tmp_path / "config"),
-    }
+
+    async def prepare() -> Path:
+        async with await opened(tmp_path, Script(**NESTED)) as bench:
+            await bench.run("PROMPT top.")
+            return bench.workspace
+
+    workspace = trio.run(prepare)
+    monkeypatch.chdir(workspace)
+    monkeypatch.setenv("HILUM_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("HILUM_CONFIG", str(tmp_path / "config"))
 
     def hilum(*words: str) -> str:
-        argv = [sys.executable, "-m", "hilum", *words]
-        done = subprocess.run(
-            argv, cwd=workspace, env=environ, capture_output=True, text=True, check=True
-        )
-        return done.stdout + done.stderr
+        assert main(words) == 0
+        return "".join(capsys.readouterr())
 
     diff = hilum("diff")
     assert "created top.txt by main" in diff

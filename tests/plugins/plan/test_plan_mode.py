@@ -51,8 +51,7 @@ async def test_an_accepted_plan_is_carried_out_with_its_list():
         run = await bench.session.plugin(Plan).accept()
         assert (await run.wait()).state == "completed"
         assert (
-            said(bench)
-            == "Your plan is accepted. Carry it out, and keep the todo list true while you do."
+            said(bench) == "Your plan is accepted. Carry it out, and keep the todo list up to date."
         )
         assert bench.session.mode.name == "agent"
         assert states(bench) == ["in_progress", "pending"]
@@ -68,7 +67,7 @@ async def test_a_plan_can_be_changed():
         run = await bench.session.plugin(Plan).accept("Only b. {text}")
         await run.wait()
         assert (
-            "It now reads:\n\nOnly b. {text}\n\nBring the todo list in line with it first"
+            "It now reads:\n\nOnly b. {text}\n\nFirst change the todo list to match the plan"
             in said(bench)
         )
         assert named(bench, "plan.accepted")[0].data["edited"] is True
@@ -92,7 +91,7 @@ async def test_a_rejected_plan_is_worked_out_anew():
         plan = bench.session.plugin(Plan)
         run = await plan.reject("a is not needed")
         assert (await run.wait()).state == "completed"
-        assert said(bench) == "Your plan is rejected: a is not needed\n\nWork out another one."
+        assert said(bench) == "Your plan is rejected: a is not needed\n\nWork out another plan."
         assert bench.session.mode.name == "plan"
         assert plan.proposal().text == "Only b."
         assert named(bench, "plan.rejected")[0].data["reason"] == "a is not needed"

@@ -246,9 +246,8 @@ async def test_answers_that_cannot_be_leave_the_question_open():
         assert bench.results[0].text == "The user answered:\nodd ? byte"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
+async def test_invalid_arguments_are_reported_and_ask_nothing():
+    invalid = [
         ({}, "question"),
         ({"question": ""}, "$.question"),
         ({"question": " \n "}, "The question is empty"),
@@ -258,14 +257,13 @@ async def test_answers_that_cannot_be_leave_the_question_open():
         ({"question": "Which?", "options": [1]}, "$.options[0]"),
         ({"question": "Which?", "options": "yes or no"}, "$.options"),
         ({"question": "Which?", "multiple": "no"}, "$.multiple"),
-    ],
-)
-async def test_invalid_arguments_are_reported_and_ask_nothing(arguments, said):
+    ]
     async with opened() as bench:
-        result = await bench.call("ask_question", **arguments)
-        assert result.code == "E_BAD_ARGS"
-        assert said in result.text
-        assert not bench.of(PluginEvent)
+        for arguments, said in invalid:
+            result = await bench.call("ask_question", **arguments)
+            assert result.code == "E_BAD_ARGS", arguments
+            assert said in result.text
+            assert not bench.of(PluginEvent), arguments
 
 
 def test_options_are_lines_and_stand_once():

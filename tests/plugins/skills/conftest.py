@@ -14,9 +14,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from skill_repositories import Repository, skill_text
 
 
-@pytest.fixture
-def repository(tmp_path):
-    repo = Repository(tmp_path / "origin")
+@pytest.fixture(scope="session")
+def committed(tmp_path_factory):
+    """A repository with two skills, which the tests copy: each commit takes three processes."""
+    repo = Repository(tmp_path_factory.mktemp("committed") / "origin")
     repo.commit(
         {
             "README.md": "# Skills\n\nA collection of skills.\n",
@@ -30,6 +31,11 @@ def repository(tmp_path):
         }
     )
     return repo
+
+
+@pytest.fixture
+def repository(tmp_path, committed):
+    return committed.copy(tmp_path / "origin")
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Skills as text, and repositories made with a real git."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -25,7 +26,14 @@ class Repository:
     def __init__(self, path: Path) -> None:
         self.path = path
         path.mkdir(parents=True)
-        self.git("init", "-q", "-b", "main")
+        self.git("init", "-q", "-b", "main", "--template=")
+
+    def copy(self, path: Path) -> "Repository":
+        """Return a copy in another folder."""
+        shutil.copytree(self.path, path)
+        copied = object.__new__(Repository)
+        copied.path = path
+        return copied
 
     @property
     def url(self) -> str:
@@ -39,7 +47,8 @@ class Repository:
             "GIT_COMMITTER_EMAIL": "a@b",
         }
         env = {**os.environ, **names, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-        options = ["-c", "protocol.file.allow=always", "-c", "core.autocrlf=false"]
+        # Without maintenance, which starts two more processes after each commit.
+        options = ["-c", "protocol.file.allow=always", "-c", "maintenance.auto=false"]
         done = subprocess.run(
             ["git", *options, *words], cwd=self.path, env=env, input=given, capture_output=True
         )

@@ -14,7 +14,7 @@ import pytest
 import trio
 from hilum import HilumError
 from hilum.processes import Warden
-from hilum_skills import parse_source
+from hilum_skills import git, parse_source
 from hilum_skills.clones import Clones
 from hilum_skills.git import FetchError, GitClient, make_environment
 from hilum_skills.selection import parse_listing
@@ -134,9 +134,9 @@ trio.run(main)
 
 def test_two_processes_at_once_fetch_once(clones, repository):
     argv = [sys.executable, "-c", FETCHER, str(clones.root), repository.url]
-    running = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    running = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     ends = sorted(process.communicate()[0].split()[-1] for process in running)
-    assert ends == ["new", "old", "old"]
+    assert ends == ["new", "old"]
 
 
 async def test_a_kill_in_the_middle_leaves_nothing_that_counts(clones, repository, tmp_path):
@@ -271,6 +271,7 @@ async def test_a_skill_that_is_a_link_is_no_skill(clones, tmp_path):
     assert files(clone.folder) == []
 
 
+@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize("name", [b"..", b".git", b".GIT", b"git~1", b".g\xe2\x80\x8cit", b"."])
 async def test_paths_that_lead_out_are_refused_with_the_whole_repository(clones, tmp_path, name):
     repo = Repository(tmp_path / "evil")
@@ -375,9 +376,13 @@ async def test_a_repository_of_many_files_is_bounded(clones, tmp_path, monkeypat
     assert any("too many files" in left for left in clone.left_out)
 
 
-async def test_a_few_objects_that_stand_for_billions_of_files_are_given_up(clones, tmp_path):
+async def test_a_few_objects_that_stand_for_billions_of_files_are_given_up(
+    clones, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(git, "_MAX_LISTING", 500_000)
     repo = Repository(tmp_path / "bomb")
-    entries = [("100644", f"f{n}.md".encode(), repo.blob(b"x")) for n in range(10)]
+    blob = repo.blob(b"x")
+    entries = [("100644", f"f{n}.md".encode(), blob) for n in range(10)]
     for _ in range(10):
         data = b"".join(
             mode.encode() + b" " + name + b"\0" + bytes.fromhex(oid) for mode, name, oid in entries

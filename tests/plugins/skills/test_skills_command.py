@@ -45,7 +45,7 @@ def test_a_repository_is_added_listed_shown_updated_and_removed(skills, reposito
     assert f"{repository.url}#skills is added." in added
     assert "pdf  [on]\n      Reads PDF files. Use for PDFs." in added
     assert "connecting" in skills.err
-    assert "is there already" in skills("add", f"{repository.url}#skills")
+    assert "was already added" in skills("add", f"{repository.url}#skills")
     listed = skills("list")
     assert repository.git("rev-parse", "HEAD")[:10] in listed
     data = json.loads(skills("list", "--json"))

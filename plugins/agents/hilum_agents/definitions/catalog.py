@@ -77,8 +77,7 @@ class Catalog:
         """
         entries = self.in_scope(scope)
         named = [entry for entry in entries if entry.definition.name == name.casefold()]
-        callable_first = sorted(named, key=lambda entry: entry.state != "on")
-        return callable_first[0] if callable_first else None
+        return min(named, key=lambda entry: entry.state != "on", default=None)
 
     @property
     def names(self) -> list[str]:

@@ -38,7 +38,10 @@ class Permission:
     @property
     def text(self) -> str:
         """The rule in the notation of agent files."""
-        return f"{self.effect} {self.tool}" + ("" if self.pattern is None else f"({self.pattern})")
+        text = f"{self.effect} {self.tool}"
+        if self.pattern is not None:
+            text += f"({self.pattern})"
+        return text
 
 
 @attrs.frozen
@@ -121,5 +124,6 @@ class Definition:
             )
         # A prompt that contains a JSON block already shows the form.
         if (self.answer or self.form) and "```json" not in self.prompt:
-            parts.append(instructions(make_type(self.form) if self.form else FORMS[self.answer]))
+            form = make_type(self.form) if self.form else FORMS[self.answer]
+            parts.append(instructions(form))
         return "\n\n".join(parts)

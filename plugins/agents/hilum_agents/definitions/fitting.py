@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import attrs
 from hilum import ToolFilter
@@ -166,10 +167,10 @@ class _Fitter:
         if model.warning:
             self._report("model", model.warning)
         skills = self._read_skills()
-        deny = tuple(dict.fromkeys([*self._deny, *always_denied]))
-        allow = None if self._allow is None else tuple(dict.fromkeys(self._allow))
-        agents = None if self._agents is None else tuple(dict.fromkeys(self._agents))
-        return Fitted(ToolFilter(allow, deny), agents, tuple(self._permissions), skills, model)
+        deny = dict.fromkeys([*self._deny, *always_denied])
+        tools = ToolFilter(_without_duplicates(self._allow), tuple(deny))
+        agents = _without_duplicates(self._agents)
+        return Fitted(tools, agents, tuple(self._permissions), skills, model)
 
     # --- lists of tools ---------------------------------------------------------------------------
 
@@ -247,15 +248,11 @@ class _Fitter:
     # --- permissions ------------------------------------------------------------------------------
 
     def _read_permissions(self, rules: PermissionRules) -> None:
-        def report(message: str) -> None:
-            self._report("permissions", message)
-
-        def report_opencode(message: str) -> None:
-            self._report("permission", message)
-
         fields = self._document.fields
         if "permission" in fields:
-            self._permissions += read_opencode(fields["permission"], report_opencode)
+            report = partial(self._report, "permission")
+            self._permissions += read_opencode(fields["permission"], report)
+        report = partial(self._report, "permissions")
         # The last permission that matches a call applies, so denials come last.
         self._permissions += read_rules(rules.ask, "ask", report)
         self._permissions += read_rules(rules.deny, "deny", report)
@@ -333,6 +330,10 @@ def _list_entries(document: Document, key: str, report: Report) -> Sequence[str]
     for entry in names(document, key) or ():
         found += split_tools(entry) if "," in entry else [entry]
     return found
+
+
+def _without_duplicates(names: list[str] | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(dict.fromkeys(names))
 
 
 def _is_name(value: object) -> bool:

@@ -26,7 +26,7 @@ MAX_DESCRIPTION = 2_000
 MAX_DEFAULT_DESCRIPTION = 300
 _TURN_KEYS = ("turns", "maxTurns", "max_turns", "maxSteps", "steps")
 _SERVER_KEYS = ("mcpServers", "mcp-servers", "mcp_servers", "mcp")
-# Gemini CLI's defaults: model calls and seconds.
+# Gemini CLI's default limits: the number of model calls, and the time in seconds.
 _GEMINI_TURNS = 30
 _GEMINI_TIMEOUT = 600.0
 _ENDINGS = (".agent.md", ".chatmode.md", ".md", ".markdown", ".toml")
@@ -98,7 +98,9 @@ def load_definition(
         problem = Problem(1, reason, True)
         return Definition(_stem(file), file, scope=scope, error=reason, problems=(problem,))
     document = read_toml(data) if file.suffix == ".toml" else read(data)
-    return _Loader(file, document, dialect or detect_dialect(file, document.fields)).load(scope)
+    if dialect is None:
+        dialect = detect_dialect(file, document.fields)
+    return _Loader(file, document, dialect).load(scope)
 
 
 def _read_bytes(file: Path) -> bytes:
@@ -118,9 +120,10 @@ def _stem(file: Path) -> str:
     """Return the name of a file without its suffix."""
     name = file.name
     ending = next((each for each in _ENDINGS if name.casefold().endswith(each)), "")
-    name = name.removesuffix(name[len(name) - len(ending) :]) if ending else name
+    stem = name[: len(name) - len(ending)]
     # A file name may contain bytes that are not UTF-8.
-    return " ".join(os.fsencode(name).decode(errors="replace").split()) or "agent"
+    readable = os.fsencode(stem).decode(errors="replace")
+    return " ".join(readable.split()) or "agent"
 
 
 class _Loader:
@@ -255,7 +258,8 @@ class _Loader:
             self._report("name", f"The name is missing; {fallback!r} is used.")
         name = chosen.casefold()
         if not re.fullmatch(NAME, name):
-            name = re.sub(r"-{2,}", "-", re.sub(r"[^a-z0-9_-]+", "-", name)).strip("-_")
+            name = re.sub(r"[^a-z0-9_-]+", "-", name)
+            name = re.sub(r"-{2,}", "-", name).strip("-_")
             if not re.fullmatch(NAME, name):
                 name = f"agent-{name}".rstrip("-")
             self._report(

@@ -91,7 +91,8 @@ def _read_path(name: str, text: str) -> ModelChoice:
     # `github-copilot/gpt-5` is a model of OpenAI.
     if provider.casefold() in _RESELLERS:
         return _read_name(rest)
-    return ModelChoice(f"{_PROVIDERS.get(provider.casefold(), provider)}/{rest}")
+    known = _PROVIDERS.get(provider.casefold(), provider)
+    return ModelChoice(f"{known}/{rest}")
 
 
 def _read_plain(name: str, text: str) -> ModelChoice:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -11,6 +10,7 @@ from typing import Any, Literal
 from hilum import ToolError, Verdict, Workspace, ask, deny
 from hilum_guard import fit_path, fit_words, judge_command, parse_rule, pattern_words
 
+from hilum_agents.arguments import parse_arguments
 from hilum_agents.definitions.definition import Permission
 from hilum_agents.definitions.tools import describe_doubts, translate_tool
 
@@ -60,7 +60,8 @@ def read_rules(rules: Sequence[str], effect: Effect, report: Report) -> Iterator
         words = None if pattern is None else convert_pattern(pattern)
         for tool in tools:
             try:
-                parse_rule(tool if words is None else f"{tool}({words})", effect)
+                rule_text = tool if words is None else f"{tool}({words})"
+                parse_rule(rule_text, effect)
             except ValueError as error:
                 # An invalid pattern must not leave calls unrestricted.
                 report(f"{error}. The rule applies to every call of {tool}.")
@@ -146,7 +147,7 @@ def judge_reach(
     if known is None:
         return None
     patterns = [each.casefold() for each in known]
-    for name in _called_names(tool, _parse_arguments(arguments)):
+    for name in _called_names(tool, parse_arguments(arguments)):
         if any(fnmatchcase(name, pattern) for pattern in patterns):
             return None
     listed = ", ".join(known) or "none"
@@ -162,14 +163,6 @@ def _called_names(tool: str, arguments: dict[str, Any]) -> tuple[str, ...]:
         return (name.strip().casefold(),)
     # Without a name, `task` starts a copy of the caller, which files know by several names.
     return _COPY_NAMES if tool == "task" else ()
-
-
-def _parse_arguments(text: str) -> dict[str, Any]:
-    try:
-        given = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return given if isinstance(given, dict) else {}
 
 
 def judge(
@@ -198,8 +191,10 @@ def judge(
     # The last matching permission applies.
     matching.reverse()
     deciding: list[Permission] = []
-    for fits in _parts(tool, _parse_arguments(arguments), workspace):
-        deciding += [next((each for each in matching if fits(each)), Permission("allow", tool))]
+    default = Permission("allow", tool)
+    for fits in _parts(tool, parse_arguments(arguments), workspace):
+        decides = next((each for each in matching if fits(each)), default)
+        deciding.append(decides)
     strictest = max(deciding, key=lambda each: _EFFECTS.index(each.effect), default=None)
     if strictest is None or strictest.effect == "allow":
         return None

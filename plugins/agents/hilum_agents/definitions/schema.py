@@ -129,7 +129,9 @@ def _wrong_fields(error: ClassValidationError, path: tuple[str, ...]) -> Iterato
 def _suggest(name: str, known: Sequence[str]) -> str:
     """Return the most similar of the known names, or all of them, for a message."""
     similar = similar_names(name, known, 1)
-    return f"did you mean {similar[0]}?" if similar else f"known: {', '.join(known)}"
+    if similar:
+        return f"did you mean {similar[0]}?"
+    return f"known: {', '.join(known)}"
 
 
 def _without(value: object, path: Sequence[str]) -> object:

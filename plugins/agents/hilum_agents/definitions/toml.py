@@ -53,7 +53,8 @@ def _key_lines(text: str) -> dict[str, int]:
     """Return the line number of each key and table, which ``tomllib`` does not report."""
     lines: dict[str, int] = {}
     for match in _KEY_LINE.finditer(text):
-        lines.setdefault(match[1].strip("\"'"), 1 + text.count("\n", 0, match.start()))
+        key = match[1].strip("\"'")
+        lines.setdefault(key, 1 + text.count("\n", 0, match.start()))
     return lines
 
 

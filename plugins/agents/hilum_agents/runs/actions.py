@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import time
+from argparse import Namespace
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -13,12 +14,12 @@ from typing import Any
 import attrs
 import trio
 from hilum import Kernel, Session, UsageError, open_kernel, open_standard_session
-from hilum.command import Parser, say
+from hilum.command import say
 from hilum.errors import E_NOT_FOUND, describe_fault
 from hilum.events import FINAL, PluginEvent, PluginFault
 from hilum.store import is_open
 
-from hilum_agents.command_context import Action, CommandContext, make_parser, parse
+from hilum_agents.command_context import JSON, Action, CommandContext, argument
 from hilum_agents.runs import conversations, results
 from hilum_agents.runs.jobs import RESULT, JobTable, no_single_job
 from hilum_agents.runs.pool import stop_file
@@ -59,7 +60,7 @@ class _StoredRun:
 
 
 def _current_runs(context: CommandContext) -> Runs | None:
-    """Return the plugin instance of the session in which the command was typed, if any."""
+    """Return the running agents of the session in which the command was typed, if any."""
     if context.in_session is None:
         return None
     return _runs_of(context.in_session.session)
@@ -77,7 +78,8 @@ def _runs_of(session: Session) -> Runs:
 
 async def _stored_runs(kernel: Kernel, workspace: Path) -> AsyncIterator[_StoredRuns]:
     """Yield the most recent sessions of a workspace in which agents ran."""
-    for info in (await kernel.store.list(str(workspace)))[:MAX_SESSIONS]:
+    sessions = await kernel.store.list(str(workspace))
+    for info in sessions[:MAX_SESSIONS]:
         found = _StoredRuns(info.id, JobTable(), {})
         after = 0
         while page := await kernel.store.read(info.id, after):
@@ -122,60 +124,7 @@ async def _opened(opening: AbstractAsyncContextManager[Session]) -> AsyncIterato
 # --- run and retry --------------------------------------------------------------------------------
 
 
-def _run_parser(context: CommandContext) -> Parser:
-    parser = make_parser(context, "run", RUN.about)
-    parser.add_argument(
-        "name",
-        metavar="NAME[,NAME…]",
-        help="the agent; several agents get the same prompt",
-    )
-    parser.add_argument("prompt", nargs="+", metavar="PROMPT", help="the task")
-    parser.add_argument(
-        "--also",
-        nargs=2,
-        action="append",
-        default=[],
-        metavar=("NAME", "PROMPT"),
-        help="another agent to run at the same time",
-    )
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="time limit of each agent")
-    parser.add_argument(
-        "--model",
-        default="",
-        help="provider/name or a role, for agents without a model",
-    )
-    parser.add_argument(
-        "--approve",
-        choices=("auto", "readonly"),
-        default=None,
-        help="allow or deny all calls that need approval",
-    )
-    parser.add_argument(
-        "--kind",
-        default="",
-        choices=("main", "shared", "headless"),
-        help="kind of session, which rules may refer to: `shared` has other readers, `headless`"
-        " cannot ask anybody",
-    )
-    parser.add_argument(
-        "--plugin",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="load a plugin from a file",
-    )
-    parser.add_argument(
-        "--no-plugin",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="do not load a plugin",
-    )
-    return parser
-
-
-async def _run(argv: list[str], context: CommandContext) -> int:
-    options = parse(_run_parser(context), argv, context)
+async def _run(options: Namespace, context: CommandContext) -> int:
     prompt = " ".join(options.prompt)
     names = [name.strip() for name in options.name.split(",")]
     wanted = [(name, prompt) for name in names if name]
@@ -198,7 +147,7 @@ async def _run(argv: list[str], context: CommandContext) -> int:
 
 async def _run_in_new_session(
     wanted: list[tuple[str, str]],
-    options: Any,
+    options: Namespace,
     context: CommandContext,
 ) -> int:
     for name, _ in wanted:
@@ -247,10 +196,7 @@ async def _begin(
     return [(name, await runs.start(name, prompt, timeout=timeout)) for name, prompt in wanted]
 
 
-async def _retry(argv: list[str], context: CommandContext) -> int:
-    parser = make_parser(context, "retry", RETRY.about)
-    parser.add_argument("id", metavar="ID")
-    options = parse(parser, argv, context)
+async def _retry(options: Namespace, context: CommandContext) -> int:
     runs = _current_runs(context)
     if runs is not None:
         context.say(f"The agent was started again as {await runs.retry(options.id)}.")
@@ -320,9 +266,10 @@ def _show_all(ended: list[dict[str, Any]], context: CommandContext, json: bool) 
         context.say_json(ended)
     else:
         for number, result in enumerate(ended):
+            if number:
+                context.say("")
             status = result["status"].replace("_", " ")
-            blank = "\n" if number else ""
-            context.say(f"{blank}── {result['agent']} ({result['agent_id']}): {status}")
+            context.say(f"── {result['agent']} ({result['agent_id']}): {status}")
             _show(result, context, json)
 
 
@@ -340,8 +287,7 @@ def _exit_code(result: dict[str, Any]) -> int:
 # --- results --------------------------------------------------------------------------------------
 
 
-async def _results(argv: list[str], context: CommandContext) -> int:
-    options = parse(make_parser(context, "results", RESULTS.about), argv, context)
+async def _results(options: Namespace, context: CommandContext) -> int:
     runs = _current_runs(context)
     if runs is not None:
         rows = runs.list()
@@ -378,16 +324,17 @@ async def _stored_rows(context: CommandContext) -> list[dict[str, Any]]:
 
 def _row_text(row: dict[str, Any]) -> str:
     started = time.strftime("%m-%d %H:%M", time.localtime(row["started"]))
-    name = f"{row['agent']}: {row['title']}" if row["title"] else row["agent"]
-    step = "" if row["status"] == "completed" else row["current_step"]
-    columns = (row["agent_id"], started, f"{row['status']:20} {row['progress']:4.0%}", name, step)
-    return "  ".join(columns).rstrip()
+    name = row["agent"]
+    if row["title"]:
+        name += f": {row['title']}"
+    status = row["status"]
+    line = f"{row['agent_id']}  {started}  {status:20} {row['progress']:4.0%}  {name}"
+    if status == "completed":
+        return line
+    return f"{line}  {row['current_step']}".rstrip()
 
 
-async def _result(argv: list[str], context: CommandContext) -> int:
-    parser = make_parser(context, "result", RESULT_OF_ONE.about)
-    parser.add_argument("id", metavar="ID")
-    options = parse(parser, argv, context)
+async def _result(options: Namespace, context: CommandContext) -> int:
     runs = _current_runs(context)
     if runs is not None:
         result = await runs.result(options.id)
@@ -414,10 +361,7 @@ async def _stored_result(context: CommandContext, name: str) -> dict[str, Any]:
 # --- conversations --------------------------------------------------------------------------------
 
 
-async def _clear(argv: list[str], context: CommandContext) -> int:
-    parser = make_parser(context, "clear", CLEAR.about, json=False)
-    parser.add_argument("name", metavar="NAME")
-    options = parse(parser, argv, context)
+async def _clear(options: Namespace, context: CommandContext) -> int:
     runs = _current_runs(context)
     name = options.name.casefold()
     if runs is not None:
@@ -431,11 +375,7 @@ async def _clear(argv: list[str], context: CommandContext) -> int:
     return 0
 
 
-async def _fork(argv: list[str], context: CommandContext) -> int:
-    parser = make_parser(context, "fork", FORK.about, json=False)
-    parser.add_argument("name", metavar="NAME")
-    parser.add_argument("new", metavar="NEW", help="the agent that gets the copy")
-    options = parse(parser, argv, context)
+async def _fork(options: Namespace, context: CommandContext) -> int:
     conversations.fork(context.workspace, options.name.casefold(), options.new.casefold())
     context.say(f"{options.new} continues from a copy of the conversation of {options.name}.")
     return 0
@@ -444,16 +384,7 @@ async def _fork(argv: list[str], context: CommandContext) -> int:
 # --- stop -----------------------------------------------------------------------------------------
 
 
-async def _stop(argv: list[str], context: CommandContext) -> int:
-    parser = make_parser(context, "stop", STOP.about, json=False)
-    parser.add_argument(
-        "id",
-        metavar="ID",
-        nargs="?",
-        default="",
-        help="id of the agent; by default all agents of the session",
-    )
-    options = parse(parser, argv, context)
+async def _stop(options: Namespace, context: CommandContext) -> int:
     runs = _current_runs(context)
     if runs is not None:
         runs.stop(options.id)
@@ -498,19 +429,108 @@ def _touch(path: Path) -> None:
     path.touch()
 
 
-RUN = Action(_run, "Start one or more agents and wait for them: run NAME PROMPT.")
-RESULTS = Action(_results, "List finished, running and waiting agents of recent sessions here.")
-RESULT_OF_ONE = Action(_result, "Show a result: text, files, finished and unfinished work.")
-RETRY = Action(_retry, "Continue an agent that failed or was interrupted.")
-CLEAR = Action(_clear, "Delete an agent's conversation in this workspace.")
-FORK = Action(_fork, "Copy an agent's conversation to another agent: fork NAME NEW.")
-STOP = Action(_stop, "Stop an agent, whichever process runs it.")
+_ID = argument("id", metavar="ID")
+_NAME = argument("name", metavar="NAME")
 ACTIONS = {
-    "run": RUN,
-    "results": RESULTS,
-    "result": RESULT_OF_ONE,
-    "retry": RETRY,
-    "clear": CLEAR,
-    "fork": FORK,
-    "stop": STOP,
+    "run": Action(
+        _run,
+        "Start one or more agents and wait for them: run NAME PROMPT.",
+        (
+            JSON,
+            argument(
+                "name",
+                metavar="NAME[,NAME…]",
+                help="the agent; several agents get the same prompt",
+            ),
+            argument("prompt", nargs="+", metavar="PROMPT", help="the task"),
+            argument(
+                "--also",
+                nargs=2,
+                action="append",
+                default=[],
+                metavar=("NAME", "PROMPT"),
+                help="another agent to run at the same time",
+            ),
+            argument("--timeout", type=float, metavar="SECONDS", help="time limit of each agent"),
+            argument(
+                "--model",
+                default="",
+                help="provider/name or a role, for agents without a model",
+            ),
+            argument(
+                "--approve",
+                choices=("auto", "readonly"),
+                default=None,
+                help="allow or deny all calls that need approval",
+            ),
+            argument(
+                "--kind",
+                default="",
+                choices=("main", "shared", "headless"),
+                help="kind of session, which rules may refer to: `shared` has other readers,"
+                " `headless` cannot ask anybody",
+            ),
+            argument(
+                "--plugin",
+                action="append",
+                default=[],
+                metavar="FILE",
+                help="load a plugin from a file",
+            ),
+            argument(
+                "--no-plugin",
+                action="append",
+                default=[],
+                metavar="NAME",
+                help="do not load a plugin",
+            ),
+        ),
+    ),
+    "results": Action(
+        _results,
+        "List finished, running and waiting agents of recent sessions here.",
+        (JSON,),
+    ),
+    "result": Action(
+        _result,
+        "Show a result: text, files, finished and unfinished work.",
+        (
+            JSON,
+            _ID,
+        ),
+    ),
+    "retry": Action(
+        _retry,
+        "Continue an agent that failed or was interrupted.",
+        (
+            JSON,
+            _ID,
+        ),
+    ),
+    "clear": Action(
+        _clear,
+        "Delete an agent's conversation in this workspace.",
+        (_NAME,),
+    ),
+    "fork": Action(
+        _fork,
+        "Copy an agent's conversation to another agent: fork NAME NEW.",
+        (
+            _NAME,
+            argument("new", metavar="NEW", help="the agent that gets the copy"),
+        ),
+    ),
+    "stop": Action(
+        _stop,
+        "Stop an agent, whichever process runs it.",
+        (
+            argument(
+                "id",
+                metavar="ID",
+                nargs="?",
+                default="",
+                help="id of the agent; by default all agents of the session",
+            ),
+        ),
+    ),
 }

@@ -21,6 +21,26 @@ class Budget(NamedTuple):
     tokens: int | None
     dollars: float | None
 
+    def minus(self, used: Usage) -> Budget:
+        """Return the budget that is left after some usage."""
+        tokens = self.tokens
+        if tokens is not None:
+            tokens -= used.total
+        dollars = self.dollars
+        if dollars is not None:
+            dollars -= used.cost or 0.0
+        return Budget(tokens, dollars)
+
+    def limit(self, profile: Profile) -> Profile:
+        """Return a profile with this budget, which is at least one token."""
+        tokens = self.tokens
+        if tokens is not None:
+            tokens = max(tokens, 1)
+        dollars = self.dollars
+        if dollars is not None:
+            dollars = max(dollars, 0.0)
+        return msgspec.structs.replace(profile, token_limit=tokens, cost_limit=dollars)
+
 
 class BudgetLedger:
     """The budgets of the agents of a session.
@@ -43,16 +63,17 @@ class BudgetLedger:
 
         The usage of the run and the grants to open tasks are subtracted.
         """
-        limits = self._limits(agent)
-        used = _usage(agent)
-        grants = [job.profile for job in self._jobs.owned(agent.name) if job.lane and not job.over]
-        tokens = limits.tokens
-        if tokens is not None:
-            tokens -= used.total + sum(grant.token_limit or 0 for grant in grants)
-        dollars = limits.dollars
-        if dollars is not None:
-            dollars -= (used.cost or 0.0) + sum(grant.cost_limit or 0.0 for grant in grants)
-        return Budget(tokens, dollars)
+        run = agent.conversation.run
+        return self._unreserved(agent).minus(run.usage if run else Usage())
+
+    def _unreserved(self, agent: Agent) -> Budget:
+        """Return the limits of an agent's run, reduced by the grants to its open tasks."""
+        left = self._limits(agent)
+        for job in self._jobs.owned(agent.name):
+            if job.lane and not job.over:
+                granted = job.profile
+                left = left.minus(Usage(granted.token_limit or 0, cost=granted.cost_limit))
+        return left
 
     def _limits(self, agent: Agent) -> Budget:
         """Return the limits of an agent's run, ignoring grants."""
@@ -69,19 +90,7 @@ class BudgetLedger:
         """Lower the limits of an agent's run by the grants to its open tasks."""
         # The profile before grants were subtracted; `release` restores it.
         self._profiles.setdefault(agent.name, agent.profile)
-        left = self.available(agent)
-        used = _usage(agent)
-        token_limit: int | None = None
-        if left.tokens is not None:
-            token_limit = max(left.tokens + used.total, 1)
-        cost_limit: float | None = None
-        if left.dollars is not None:
-            cost_limit = max(left.dollars + (used.cost or 0.0), 0.0)
-        agent.profile = msgspec.structs.replace(
-            agent.profile,
-            token_limit=token_limit,
-            cost_limit=cost_limit,
-        )
+        agent.profile = self._unreserved(agent).limit(agent.profile)
 
     def release(self, name: str, used: Usage) -> None:
         """Restore an agent's limits after its run, and record the run's remaining budget."""
@@ -89,22 +98,14 @@ class BudgetLedger:
         profile = self._profiles.pop(name, None)
         if agent is None or profile is None:
             return
-        reserved = agent.profile
+        reserved = Budget(agent.profile.token_limit, agent.profile.cost_limit)
         agent.profile = profile
-        tokens: int | None = None
-        if reserved.token_limit is not None:
-            tokens = max(reserved.token_limit - used.total, 1)
-        dollars: float | None = None
-        if reserved.cost_limit is not None:
-            dollars = max(reserved.cost_limit - (used.cost or 0.0), 0.0)
-        self._left[name] = Budget(tokens, dollars)
+        self._left[name] = reserved.minus(used)
 
     def limit_to_rest(self, name: str, profile: Profile) -> Profile:
         """Return a profile limited to the budget that an agent's last run has left."""
         left = self._left.get(name)
-        if left is None:
-            return profile
-        return msgspec.structs.replace(profile, token_limit=left.tokens, cost_limit=left.dollars)
+        return profile if left is None else left.limit(profile)
 
     def charge(self, job: Job, usage: Usage) -> None:
         """Charge the usage of a task to its owner, once."""
@@ -116,9 +117,3 @@ class BudgetLedger:
             job.charged = True
             model = owner.conversation.frozen.model or owner.model
             owner.emit(ev.ModelUsed(model=model, purpose=job.charge_purpose, usage=usage))
-
-
-def _usage(agent: Agent) -> Usage:
-    """Return the usage of an agent's current run."""
-    run = agent.conversation.run
-    return run.usage if run else Usage()

@@ -161,17 +161,19 @@ class JobTable:
     Attributes:
         by_id: Every job by id, oldest first.
         by_run: The jobs with an unfinished run, by run id.
+        by_key: The jobs started by tool calls, by the key of the call.
+        latest: The last job of each agent of the session.
         last: Number of the last folded event.
     """
 
     def __init__(self) -> None:
         self.by_id: dict[str, Job] = {}
         self.by_run: dict[str, Job] = {}
+        self.by_key: dict[str, Job] = {}
+        self.latest: dict[str, Job] = {}
         self.last = 0
-        self._by_key: dict[str, Job] = {}
         self._not_begun: dict[str, list[Job]] = {}
         self._owned: dict[str, list[Job]] = {}
-        self._latest: dict[str, Job] = {}
         self._parent_runs: dict[str, str] = {}
 
     # --- the fold ---------------------------------------------------------------------------------
@@ -198,11 +200,11 @@ class JobTable:
         self.by_id[job.id] = job
         self._not_begun.setdefault(job.actor, []).append(job)
         self._owned.setdefault(job.owner, []).append(job)
-        self._latest[job.actor] = job
+        self.latest[job.actor] = job
         # The prompt of an agent that is continued contains notices, which therefore count as sent.
         self._find_marks(job.actor, job.prompt)
         if job.key:
-            self._by_key[job.key] = job
+            self.by_key[job.key] = job
 
     def _update(self, event: ev.PluginEvent) -> None:
         data = event.data
@@ -268,14 +270,6 @@ class JobTable:
 
     # --- queries ----------------------------------------------------------------------------------
 
-    def by_key(self, key: str) -> Job | None:
-        """Return the job started by a tool call."""
-        return self._by_key.get(key)
-
-    def latest(self, actor: str) -> Job | None:
-        """Return the last job of an agent, or ``None`` if it never had one."""
-        return self._latest.get(actor)
-
     def continuation(self, job: Job) -> Job | None:
         """Return the job that continues another one."""
         newest_first = reversed(self.by_id.values())
@@ -313,9 +307,7 @@ class JobTable:
         """
         if name in self.by_id:
             return self.by_id[name]
-        matching = [
-            job for identity, job in self.by_id.items() if name and identity.startswith(name)
-        ]
+        matching = [job for job in self.by_id.values() if name and job.id.startswith(name)]
         if len(matching) != 1:
             raise no_single_job(name, len(matching))
         return matching[0]

@@ -62,12 +62,12 @@ class EndNotices:
 
     def wake(self, name: str) -> None:
         """Prompt an idle agent with its notices, if there are any."""
-        if not name or not self.awake or self.silent or self._pool.closing:
+        if not name or not self.awake or self.silent or self._session.closing:
             return
         owner = self._session.agents.get(name)
         if owner is None or owner.conversation.pending or not self._jobs.unannounced(name):
             return
-        last = self._jobs.latest(name)
+        last = self._jobs.latest.get(name)
         # An agent that was started as a job continues as one: it has a queue position, a status and
         # a budget.
         if last is None:
@@ -92,5 +92,5 @@ class EndNotices:
             with self._pool.literal(text):
                 await self._session.prompt(text, agent=name)
         except PLUGIN_EXCEPTIONS as error:
-            if not self._pool.closing:
+            if not self._session.closing:
                 self._session.report(PluginFailure("scheduler", "wake", error))

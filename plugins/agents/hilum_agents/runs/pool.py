@@ -93,11 +93,6 @@ class AgentPool:
         """Whether the pool is currently prompting any agent."""
         return bool(self._literal)
 
-    @property
-    def closing(self) -> bool:
-        """Whether the session is closing. Queued jobs begin after it is resumed."""
-        return self._session.closing
-
     # --- agents -----------------------------------------------------------------------------------
 
     def enter(self, profile: Profile, owner: str, *, keeps: bool) -> Agent:
@@ -126,16 +121,10 @@ class AgentPool:
             agent = self._session.add_agent(profile, owner, messages)
         return agent
 
-    def bind(self, job: Job) -> None:
-        """Bind the agent of a job that is beginning to the definition that it was started with."""
-        definition = self.definitions.pop(job.id, None)
-        if definition is not None:
-            self.bind_to(job.actor, definition)
-
-    def bind_to(self, actor: str, definition: Definition) -> None:
-        """Bind an agent of the session to a definition."""
+    def bind(self, actor: str, definition: Definition | None) -> None:
+        """Bind an agent of the session to a definition, if it has one."""
         agents = self._session.plugin(Agents)
-        if agents is not None:
+        if agents is not None and definition is not None:
             agents.bind(actor, definition)
 
     def is_running(self, name: str) -> bool:

@@ -168,7 +168,8 @@ class RunProgress:
 
     def _advance(self, share: float) -> None:
         # Only a result may report 1.
-        self.progress = max(self.progress, min(round(share, 3), 0.99))
+        rounded = min(round(share, 3), 0.99)
+        self.progress = max(self.progress, rounded)
 
     def show(self, text: str) -> None:
         """Append a chunk of the streamed answer."""

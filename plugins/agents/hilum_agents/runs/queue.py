@@ -34,7 +34,8 @@ class _Lane:
         if not any(other.owner == job.owner for other in self.waiting.values()):
             # A new owner starts with the same count as the others. It must not be given turns for
             # the time before it was waiting.
-            self._served[job.owner] = max(self._served[job.owner], min(others, default=0))
+            least = min(others, default=0)
+            self._served[job.owner] = max(self._served[job.owner], least)
         self.waiting[job.id] = job
 
     def remove(self, job: Job) -> None:

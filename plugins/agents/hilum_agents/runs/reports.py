@@ -110,7 +110,8 @@ class JobReports:
     def stream(self, job: Job, text: str) -> None:
         """Add streamed text of a job, which is written a few times per second."""
         self.progress(job).show(text)
-        if trio.current_time() - self._output_times.get(job.id, 0.0) >= OUTPUT_INTERVAL:
+        elapsed = trio.current_time() - self._output_times.get(job.id, 0.0)
+        if elapsed >= OUTPUT_INTERVAL:
             self.output(job)
 
     def run_event(self, job: Job, event: ev.AnyEvent) -> None:

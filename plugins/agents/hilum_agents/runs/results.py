@@ -185,10 +185,10 @@ def tell(result: dict[str, Any]) -> str:
 
 def _how_it_ended(result: dict[str, Any]) -> str:
     status = result["status"]
-    error = result.get("error") or {"code": "", "message": "", "hint": ""}
+    error = result.get("error") or {}
     next_step = NEXT_STEPS.get(status, "")
-    if error["code"] in ("E_DENIED", "E_PLUGIN"):
+    if error.get("code") in ("E_DENIED", "E_PLUGIN"):
         # Only the user can permit these calls, so a narrower prompt would not help.
         next_step = error["hint"]
-    parts = dict.fromkeys([SUMMARIES[status], error["message"], next_step])
-    return " ".join(part for part in parts if part)
+    parts = dict.fromkeys([SUMMARIES[status], error.get("message", ""), next_step])
+    return " ".join(filter(None, parts))

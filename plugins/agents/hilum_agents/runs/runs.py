@@ -106,8 +106,11 @@ class Runs:
             )
         identity = new_id()
         actor = profile.name if keep else f"{profile.name}-{identity}"
-        if definition is not None:
-            self._bind(definition, identity, actor, later=keep)
+        if definition is not None and keep:
+            # The agent may still be running an earlier job, under an earlier definition.
+            self.scheduler.pool.definitions[identity] = definition
+        elif definition is not None:
+            self.scheduler.pool.bind(actor, definition)
         job = Job(
             id=identity,
             agent=profile.name,
@@ -120,14 +123,6 @@ class Runs:
         )
         self.scheduler.add(job)
         return identity
-
-    def _bind(self, definition: Definition, identity: str, actor: str, *, later: bool) -> None:
-        """Bind an agent to a definition, either now or when its job begins."""
-        if later:
-            # The agent may still be running an earlier job, under an earlier definition.
-            self.scheduler.pool.definitions[identity] = definition
-        else:
-            self.scheduler.pool.bind_to(actor, definition)
 
     def _limited(self, profile: Profile, actor: str, timeout: float | None) -> Profile:
         """Return a profile with the actor's name, and with default limits where none are set."""
@@ -237,8 +232,8 @@ class Runs:
         """
         jobs = self.scheduler.jobs
         # Newest first, so that no queued job begins while the others are being stopped.
-        stopped = [jobs.find(agent_id)] if agent_id else [*jobs.open()][::-1]
-        for job in stopped:
+        stopped = [jobs.find(agent_id)] if agent_id else list(jobs.open())
+        for job in reversed(stopped):
             self.scheduler.stop(job)
 
     async def fall_silent(self) -> None:
@@ -371,7 +366,7 @@ class Runs:
         agents = self.session.plugin(Agents)
         if agents is None:
             return None
-        verdicts = [await agents.judge(above, call, tool) for above in self._above(agent)]
+        verdicts = [await agents.on_tool_call(above, call, tool) for above in self._above(agent)]
         found = [verdict for verdict in verdicts if verdict is not None]
         return max(found, key=lambda verdict: verdict.rank, default=None)
 
@@ -386,12 +381,9 @@ class Runs:
                 yield above
                 name = above.parent
             else:
-                name = self._owner_of_removed(name)
-
-    def _owner_of_removed(self, actor: str) -> str:
-        """Return the owner, according to the log, of an agent that has left the session."""
-        job = self.scheduler.jobs.latest(actor)
-        return job.owner if job is not None else ""
+                # The log still names the owner of an agent that has left the session.
+                job = self.scheduler.jobs.latest.get(name)
+                name = job.owner if job is not None else ""
 
     @hookimpl
     def remind(self, agent: Agent) -> str | None:

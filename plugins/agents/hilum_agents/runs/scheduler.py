@@ -152,7 +152,8 @@ class Scheduler:
 
     def _begin_waiting(self) -> None:
         """Start all waiting jobs that can begin now."""
-        if self._on_hold or self.closed or self.pool.closing:
+        # While the session is closing, no job begins; resuming the session begins them.
+        if self._on_hold or self.closed or self._session.closing:
             return
         for lane in self.queue.lanes():
             while (job := self.queue.start_next(lane, self._can_begin_job)) is not None:
@@ -185,7 +186,7 @@ class Scheduler:
     async def _begin(self, job: Job) -> None:
         try:
             self.pool.enter(job.profile, job.owner, keeps=job.keeps)
-            self.pool.bind(job)
+            self.pool.bind(job.actor, self.pool.definitions.pop(job.id, None))
             with self.pool.literal(job.prompt):
                 run = await self._session.prompt(job.prompt, agent=job.actor)
             self.jobs.begin(job, run.id)
@@ -198,7 +199,7 @@ class Scheduler:
         except HilumError as error:
             self.finish(job, _failed(error.code, error.message, error.hint))
         except PLUGIN_EXCEPTIONS as error:
-            if self.pool.closing:
+            if self._session.closing:
                 return
             self._session.report(PluginFailure("scheduler", "start", error))
             self.finish(job, _failed("E_FAILED", f"The agent could not begin: {error!r}."))
@@ -339,7 +340,7 @@ class Scheduler:
     def _stop_queue(self, event: ev.StopAsked) -> None:
         """When the user stops all runs, also stop the waiting jobs."""
         job = self.jobs.by_run.get(event.run)
-        # A job that the scheduler stops itself says nothing about the user's intention.
+        # The user did not request the stop of a job that the scheduler stops.
         if job is None or job.id in self._stopping:
             return
         running = list(self.queue.running.values())

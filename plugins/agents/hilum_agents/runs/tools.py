@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -73,7 +75,7 @@ async def task(
         agent: A defined agent to do it, such as explore or review.
     """
     runs = _runs(call.session)
-    job = runs.scheduler.jobs.by_key(_key(call))
+    job = runs.scheduler.jobs.by_key.get(_key(call))
     if job is None:
         if not description.strip() or not prompt.strip():
             raise ToolError("A task needs a description and a prompt.", code="E_BAD_ARGS")
@@ -119,21 +121,19 @@ async def _choose_agent(runs: Runs, caller: Agent, name: str) -> tuple[Definitio
     if not name or name.casefold() in COPY_NAMES:
         prompt = own.prompt if caller.name != "main" else ""
         return None, Profile("task", prompt, own.model, own.tools)
-    definition, profile = await _prepare(runs, name)
+    with _errors_for_model():
+        definition, profile = await runs.prepare(name)
     tools = common_tools(caller, profile.tools)
     return definition, msgspec.structs.replace(profile, tools=tools)
 
 
-async def _prepare(runs: Runs, name: str) -> tuple[Definition, Profile]:
+@contextmanager
+def _errors_for_model() -> Iterator[None]:
+    """Convert an error for the user that is raised inside this context into one for the model."""
     try:
-        return await runs.prepare(name)
+        yield
     except UsageError as error:
-        raise _tool_error(error) from None
-
-
-def _tool_error(error: UsageError) -> ToolError:
-    """Convert a user-facing error into one for the model."""
-    return ToolError(error.message, code=error.code, hint=error.hint)
+        raise ToolError(error.message, code=error.code, hint=error.hint) from None
 
 
 def _limit(runs: Runs, caller: Agent, profile: Profile, depth: int, *, readonly: bool) -> Profile:
@@ -252,13 +252,11 @@ async def handover(call: Call, agent: str, brief: str) -> Output:
             conversation.
     """
     runs = _runs(call.session)
-    job = runs.scheduler.jobs.by_key(_key(call))
+    job = runs.scheduler.jobs.by_key.get(_key(call))
     if job is None:
         depth = _depth(runs, call.agent)
-        try:
+        with _errors_for_model():
             identity = await _begin_handover(runs, call, agent, brief, depth)
-        except UsageError as error:
-            raise _tool_error(error) from None
         job = runs.scheduler.jobs.by_id[identity]
     text = (
         f"Handed over to {agent} as {job.id}. It reports to the user; get_agent_result returns its"
@@ -306,10 +304,11 @@ def common_tools(caller: Agent, wanted: ToolFilter) -> ToolFilter:
     if wanted == everything:
         return own
     # Two filters with patterns cannot be combined, so the common tools are listed by name.
-    tools = caller.session.tools.items()
-    admitted = [name for name, found in tools if own.admits(name, found.risk)]
-    risks = {name: found.risk for name, found in tools}
-    return ToolFilter(allow=tuple(n for n in admitted if wanted.admits(n, risks[n])))
+    common = []
+    for name, found in caller.session.tools.items():
+        if own.admits(name, found.risk) and wanted.admits(name, found.risk):
+            common.append(name)
+    return ToolFilter(allow=tuple(common))
 
 
 def _has_no_jobs(agent: Agent) -> bool:
@@ -326,9 +325,7 @@ async def get_agent_result(session: Session, agent_id: str) -> Output:
     Args:
         agent_id: Its id, or the beginning of it.
     """
-    try:
+    with _errors_for_model():
         result = await _runs(session).result(agent_id)
-    except UsageError as error:
-        raise _tool_error(error) from None
     data = {key: value for key, value in result.items() if key != "text"}
     return Output(results.tell(result), data=data)
