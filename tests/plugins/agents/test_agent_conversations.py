@@ -1,6 +1,7 @@
 """Conversations of named agents: one each, on disk, across sessions, never shared."""
 
 import subprocess
+import sys
 
 import hilum_agents
 import hilum_files
@@ -181,11 +182,15 @@ async def test_an_agent_works_in_one_session_at_a_time(tmp_path, autojump_clock)
 def test_the_end_of_a_process_releases_its_agents(tmp_path, monkeypatch):
     """A running process holds the lock; killing it releases the lock."""
     monkeypatch.setenv("HILUM_DATA", str(tmp_path))
-    held = conversations.lock("/w", "review")
-    assert held is not None
-    # The process inherits the open file, and with it the lock.
-    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=[held.fileno()]) as process:
-        held.close()
+    code = (
+        "from hilum_agents.runs.conversations import lock;"
+        " file = lock('/w', 'review'); print(file, flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert b"None" not in process.stdout.readline()
         assert conversations.lock("/w", "review") is None
         with pytest.raises(UsageError, match="another session"):
             conversations.clear("/w", "review")
