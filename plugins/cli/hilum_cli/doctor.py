@@ -7,7 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from hilum.store import MemoryStore
 from hilum.trust import TrustedFolders
 
 from hilum_cli import exits
-from hilum_cli.options import run_async, run_command
+from hilum_cli.options import run_async
 from hilum_cli.terminal import Out, escape_terminal, is_terminal
 
 EPILOG = """\
@@ -41,10 +41,6 @@ def main(argv: list[str]) -> int:
     Returns:
         The exit code: 1 if any check fails.
     """
-    return run_command(lambda: _run(argv))
-
-
-def _run(argv: Sequence[str]) -> int:
     check_text(argv)
     parser = Parser(
         "hilum doctor",

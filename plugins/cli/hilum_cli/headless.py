@@ -36,7 +36,7 @@ from hilum_cli import agents, exits, plans, signals
 from hilum_cli.approvals import Approver, can_ask
 from hilum_cli.faces import Face, TextFace
 from hilum_cli.output import ServiceSummary
-from hilum_cli.result import Record, cut_off_runs, exit_code_of, without_effect
+from hilum_cli.result import Record, cut_off_runs, without_effect
 from hilum_cli.run_options import RunOptions
 from hilum_cli.stopping import Stopping
 from hilum_cli.terminal import line, quiet_exit
@@ -191,8 +191,11 @@ class Headless:
             return self._code
         if error is not None:
             return error.exit_code
+        # The run itself completed, so its state would hide that the user stopped the rest.
+        if self._cut_short:
+            return 128 + self.stopping.signal
         assert self.end is not None
-        return exit_code_of(self.end, self.stopping.signal, cut_short=self._cut_short)
+        return exits.of_run(self.end, self.stopping.signal)
 
     async def _show_end(self, end: RunEnded) -> None:
         """Show the end of the run, at most once.
@@ -541,10 +544,10 @@ class Headless:
         if approver and not isinstance(item, Delta):
             approver.note(item)
         await self.face.show(item)
-        if (self.face.out.gone or self.face.out.error) and not isinstance(
-            item, StopAsked
-        ):  # a stop writes this event itself
-            session.stop()  # nobody would read its results
+        is_unread = self.face.out.gone or self.face.out.error is not None
+        # The stop itself writes an event, which must not cause another stop.
+        if is_unread and not isinstance(item, StopAsked):
+            session.stop()
 
 
 def _running_services(session: Session) -> tuple[Sequence[BackgroundCommand], bool]:
