@@ -27,15 +27,14 @@ from hilum.messages import (
 )
 from hilum.models import Chunk, Done
 
-from hilum_models.answer_builder import AnswerBuilder, CallPart, Stop, ThinkingPart
+from hilum_models.answer_builder import CallPart, Stop, ThinkingPart, VendorReader
 from hilum_models.apis import Api
 from hilum_models.encode import (
-    Target,
+    VendorWire,
     arguments_object,
     call_id,
     encode,
     encode_base64,
-    join,
     merge,
     open_list,
     sendable_parts,
@@ -57,15 +56,10 @@ _BOUND = re.compile(r"claude-[a-z]+-(5-[1-9](?!\d)|[6-9](?!\d))")
 DEFAULT_OUTPUT = 8_192
 
 
-class AnthropicWire(msgspec.Struct, frozen=True):
+class AnthropicWire(VendorWire, frozen=True):
     """The encoding of requests. Implements ``Wire``."""
 
-    target: Target
-
-    @property
-    def key(self) -> str:
-        """Name of the encoding."""
-        return self.target.key("anthropic")
+    api = "anthropic"
 
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
         """Encode options, tools and system prompt."""
@@ -150,10 +144,6 @@ class AnthropicWire(msgspec.Struct, frozen=True):
             block["is_error"] = True
         return block
 
-    def body(self, head: bytes, pieces: Sequence[bytes]) -> bytes:
-        """Join the pieces."""
-        return join(head, pieces)
-
 
 def _encode_tool(tool: ToolSpec) -> dict[str, Any]:
     return {
@@ -205,21 +195,14 @@ _STOPS: dict[str, Stop] = {
 }
 
 
-class AnthropicReader:
+class AnthropicReader(VendorReader):
     """A parser of the events of a message. Implements ``Reader``."""
 
     def __init__(self, model: str, body: bytes, endpoint: Endpoint) -> None:
-        self._answer = AnswerBuilder(model, body)
-        self._endpoint = endpoint
+        super().__init__(model, body, endpoint)
         self._blocks: dict[int, CallPart | ThinkingPart] = {}
         self._initial_input: dict[int, Any] = {}
         self._usage: dict[str, Any] = {}
-        self.ended = False
-
-    @property
-    def complete(self) -> bool:
-        """Whether the stop reason has arrived; some servers send nothing after it."""
-        return self._answer.stop is not None
 
     def feed(self, event: bytes, data: bytes) -> Iterable[Chunk]:
         """Parse one event and return its chunks."""
@@ -252,7 +235,7 @@ class AnthropicReader:
     def finish(self) -> Done:
         """Return the complete answer."""
         self._answer.usage = _read_usage(self._usage)
-        return self._answer.build()
+        return super().finish()
 
     def _start_block(self, index: int, block: dict[str, Any]) -> Iterable[Chunk]:
         match block.get("type"):

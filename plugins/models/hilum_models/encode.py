@@ -6,7 +6,7 @@ import re
 from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from hilum.messages import (
@@ -68,6 +68,22 @@ class Target(msgspec.Struct, frozen=True):
         Vendors check reasoning and signatures, and reject those of another model.
         """
         return message.model == self.name
+
+
+class VendorWire(msgspec.Struct, frozen=True):
+    """The part of an encoding that is the same for every vendor's format."""
+
+    target: Target
+    api: ClassVar[str]
+
+    @property
+    def key(self) -> str:
+        """Name of the encoding."""
+        return self.target.key(self.api)
+
+    def body(self, head: bytes, pieces: Sequence[bytes]) -> bytes:
+        """Join the pieces."""
+        return join(head, pieces)
 
 
 # --- bodies ---------------------------------------------------------------------------------------

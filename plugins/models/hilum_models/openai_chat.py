@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import msgspec
 from hilum.errors import ModelError
 from hilum.messages import (
     AssistantMessage,
@@ -23,17 +22,16 @@ from hilum.messages import (
     ToolSpec,
     Usage,
 )
-from hilum.models import Chunk, Done
+from hilum.models import Chunk
 
-from hilum_models.answer_builder import AnswerBuilder, CallPart, Stop
+from hilum_models.answer_builder import CallPart, Stop, VendorReader
 from hilum_models.apis import Api
 from hilum_models.encode import (
-    Target,
+    VendorWire,
     arguments_object,
     call_id,
     encode,
     encode_base64,
-    join,
     merge,
     open_list,
     split_result,
@@ -69,15 +67,10 @@ _USER = b'{"role":"user"'
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
-class ChatWire(msgspec.Struct, frozen=True):
+class ChatWire(VendorWire, frozen=True):
     """The encoding of requests. Implements ``Wire``."""
 
-    target: Target
-
-    @property
-    def key(self) -> str:
-        """Name of the encoding."""
-        return self.target.key("chat")
+    api = "chat"
 
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
         """Encode options, tools and system prompt."""
@@ -171,7 +164,7 @@ class ChatWire(msgspec.Struct, frozen=True):
             pieces = list(_add_bridges(pieces, _TOOL))
         elif re.search(_ALTERNATING, self.target.id):
             pieces = list(_add_bridges(pieces, _USER))
-        return join(head, pieces)
+        return super().body(head, pieces)
 
     @property
     def _is_mistral(self) -> bool:
@@ -229,21 +222,14 @@ _STOPS: dict[str, Stop] = {
 }
 
 
-class ChatReader:
+class ChatReader(VendorReader):
     """A parser of the chunks of a chat completion. Implements ``Reader``."""
 
     def __init__(self, model: str, body: bytes, endpoint: Endpoint) -> None:
-        self._answer = AnswerBuilder(model, body)
+        super().__init__(model, body, endpoint)
         self._calls: dict[object, CallPart] = {}
-        self._endpoint = endpoint
         self._tags = ThinkTagParser()
         self._refused = False
-        self.ended = False
-
-    @property
-    def complete(self) -> bool:
-        """Whether a finish reason or the end mark has arrived."""
-        return self._answer.stop is not None
 
     def feed(self, event: bytes, data: bytes) -> Iterable[Chunk]:
         """Parse one event and return its chunks."""
@@ -265,10 +251,6 @@ class ChatReader:
             if not choice.get("index"):
                 chunks += self._read_choice(choice)
         return chunks
-
-    def finish(self) -> Done:
-        """Return the complete answer."""
-        return self._answer.build()
 
     def _end(self) -> list[Chunk]:
         self.ended = True
