@@ -33,6 +33,7 @@ from hilum_models.encode import (
     VendorWire,
     arguments_object,
     call_id,
+    describe_tool,
     encode,
     encode_base64,
     merge,
@@ -42,7 +43,6 @@ from hilum_models.encode import (
 )
 from hilum_models.failures import Endpoint, event_error
 from hilum_models.json_values import decode_event, get_count, get_dict, get_text, to_json_text
-from hilum_models.schemas import simplify_schema
 
 _CACHE = {"type": "ephemeral"}
 # The ids that the API accepts, and the length of computed ones.
@@ -66,7 +66,7 @@ class AnthropicWire(VendorWire, frozen=True):
         # Before tools and messages are added, so that the user's options cannot replace those.
         fields = merge(self._options(), self.target.options)
         if tools:
-            fields["tools"] = [_encode_tool(tool) for tool in tools]
+            fields["tools"] = [describe_tool(tool, "input_schema") for tool in tools]
         system: list[dict[str, Any]] = [
             {"type": "text", "text": layer.text} for layer in layers if layer.text.strip()
         ]
@@ -143,14 +143,6 @@ class AnthropicWire(VendorWire, frozen=True):
         if result.code:
             block["is_error"] = True
         return block
-
-
-def _encode_tool(tool: ToolSpec) -> dict[str, Any]:
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "input_schema": simplify_schema(tool.parameters),
-    }
 
 
 def _encode_call(call: ToolCall) -> dict[str, Any]:

@@ -19,11 +19,13 @@ from hilum.messages import (
     Text,
     ToolCall,
     ToolResult,
+    ToolSpec,
     UserMessage,
     escape_notes,
 )
 
 from hilum_models.json_values import DECODE_ERRORS
+from hilum_models.schemas import simplify_schema
 
 encode = msgspec.json.Encoder().encode
 
@@ -186,6 +188,15 @@ def split_result(result: ToolResult, images: bool) -> tuple[str, list[Image]]:
     if found and not text:
         text = "The image follows."
     return text, found
+
+
+def describe_tool(tool: ToolSpec, schema_field: str) -> dict[str, Any]:
+    """Return a tool's name, description and schema; the field of the schema differs by vendor."""
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        schema_field: simplify_schema(tool.parameters),
+    }
 
 
 def encode_base64(image: Image) -> str:

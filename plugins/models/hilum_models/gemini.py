@@ -31,6 +31,7 @@ from hilum_models.apis import Api
 from hilum_models.encode import (
     VendorWire,
     arguments_object,
+    describe_tool,
     encode,
     encode_base64,
     merge,
@@ -48,7 +49,6 @@ from hilum_models.json_values import (
     get_text,
     to_json_text,
 )
-from hilum_models.schemas import simplify_schema
 
 _THINKS = re.compile(r"gemini-(2\.5|[3-9])")
 # From version 3 on, calls without a signature are rejected, unless the signature is this value,
@@ -68,7 +68,8 @@ class GeminiWire(VendorWire, frozen=True):
         # Before tools and messages are added, so that the user's options cannot replace those.
         fields = merge({"generationConfig": config} if config else {}, self.target.options)
         if tools:
-            declarations = [_encode_tool(tool) for tool in tools]
+            # The older field `parameters` accepts only a subset of JSON Schema.
+            declarations = [describe_tool(tool, "parametersJsonSchema") for tool in tools]
             fields["tools"] = [{"functionDeclarations": declarations}]
         system = system_text(layers)
         if system:
@@ -145,15 +146,6 @@ class GeminiWire(VendorWire, frozen=True):
             }
             responses.append({"functionResponse": response})
         return responses + images
-
-
-def _encode_tool(tool: ToolSpec) -> dict[str, Any]:
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        # The older field `parameters` accepts only a subset of JSON Schema.
-        "parametersJsonSchema": simplify_schema(tool.parameters),
-    }
 
 
 def _encode_call(call: ToolCall, signature: str) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from hilum_models.encode import (
     VendorWire,
     arguments_object,
     call_id,
+    describe_tool,
     encode,
     encode_base64,
     merge,
@@ -49,7 +50,6 @@ from hilum_models.json_values import (
     only_dicts,
     to_json_text,
 )
-from hilum_models.schemas import simplify_schema
 from hilum_models.think_tags import Piece, ThinkTagParser
 
 # Mistral's models are strict on every server: ids have nine letters and digits, and no user message
@@ -175,12 +175,7 @@ class ChatWire(VendorWire, frozen=True):
 
 
 def _encode_tool(tool: ToolSpec) -> dict[str, Any]:
-    function = {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": simplify_schema(tool.parameters),
-    }
-    return {"type": "function", "function": function}
+    return {"type": "function", "function": describe_tool(tool, "parameters")}
 
 
 def _encode_part(part: Text | Image) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from hilum_models.encode import (
     VendorWire,
     arguments_object,
     call_id,
+    describe_tool,
     encode,
     encode_base64,
     merge,
@@ -41,7 +42,6 @@ from hilum_models.encode import (
 )
 from hilum_models.failures import Endpoint, event_error
 from hilum_models.json_values import decode_event, get_count, get_dict, get_text, to_json_text
-from hilum_models.schemas import simplify_schema
 
 # The API accepts at most 64 characters.
 _ID = (r"(?s).{1,64}", 32)
@@ -126,9 +126,7 @@ class ResponsesWire(VendorWire, frozen=True):
 def _encode_tool(tool: ToolSpec) -> dict[str, Any]:
     return {
         "type": "function",
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": simplify_schema(tool.parameters),
+        **describe_tool(tool, "parameters"),
         # Strict schemas allow neither optional parameters nor most keywords.
         "strict": False,
     }
