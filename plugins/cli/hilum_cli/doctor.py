@@ -1,4 +1,4 @@
-"""``hilum doctor``: shows what works and is enforced on this machine, and how to fix the rest."""
+"""``hilum doctor``: checks the installation, the settings and this machine, and suggests fixes."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def main(argv: list[str]) -> int:
 
 
 def _format(check: Check) -> str:
-    """Return the lines of a check; what to do is below what was found."""
+    """Return the lines of a check: the finding, with the fix below it."""
     lines = [f"{check.grade:4}  {check.subject:{SUBJECT_WIDTH}}  {check.found}"]
     if check.fix:
         lines += [" " * (SUBJECT_WIDTH + 8) + line for line in check.fix.split("\n")]

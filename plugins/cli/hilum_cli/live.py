@@ -138,7 +138,7 @@ class LiveFace(TextFace):
         return self.status(width, before=f"{spin} {state}", after=stops)
 
     async def show(self, item: Event | Delta) -> None:
-        """Print what is finished, and keep what is still streaming."""
+        """Print finished entries; the live part shows streaming ones."""
         changes = self.view.apply(item)
         if isinstance(item, Delta):
             return

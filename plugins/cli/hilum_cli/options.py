@@ -21,7 +21,7 @@ STDIN_NOTICE_TIMEOUT = 2.0  # seconds
 
 
 def run_async(function: Callable[..., Awaitable[Result]], *arguments: Any) -> Result:
-    """Run an async function and return what it returns.
+    """Run an async function and return its result.
 
     Commands call this instead of trio, so that their ``--help`` does not wait for trio's import.
     """

@@ -33,7 +33,8 @@ def with_left(session: Session, end: RunEnded) -> RunEnded:
             return end
         named = "; ".join(line(item.content, 100) for item in open_items[:MAX_NAMED])
     except PLUGIN_EXCEPTIONS:
-        return end  # the answer counts; `next_step` reports the failure
+        # The failure must not hide the answer, and `next_step` reports it.
+        return end
     left_out = len(open_items) - MAX_NAMED
     if left_out > 0:
         named += f"; and {left_out} more"
@@ -46,7 +47,7 @@ def next_step(session: Session, end: RunEnded, kept: bool) -> str:
 
     Args:
         session: The session.
-        end: How its run ended, with what is left.
+        end: The end of its run, with the remaining work.
         kept: Whether the session was stored, so that it can be resumed.
     """
     plan = session.plugin(Plans)

@@ -47,10 +47,12 @@ from hilum_models.json_values import decode_event, get_count, get_dict, get_text
 _CACHE = {"type": "ephemeral"}
 # The ids that the API accepts, and the length of computed ones.
 _ID = (r"[A-Za-z0-9_-]{1,64}", 32)
-# These models decide how much to think if told to. Others get no option: their default is right.
+# With the option "adaptive", these models decide how much to think. For other models, the default
+# is right.
 _ADAPTIVE = re.compile(r"claude-((opus|sonnet)-4-[6-9](?!\d)|[a-z]+-[5-9](?!\d)|mythos-)")
-# These models reject thinking if the preceding messages have changed, as they do at each run and
-# each compaction, unless told to drop it. The beta header of the requests allows that option.
+# These models reject thinking if the preceding messages have changed, which happens at each run and
+# each compaction. An option makes them drop such thinking; the beta header of the requests allows
+# this option.
 _BOUND = re.compile(r"claude-[a-z]+-(5-[1-9](?!\d)|[6-9](?!\d))")
 # The API requires a maximum.
 DEFAULT_OUTPUT = 8_192

@@ -258,8 +258,8 @@ class ChatReader(VendorReader):
     def _read_choice(self, choice: dict[str, Any]) -> list[Chunk]:
         delta = choice.get("delta")
         if not isinstance(delta, dict):
-            # A server that ignores `stream` sends one whole message. Beside a delta, a message
-            # only repeats what came before.
+            # A server that ignores `stream` sends one whole message. A message beside a delta only
+            # repeats the deltas.
             delta = get_dict(choice, "message")
         # Reasoning precedes content; a few servers send both in one delta.
         chunks = self._read_reasoning(delta)
@@ -397,7 +397,7 @@ def _read_usage(table: Any) -> Usage:
         cache_write=get_count(table, "prompt_tokens_details", "cache_write_tokens"),
         output=get_count(table, "completion_tokens"),
         reasoning=get_count(table, "completion_tokens_details", "reasoning_tokens"),
-        # OpenRouter reports what it charges.
+        # OpenRouter reports the price that it charges.
         cost=float(cost) if isinstance(cost, int | float) else None,
     )
 

@@ -71,10 +71,11 @@ class CassetteModel:
 
     Args:
         cassette: What to play.
-        workspace: The workspace on this machine: a path, or a function from session ids to paths.
-            The current folder by default.
+        workspace: The workspace on this machine: a path, or a function that returns the path for a
+            session's id. The default is the current folder.
         mode: How strictly requests are compared.
-        pace: Factor of the recorded times: 0 takes none, ``"recorded"`` or 1 the recorded ones.
+        pace: Factor of the recorded times: 0 for no delays, ``"recorded"`` or 1 for the recorded
+            ones.
         name: ``provider/name`` of this model.
         redactor: Removes secrets from requests before they are compared.
 
@@ -120,10 +121,11 @@ class CassetteModel:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Chunk]]:
-        """Answer a request with what was recorded.
+        """Answer a request with the recorded answer.
 
         Raises:
-            ModelError: ``request``, it is not what was recorded; the message says where it differs.
+            ModelError: ``request``, the request differs from the recorded one; the message shows
+                where.
         """
         # As with a real model, other tasks can run before the answer begins.
         await trio.lowlevel.checkpoint()
@@ -137,7 +139,7 @@ class CassetteModel:
 class _PacedChunks:
     """The chunks of an answer, spread over its recorded time.
 
-    It is a class because nobody closes an async generator that the reader abandons.
+    It is not an async generator, because an abandoned generator would never be closed.
     """
 
     def __init__(self, exchange: Exchange, done: Done, pace: float) -> None:

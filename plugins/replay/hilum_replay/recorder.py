@@ -108,7 +108,7 @@ class _Conversation:
         self.has_summary = bool(event.summary)
 
     def new_items(self) -> list[Sent]:
-        """Return what was sent since the last answer."""
+        """Return the items sent since the last answer."""
         start = find_new_messages(self.messages)
         items = list(describe_messages(self.messages[start:]))
         # apply_compaction puts the summary first, as a note.
