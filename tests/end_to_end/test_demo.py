@@ -1,9 +1,15 @@
 """``hilum demo``: the recording is current, and the demo does what it says."""
 
 import difflib
+import sys
+from pathlib import Path
 
-from hilum_cli import demo, record_demo
+from hilum_cli import demo
 from hilum_replay import dumps, load
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import record_demo
 
 
 async def test_the_demo_finds_fixes_and_verifies_the_bug(cli):

@@ -66,44 +66,40 @@ def rows(views: Sequence[AgentView], width: int, most: int, spin: str, now: floa
         spin: The current frame of the progress spinner.
         now: Unix time.
     """
-    each = 1 if width >= NARROW else 2
-    fitting = max(most // each, 1)
-    column = min(max((cells(name_of(view)) for view in views), default=0), MAX_NAME)
-    for view in views[:fitting]:
+    is_wide = width >= NARROW
+    fitting = max(most if is_wide else most // 2, 1)
+    names = [name_of(view) for view in views]
+    column = min(max(map(cells, names), default=0), MAX_NAME)
+    for view, name in zip(views[:fitting], names, strict=False):
         mark = mark_of(view)
-        head = f"{spin if mark == RUNNING else mark} {view.id[:4]}"
-        if each == 1:
-            yield cut(_wide_row(view, head, column, now), width)
+        if mark == RUNNING:
+            mark = spin
+        head = f"{mark} {view.id[:4]}"
+        share = "" if view.status == "queued" else f"{view.progress:.0%}"
+        age = _age(view, now)
+        activity = line(view.activity, 200)
+        if is_wide:
+            short = cut(name, column)
+            padded = short + " " * (column - cells(short))
+            yield cut(f"{head} {padded} {share:>4} {age:>5}  {activity}", width)
         else:
-            name = cut(name_of(view), width - 18)
-            yield cut(f"{head} {name} {_share(view).strip()} {_age(view, now).strip()}", width)
-            yield cut(f"    {line(view.activity, 200)}", width)
-    if len(views) > fitting:
-        yield cut(f"  … and {len(views) - fitting} more", width)
-
-
-def _wide_row(view: AgentView, head: str, column: int, now: float) -> str:
-    name = cut(name_of(view), column)
-    padded = name + " " * (column - cells(name))
-    return f"{head} {padded} {_share(view)} {_age(view, now)}  {line(view.activity, 200)}"
-
-
-def _share(view: AgentView) -> str:
-    if view.status == "queued":
-        return "    "
-    return f"{view.progress:4.0%}"
+            yield cut(f"{head} {cut(name, width - 18)} {share} {age}", width)
+            yield cut(f"    {activity}", width)
+    left_out = len(views) - fitting
+    if left_out > 0:
+        yield cut(f"  … and {left_out} more", width)
 
 
 def _age(view: AgentView, now: float) -> str:
-    """Return how long an agent has run or waited, in whole seconds."""
+    """Return the time that an agent has run or waited, in whole seconds."""
     seconds = float(int(max(now - view.since, 0)))
-    return f"{format_duration(seconds).replace('.0', ''):>5}"
+    return format_duration(seconds).replace(".0", "")
 
 
 def again(views: Sequence[AgentView]) -> str:
-    """Return how to answer an agent that the user called, and how to read results again.
+    """Return the commands that answer an agent that the user called and read results again.
 
-    Empty if there are no agents.
+    The text is empty if there are no agents.
     """
     if not views:
         return ""

@@ -1,6 +1,6 @@
-"""Shows approvals and the agent's questions on the terminal.
+"""Asks the user on the terminal for approvals, and for answers to the agents' questions.
 
-Each is shown in full, one at a time.
+Each question is shown in full, and only one at a time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 
 import trio
 from hilum import Session, UsageError, find_approval_texts
-from hilum.events import ApprovalAnswered, ApprovalAsked, CallDone, Event, StopAsked
+from hilum.events import ApprovalAnswered, ApprovalAsked, CallDone, Event, PluginEvent, StopAsked
 from hilum_view import Question, format_duration, read_question, read_question_end
 
 from hilum_cli import questions
@@ -23,7 +23,7 @@ try:
 except ImportError:  # not a POSIX system
     termios = None  # type: ignore[assignment]
 
-LONGEST = 10_000
+MAX_LINE = 10_000  # bytes
 
 
 def can_ask() -> bool:
@@ -32,7 +32,7 @@ def can_ask() -> bool:
 
 
 class Approver:
-    """Asks the user for approvals and answers one at a time, and passes the answers to the session.
+    """The questioner of one session: it asks the user, and passes the answers to the session.
 
     Args:
         session: The session whose calls and questions are shown.
@@ -53,25 +53,32 @@ class Approver:
 
     def note(self, event: Event) -> None:
         """Process an event, such as a new question or the end of one."""
-        if isinstance(event, ApprovalAsked):
-            self._send.send_nowait(event)
-        elif question := read_question(event):
+        match event:
+            case ApprovalAsked():
+                self._send.send_nowait(event)
+            case StopAsked():
+                self._stop()
+            case ApprovalAnswered():
+                self._end(event.id, event.reason)
+            case CallDone():
+                ended = (event.agent, event.result.call_id)
+                if self._open and _of_call(self._open) == ended:
+                    self._end(self._open.id)
+            case PluginEvent():
+                self._note_question(event)
+
+    def _note_question(self, event: PluginEvent) -> None:
+        question = read_question(event)
+        if question is not None:
             self._send.send_nowait(question)
-        elif isinstance(event, StopAsked):
-            self._stop()
-        elif isinstance(event, ApprovalAnswered):
-            self._end(event.id, event.reason)
-        elif settled := read_question_end(event):
-            self._end(settled.id, "the time limit was reached" if settled.by == "timeout" else "")
-        elif (
-            isinstance(event, CallDone)
-            and self._open
-            and _of_call(self._open) == (event.agent, event.result.call_id)
-        ):
-            self._end(self._open.id)
+        end = read_question_end(event)
+        if end is not None:
+            reason = "the time limit was reached" if end.by == "timeout" else ""
+            self._end(end.id, reason)
 
     def _end(self, identity: str, why: str = "") -> None:
-        if identity in self._settled:  # the call's end comes later, without a reason
+        # The end of the call follows later, without a reason.
+        if identity in self._settled:
             return
         self._settled.add(identity)
         self._why = why
@@ -84,11 +91,8 @@ class Approver:
             # It expired, or was answered elsewhere, while an earlier question was open.
             if asked.id in self._settled:
                 continue
-            if (
-                isinstance(asked, ApprovalAsked)
-                # The answer to an earlier question in the queue may cover this call, too.
-                and (asked.scope or asked.call.name) in self._session.grants
-            ):
+            # The answer to an earlier question in the queue may cover this call, too.
+            if isinstance(asked, ApprovalAsked) and self._is_granted(asked):
                 self._answer(asked, True)
                 continue
             self._open = asked
@@ -96,16 +100,17 @@ class Approver:
             # A progress line would otherwise overwrite what the user is typing.
             with self._face.held():
                 with self._scope:
-                    await (
-                        self._ask(asked)
-                        if isinstance(asked, ApprovalAsked)
-                        else self._ask_user(asked)
-                    )
+                    if isinstance(asked, ApprovalAsked):
+                        await self._ask_approval(asked)
+                    else:
+                        await self._ask_question(asked)
                 if self._scope.cancelled_caught and not self._stopped:
-                    self._err.say(
-                        f"\nThe question is closed: {(self._why or 'the run ended').rstrip('.')}."
-                    )
+                    why = (self._why or "the run ended").rstrip(".")
+                    self._err.say(f"\nThe question is closed: {why}.")
             self._open = None
+
+    def _is_granted(self, asked: ApprovalAsked) -> bool:
+        return (asked.scope or asked.call.name) in self._session.grants
 
     def _stop(self) -> None:
         """Report that an open question no longer needs an answer.
@@ -117,13 +122,10 @@ class Approver:
             self._err.say("\nThe run was stopped; the call was not run.")
         self._stopped = True
 
-    async def _ask_user(self, asked: Question) -> None:
+    async def _ask_question(self, asked: Question) -> None:
         """Ask an agent's question."""
-        self._err.say(
-            questions.describe(
-                asked, format_duration(round(max(asked.deadline - time.time(), 0))), columns()
-            )
-        )
+        left = format_duration(round(max(asked.deadline - time.time(), 0)))
+        self._err.say(questions.describe(asked, left, columns()))
         discard_typed()
         while True:
             self._err.put(b"Answer: ")
@@ -135,7 +137,7 @@ class Approver:
             except UsageError as error:
                 self._err.say(escape_terminal(str(error)))
 
-    async def _ask(self, asked: ApprovalAsked) -> None:
+    async def _ask_approval(self, asked: ApprovalAsked) -> None:
         texts = find_approval_texts()
         # In a thread, because the description may contain the diff of a large file.
         whole = await trio.to_thread.run_sync(texts.describe_call, asked, self._session)
@@ -144,44 +146,35 @@ class Approver:
         try:
             # The time limit starts now: an approval must not expire while it waits behind another
             # one.
-            left = format_duration(max(self._session.approval_shown(asked.id) - time.time(), 0))
+            deadline = self._session.approval_shown(asked.id)
         except UsageError:  # it was answered in the meantime
             return
-        rows = [f"[a]lways: allow {covered} until the session ends."]
-        if asked.scope:
-            rows.append(
-                f"[f]orever: allow {covered} in this folder, also in later sessions (saved as a"
-                " rule)."
-            )
-        rows.append(f"No answer in {left} counts as no.")
-        prompt = question_line(forever=bool(asked.scope), view=is_folded)
-        fitted = "\n".join(wrap(row, columns()) for row in rows)
-        self._err.say(f"\n{short}\n{fitted}")
+        # Without a scope, no rule describes the call, so no approval can be saved.
+        forever = bool(asked.scope)
+        left = format_duration(max(deadline - time.time(), 0))
+        self._err.say(f"\n{short}\n{_describe_answers(covered, left, forever=forever)}")
         discard_typed()
         while True:
-            self._err.put(prompt.encode())
-            word, _, reason = (await read_line(0)).strip(" \t\r\n").partition(" ")
-            match word.lower().rstrip(",:;"):
+            self._err.put(question_line(forever=forever, view=is_folded).encode())
+            word, reason = parse_choice(await read_line(0))
+            match word:
                 case "y" | "yes":
                     return self._answer(asked, True)
                 case "a" | "all" | "always":
                     return self._answer(asked, True, remember="session")
-                # Without a scope, no rule describes the call, so nothing can be saved.
-                case "f" | "forever" if asked.scope:
+                case "f" | "forever" if forever:
                     return self._answer(asked, True, remember="always")
                 case "n" | "no":
-                    return self._answer(asked, False, reason=reason.strip())
+                    return self._answer(asked, False, reason=reason)
                 case "v" | "view":
                     self._err.say(f"\n{whole}")
                 case "?" | "h" | "help":
-                    self._err.say(
-                        "\n".join(wrap(row, columns()) for row in help_rows(asked, covered))
-                    )
+                    self._err.say(_explain_answers(covered, forever=forever))
                 case "\x04":
                     self._err.say("\nInput ended (Ctrl-D): the call is denied.")
                     return self._answer(asked, False, reason="the user closed the input")
                 case _:
-                    keys = answer_keys(forever=bool(asked.scope), view=is_folded)
+                    keys = answer_keys(forever=forever, view=is_folded)
                     self._err.say(f"Please answer {keys}, then press Enter; ? explains them.")
 
     def _answer(
@@ -218,19 +211,36 @@ def question_line(*, forever: bool, view: bool) -> str:
     return f"Run it? {', '.join(answers)}, [?] help: "
 
 
-def help_rows(asked: ApprovalAsked, covered: str) -> list[str]:
-    """Return a description of each answer.
+def parse_choice(typed: str) -> tuple[str, str]:
+    """Return the first word of an input in lower case, and the text after it."""
+    word, _, rest = typed.strip().partition(" ")
+    return word.lower().rstrip(",:;"), rest.strip()
+
+
+def _describe_answers(covered: str, left: str, *, forever: bool) -> str:
+    """Return the lines below a call: what lasting approvals cover, and the time limit."""
+    rows = [f"[a]lways: allow {covered} until the session ends."]
+    if forever:
+        rows.append(
+            f"[f]orever: allow {covered} in this folder, also in later sessions (saved as a rule)."
+        )
+    rows.append(f"No answer in {left} counts as no.")
+    return wrap("\n".join(rows), columns())
+
+
+def _explain_answers(covered: str, *, forever: bool) -> str:
+    """Return the help: a description of each answer.
 
     Args:
-        asked: The question.
         covered: Description of the calls that a lasting approval covers.
+        forever: Whether an approval can be saved as a rule.
     """
     rows = [
         "y, yes: run this call.",
         "n, no: do not run it; `n REASON` tells the model why.",
         f"a, always: run it, and do not ask again about {covered} until the session ends.",
     ]
-    if asked.scope:
+    if forever:
         rows.append(
             "f, forever: the same in this folder, also in later sessions. `hilum permissions` shows"
             " the rule."
@@ -238,7 +248,7 @@ def help_rows(asked: ApprovalAsked, covered: str) -> list[str]:
     rows.append("v, view: show the whole call.")
     rows.append("Ctrl-D: counts as no; the run continues.")
     rows.append("Ctrl-C: stops the whole run; `hilum run --resume` continues it.")
-    return rows
+    return wrap("\n".join(rows), columns())
 
 
 def _of_call(asked: ApprovalAsked | Question) -> tuple[str, str]:
@@ -260,7 +270,7 @@ def discard_typed() -> None:
 async def read_line(fd: int) -> str:
     """Read a line from a terminal, cancellable at any time; ``\\x04`` means end of input."""
     data = b""
-    while not data.endswith(b"\n") and len(data) < LONGEST:
+    while not data.endswith(b"\n") and len(data) < MAX_LINE:
         # Not in a thread: a thread that reads the terminal could not be cancelled, and would take
         # the next input.
         await trio.lowlevel.wait_readable(fd)

@@ -11,7 +11,7 @@ from hilum.command import Parser, check_folder, check_text
 from hilum.errors import unknown_name_error
 
 from hilum_cli import exits
-from hilum_cli.options import run_async, run_command
+from hilum_cli.options import run_async
 from hilum_cli.terminal import Out, escape_terminal, quiet_exit
 
 EPILOG = """\
@@ -28,10 +28,6 @@ def main(argv: list[str]) -> int:
     Returns:
         The exit code (see ``exits``).
     """
-    return run_command(lambda: _run(argv))
-
-
-def _run(argv: Sequence[str]) -> int:
     check_text(argv)
     parser = Parser(
         "hilum config", "Show every setting, its value, and the source of the value.", EPILOG

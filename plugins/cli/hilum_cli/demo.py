@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from hilum.command import Parser, check_text
 
 from hilum_cli import exits
-from hilum_cli.options import run_async, run_command
+from hilum_cli.options import run_async
 from hilum_cli.run_options import RunOptions
 from hilum_cli.terminal import Out, is_terminal
 
@@ -53,10 +53,6 @@ def main(argv: list[str]) -> int:
     Returns:
         The exit code: 0 only if the tests failed before and pass after the expected change.
     """
-    return run_command(lambda: _run(argv))
-
-
-def _run(argv: Sequence[str]) -> int:
     check_text(argv)
     parser = Parser(
         "hilum demo",

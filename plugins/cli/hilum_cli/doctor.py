@@ -1,4 +1,4 @@
-"""``hilum doctor``: shows what works and is enforced on this machine, and how to fix the rest."""
+"""``hilum doctor``: checks the installation, the settings and this machine, and suggests fixes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import hilum
 import msgspec
@@ -23,8 +23,12 @@ from hilum.store import MemoryStore
 from hilum.trust import TrustedFolders
 
 from hilum_cli import exits
-from hilum_cli.options import run_async, run_command
+from hilum_cli.options import run_async
 from hilum_cli.terminal import Out, escape_terminal, is_terminal
+
+if TYPE_CHECKING:
+    from hilum import Session
+    from hilum.plugins import Plugin
 
 EPILOG = """\
 ok: no problem. warn: hilum works with limitations. fail: must be fixed. The exit code is 1 if \
@@ -33,6 +37,7 @@ any check fails.
 
 
 SUBJECT_WIDTH = 14  # columns; a longer subject moves only its own line
+MAX_CHANGES = 8
 
 
 def main(argv: list[str]) -> int:
@@ -41,10 +46,6 @@ def main(argv: list[str]) -> int:
     Returns:
         The exit code: 1 if any check fails.
     """
-    return run_command(lambda: _run(argv))
-
-
-def _run(argv: Sequence[str]) -> int:
     check_text(argv)
     parser = Parser(
         "hilum doctor",
@@ -88,7 +89,7 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def _format(check: Check) -> str:
-    """Return the lines of a check; what to do is below what was found."""
+    """Return the lines of a check: the finding, with the fix below it."""
     lines = [f"{check.grade:4}  {check.subject:{SUBJECT_WIDTH}}  {check.found}"]
     if check.fix:
         lines += [" " * (SUBJECT_WIDTH + 8) + line for line in check.fix.split("\n")]
@@ -97,70 +98,61 @@ def _format(check: Check) -> str:
 
 def _settings(folder: Path) -> Iterator[Check]:
     """Check that settings and plugins load, and that all gates work once a session is open."""
-    guards = set[str]()
-    closed: list[str] = []
-    failures: dict[str, str] = {}
 
-    async def look() -> list[tuple[str, str, str]]:
-        # Some gates exist only once a session is open. No model is called, and
-        # nothing is stored.
+    async def check() -> list[Check]:
+        # Some gates exist only once a session is open. No model is called, and nothing is stored.
         async with hilum.open_standard_session(
             folder, store=MemoryStore(), needs_model=False, attended=False
         ) as session:
-            plugins = session.kernel.host.plugins.values()
-            # The guard is identified by its distribution, because another distribution's plugin may
-            # have the same name.
-            ours = {
-                plugin.name
-                for plugin in plugins
-                if plugin.point and plugin.point.distribution == "hilum-guard"
-            }
-            guards.update(ours)
-            for gate, by in session.hooks.closed.items():
-                closed.extend(
-                    f"{gate or 'every gate'}: {plugin} ({why})" for plugin, why in by.items()
-                )
-            for event in session.journal.read_all():
-                if isinstance(event, PluginFault) and event.hook != "load":
-                    failures.setdefault(event.plugin, f"{event.hook}: {event.error}")
-            return [(plugin.name, plugin.state, plugin.error) for plugin in plugins]
+            return list(_check_session(session))
 
     try:
-        plugins = run_async(look)
+        rows = run_async(check)
     except HilumError as error:
         yield Check("fail", "settings", error.message, error.hint)
         return
     # The command exists to explain failures, so no plugin's error may end it.
     except Exception as error:
-        yield Check(
-            "fail",
-            "session",
-            f"does not open: {describe_error(error)}",
-            "`hilum plugins` shows more.",
-        )
+        found = f"does not open: {describe_error(error)}"
+        yield Check("fail", "session", found, "`hilum plugins` shows more.")
         return
     yield Check("ok", "settings", "no mistakes")
-    failed = {name: error for name, state, error in plugins if state in ("failed", "off")}
+    yield from rows
+
+
+def _check_session(session: Session) -> Iterator[Check]:
+    """Check the plugins and the gates of an open session."""
+    plugins = session.kernel.host.plugins.values()
+    failed = {plugin.name: plugin.error for plugin in plugins if plugin.state in ("failed", "off")}
     # A plugin that loads but does not open has no effect either.
-    failed |= {name: error for name, error in failures.items() if name not in failed}
+    for event in session.journal.read_all():
+        if isinstance(event, PluginFault) and event.hook != "load":
+            failed.setdefault(event.plugin, f"{event.hook}: {event.error}")
     if failed:
         listed = "; ".join(f"{name} ({error})" for name, error in failed.items())
         yield Check("fail", "plugins", f"not loaded: {listed}", "`hilum plugins` shows more.")
     else:
         yield Check("ok", "plugins", f"{len(plugins)} loaded")
+    closed = []
+    for gate, reasons in session.hooks.closed.items():
+        for plugin, why in reasons.items():
+            closed.append(f"{gate or 'every gate'}: {plugin} ({why})")
     if closed:
-        todo = (
+        fix = (
             "No call runs until these plugins work again or are blocked by name: plugins.block, or"
             " --no-plugin."
         )
-        yield Check("fail", "gates", "closed: " + "; ".join(closed), todo)
-    if not guards & {name for name, state, _ in plugins if state == "ready"}:
-        yield Check(
-            "fail",
-            "guard",
-            "does not judge calls",
-            "Remove it from plugins.block, or reinstall hilum-guard.",
-        )
+        yield Check("fail", "gates", f"closed: {'; '.join(closed)}", fix)
+    if not any(_is_working_guard(plugin) for plugin in plugins):
+        fix = "Remove it from plugins.block, or reinstall hilum-guard."
+        yield Check("fail", "guard", "does not judge calls", fix)
+
+
+def _is_working_guard(plugin: Plugin) -> bool:
+    # A plugin of another distribution may have the same name, so the name proves nothing.
+    if plugin.point is None or plugin.point.distribution != "hilum-guard":
+        return False
+    return plugin.state == "ready"
 
 
 def _folders() -> Iterator[Check]:
@@ -169,35 +161,27 @@ def _folders() -> Iterator[Check]:
         ("config folder", hilum.config_folder()),
         ("data folder", hilum.data_folder()),
     ):
-        if path.exists():
-            found = path
-        else:
-            # A missing folder can be created if its nearest existing parent is writable.
-            found = next(parent for parent in path.parents if parent.exists())
-        if not os.access(found, os.W_OK | os.X_OK) or not found.is_dir():
-            yield Check(
-                "fail",
-                what,
-                f"{path} is not writable",
-                f"Give yourself write permission for {found}.",
-            )
-        elif not path.exists():
-            yield Check("ok", what, f"{path} (created when needed)")
-        # Whoever can write here can allow any call or run programs as the user.
-        elif (mode := stat.S_IMODE(path.stat().st_mode)) & 0o022:
-            yield Check(
-                "fail",
-                what,
-                f"{path} is writable by others (mode {mode:o})",
-                f"chmod go-w {path}",
-            )
-        # Sessions contain source code and command output.
-        elif mode & 0o055 and what == "data folder":
-            yield Check(
-                "warn", what, f"{path} is readable by others (mode {mode:o})", f"chmod go-rx {path}"
-            )
-        else:
-            yield Check("ok", what, str(path))
+        yield _check_folder(what, path)
+
+
+def _check_folder(what: str, path: Path) -> Check:
+    # A missing folder can be created if its nearest existing parent is writable.
+    found = next(folder for folder in (path, *path.parents) if folder.exists())
+    if not os.access(found, os.W_OK | os.X_OK) or not found.is_dir():
+        fix = f"Give yourself write permission for {found}."
+        return Check("fail", what, f"{path} is not writable", fix)
+    if not path.exists():
+        return Check("ok", what, f"{path} (created when needed)")
+    mode = stat.S_IMODE(path.stat().st_mode)
+    # Whoever can write here can allow any call or run programs as the user.
+    if mode & 0o022:
+        problem = f"{path} is writable by others (mode {mode:o})"
+        return Check("fail", what, problem, f"chmod go-w {path}")
+    # Sessions contain source code and command output.
+    if mode & 0o055 and what == "data folder":
+        problem = f"{path} is readable by others (mode {mode:o})"
+        return Check("warn", what, problem, f"chmod go-rx {path}")
+    return Check("ok", what, str(path))
 
 
 def _trust(folder: Path) -> Iterator[Check]:
@@ -209,64 +193,55 @@ def _trust(folder: Path) -> Iterator[Check]:
     except HilumError as error:
         yield Check("fail", "trust", error.message, error.hint)
         return
-    if state == "changed":
-        what = f": {', '.join(changes[:8])}{', …' * (len(changes) > 8)}" if changes else ""
-        yield Check(
-            "warn",
-            "trust",
-            f"what {folder} provides has changed{what}",
-            "Review the changes, then run: hilum trust",
-        )
-    else:
-        yield Check(
-            "ok",
-            "trust",
-            "this folder is trusted" if state == "trusted" else "this folder is not trusted",
-        )
+    if state != "changed":
+        found = "this folder is trusted" if state == "trusted" else "this folder is not trusted"
+        yield Check("ok", "trust", found)
+        return
+    found = f"the content of {folder} that hilum loads has changed"
+    if changes:
+        found += f": {', '.join(changes[:MAX_CHANGES])}"
+    if len(changes) > MAX_CHANGES:
+        found += ", …"
+    yield Check("warn", "trust", found, "Review the changes, then run: hilum trust")
 
 
 def _programs() -> Iterator[Check]:
     """Check for optional programs that hilum uses."""
     git = shutil.which("git")
-    version = _output(git, "--version") if git else ""
+    version = _read_version(git) if git else ""
     if version:
         yield Check("ok", "git", version)
     else:
-        yield Check(
-            "warn", "git", "not found or does not start", "Install Git: undo and diffs need it."
-        )
+        fix = "Install Git: undo and diffs need it."
+        yield Check("warn", "git", "not found or does not start", fix)
     if not shutil.which("bash"):
         yield Check("warn", "shell", "bash not found; commands run in sh", "Install bash.")
 
 
-def _output(*command: Any) -> str:
+def _read_version(program: str) -> str:
+    """Return the output of ``program --version``, or an empty text if the program fails."""
     try:
-        return subprocess.run(
-            command, capture_output=True, text=True, timeout=10, check=True
-        ).stdout.strip()
+        done = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, timeout=10, check=True
+        )
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
         return ""
+    return done.stdout.strip()
 
 
 def _terminal() -> Iterator[Check]:
     """Check the encoding and the capabilities of the terminal."""
-    encoding = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "")
+    # Standard output may be closed, or replaced by an object without an encoding.
+    encoding = getattr(sys.stdout, "encoding", "") or ""
+    encoding = encoding.lower().replace("-", "")
     if encoding != "utf8":
-        yield Check(
-            "warn",
-            "terminal",
-            f"the encoding is {encoding or 'unknown'}",
-            "Set LANG to a UTF-8 locale.",
-        )
+        found = f"the encoding is {encoding or 'unknown'}"
+        yield Check("warn", "terminal", found, "Set LANG to a UTF-8 locale.")
     elif not is_terminal(1):
         yield Check("ok", "terminal", "none: plain output")
     elif os.environ.get("TERM", "dumb") == "dumb":
-        yield Check(
-            "warn",
-            "terminal",
-            "TERM is dumb: plain lines",
-            "Set TERM to the type of your terminal.",
-        )
+        fix = "Set TERM to the type of your terminal."
+        yield Check("warn", "terminal", "TERM is dumb: plain lines", fix)
     else:
         size = shutil.get_terminal_size()
         yield Check("ok", "terminal", f"{os.environ['TERM']}, {size.columns} columns, UTF-8")

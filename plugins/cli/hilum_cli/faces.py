@@ -52,6 +52,7 @@ class Face:
         lingers: Whether the face shows plugin messages after the end of the run, while the session
             closes.
         out: Standard output.
+        err: Standard error.
         view: The state of the session, folded from its events.
         turns: Maximum number of turns in the run, 0 for no limit.
     """
@@ -61,6 +62,7 @@ class Face:
 
     def __init__(self) -> None:
         self.out = Out(1)
+        self.err = Out(2)
         self.view = SessionView()
         self.turns = 0
         self._opened_at = time.time()
@@ -112,11 +114,15 @@ class Face:
         """Show an error that prevented the run from starting or interrupted it."""
 
     def result(self, result: ResultLine) -> bytes:
-        """Return the text to write to standard output when everything has ended.
+        """Return the bytes to write to standard output when everything has ended.
 
-        Empty for formats that are meant for people.
+        They are empty for formats that are meant for people.
         """
         return b""
+
+    async def tell(self, text: str) -> None:
+        """Write one of hilum's messages to standard error."""
+        await self.err.write(f"hilum: {escape_terminal(text)}\n".encode(errors="backslashreplace"))
 
     def held(self) -> AbstractContextManager[None]:
         """Write nothing to the terminal while a question is open."""
@@ -134,16 +140,14 @@ class TextFace(Face):
 
     def __init__(self) -> None:
         super().__init__()
-        self.err = Out(2)
         self.raw = False
 
     async def ended(self, end: RunEnded, session: str) -> None:
-        """Write the answer, why it is incomplete (if it is), and how to continue."""
+        """Write the answer; after an incomplete run, also the reason and how to continue."""
         self.close()
         if end.text:
-            await self.out.write(
-                (self.cleaned(end.text).rstrip("\n") + "\n").encode(errors="replace")
-            )
+            answer = self.cleaned(end.text).rstrip("\n")
+            await self.out.write(f"{answer}\n".encode(errors="replace"))
         for view in self.view.agents.ended():
             if view.reports and view.actor != self.view.lead:
                 await self.report(view)
@@ -171,7 +175,7 @@ class TextFace(Face):
         return without_escapes(text)
 
     def news(self, item: Event, changes: Changes) -> list[str]:
-        """Return a line about an event's changes to running agents and the todo list."""
+        """Return the lines about an event's changes to the todo list or to a running agent."""
         if "todos" in changes.parts and item.agent == self.view.lead:
             return todo_rows(self.view.lead_actor.todos)
         moved = changes.agent
@@ -194,10 +198,6 @@ class TextFace(Face):
         """Write the code, message and hint."""
         self.close()
         report(error.message, hint=error.hint, code=error.code)
-
-    async def tell(self, text: str) -> None:
-        """Write a message on standard error."""
-        await self.err.write(f"hilum: {escape_terminal(text)}\n".encode(errors="backslashreplace"))
 
 
 def how_to_continue(end: RunEnded, session: str) -> str:
@@ -256,12 +256,12 @@ class PlainFace(TextFace):
         await self._line(escape_terminal(text.strip()))
 
     async def finish(self) -> None:
-        """Write the line."""
+        """Write the status line."""
         if self.view.lead_actor.turn:
             await self._line(self.status())
 
     async def ended(self, end: RunEnded, session: str) -> None:
-        """Write the cost, then the answer."""
+        """Write the status line, then the answer."""
         await self.finish()
         await super().ended(end, session)
 
@@ -278,9 +278,7 @@ class JsonFace(Face):
     async def ended(self, end: RunEnded, session: str) -> None:
         """Write to standard error why the run did not complete."""
         if end.state != "completed":
-            await Out(2).write(
-                f"hilum: {escape_terminal(describe_end(end))}\n".encode(errors="backslashreplace")
-            )
+            await self.tell(describe_end(end))
 
     def failed(self, error: HilumError) -> None:
         """Write the code, message and hint to standard error."""
@@ -293,8 +291,7 @@ class JsonFace(Face):
         """
         await super().show(item)
         if isinstance(item, PluginEvent) and item.name == "redaction.prompt":
-            text = f"hilum: {escape_terminal(str(item.data.get('say', '')))}\n"
-            await Out(2).write(text.encode(errors="backslashreplace"))
+            await self.tell(str(item.data.get("say", "")))
 
     def result(self, result: ResultLine) -> bytes:
         """Return the JSON object."""
@@ -319,7 +316,7 @@ class StreamFace(JsonFace):
         self._include_prompt = include_prompt
 
     async def opened(self, session: Session, *, resumed: bool = False) -> None:
-        """Write the first line."""
+        """Write the first line, which describes the session."""
         await super().opened(session, resumed=resumed)
         line = SessionLine(
             seq=0 if resumed else 1,  # in a new session, event 1 is the one that opened it
@@ -337,7 +334,7 @@ class StreamFace(JsonFace):
         await self.out.write(encode(line))
 
     async def show(self, item: Event | Delta) -> None:
-        """Write the line."""
+        """Write the line of an event or of a chunk of output."""
         await super().show(item)
         if isinstance(item, Delta):
             await self.out.write(encode(delta_line(item)))

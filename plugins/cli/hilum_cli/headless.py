@@ -1,6 +1,6 @@
-"""One run from a command line.
+"""Runs one task from the command line.
 
-It opens kernel and session, shows events as they arrive, and stops on a signal.
+The run opens a kernel and a session, shows events as they arrive, and stops on a signal.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from hilum_cli import agents, exits, plans, signals
 from hilum_cli.approvals import Approver, can_ask
 from hilum_cli.faces import Face, TextFace
 from hilum_cli.output import ServiceSummary
-from hilum_cli.result import Record, cut_off_runs, exit_code_of, without_effect
+from hilum_cli.result import Record, cut_off_runs, without_effect
 from hilum_cli.run_options import RunOptions
 from hilum_cli.stopping import Stopping
 from hilum_cli.terminal import line, quiet_exit
@@ -156,7 +156,7 @@ class Headless:
             if ours is not None and rest is None:
                 return _first(ours)
         if self.stopping.signal:
-            # A plugin failed while it was being cancelled: the user wanted it to end, and it did
+            # The plugin failed while it was being cancelled. The user wanted the run to end.
             return None
         self.face.close()
         traceback.print_exception(error, file=sys.stderr)
@@ -191,8 +191,11 @@ class Headless:
             return self._code
         if error is not None:
             return error.exit_code
+        # The run itself completed, so its state would hide that the user stopped the rest.
+        if self._cut_short:
+            return 128 + self.stopping.signal
         assert self.end is not None
-        return exit_code_of(self.end, self.stopping.signal, cut_short=self._cut_short)
+        return exits.of_run(self.end, self.stopping.signal)
 
     async def _show_end(self, end: RunEnded) -> None:
         """Show the end of the run, at most once.
@@ -276,17 +279,14 @@ class Headless:
         """Record the session and show it."""
         self.session = "" if isinstance(session.kernel.store, MemoryStore) else session.id
         self.record.note_session(session, kept=bool(self.session))
-        # Also show events from opening the session, such as plugins that did not load.
+        # Events from opening the session are shown, too, such as plugins that did not load.
         self._shown = session.began_at
         if resumed:
             self.record.before = await _used_before(session, self._shown)
         await self.face.opened(session, resumed=resumed)
 
     async def _run_all(self, session: Session, recorder: Recorder | None) -> None:
-        """Run the prompt, then carry out the plan that may result from it.
-
-        Finally, show the user's possible next steps.
-        """
+        """Run the prompt, then the resulting plan if there is one, and show the next steps."""
         approver = Approver(session, self.face) if session.attended else None
         unwind = self.stopping.stop
         runs = await self._start(session)
@@ -348,7 +348,7 @@ class Headless:
         try:
             await self._end_background_commands(session)
         except PLUGIN_EXCEPTIONS as error:
-            # The answer is there; a plugin that lists its commands wrongly must not lose it.
+            # The answer must be shown even if the plugin cannot list its commands.
             await self.face.advise(
                 f"The plugin that runs background commands failed: {describe_error(error)}."
             )
@@ -369,8 +369,8 @@ class Headless:
             )
             return
         await self.face.advise(f"Still running: {titles}. Press Ctrl-C to end them.")
-        # Before waiting, because a program that reads the output waits for the result, not for a
-        # server.
+        # The result is written before the wait, because a program that reads the output needs the
+        # result and not the end of a server.
         await self._write_result(None, self._exit_code(None))
         for service in running:
             await service.ended.wait()
@@ -389,7 +389,7 @@ class Headless:
         return [run]
 
     async def _show_late(self, session: Session, shown: int) -> None:
-        """Show what plugins report while the session closes, until it is closed."""
+        """Show the reports of plugins while the session closes, until it is closed."""
         async for item in session.events(shown):
             if isinstance(item, PluginEvent):
                 await self.face.show(item)
@@ -541,10 +541,10 @@ class Headless:
         if approver and not isinstance(item, Delta):
             approver.note(item)
         await self.face.show(item)
-        if (self.face.out.gone or self.face.out.error) and not isinstance(
-            item, StopAsked
-        ):  # a stop writes this event itself
-            session.stop()  # nobody would read its results
+        is_unread = self.face.out.gone or self.face.out.error is not None
+        # The stop itself writes an event, which must not cause another stop.
+        if is_unread and not isinstance(item, StopAsked):
+            session.stop()
 
 
 def _running_services(session: Session) -> tuple[Sequence[BackgroundCommand], bool]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hilum import Session
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-EVERY = 0.1
+FRAME_SECONDS = 0.1
 TAIL = 4_000
 """Maximum number of characters of a streaming answer to draw."""
 MAX_CALLS = 8
@@ -58,12 +58,8 @@ class LiveFace(TextFace):
     async def opened(self, session: Session, *, resumed: bool = False) -> None:
         """Start drawing."""
         await super().opened(session, resumed=resumed)
-        self.console.print(
-            Text(
-                f"session {session.id} · {escape_terminal(str(session.workspace.root))}",
-                style="dim",
-            )
-        )
+        folder = escape_terminal(str(session.workspace.root))
+        self.console.print(Text(f"session {session.id} · {folder}", style="dim"))
         self._start()
 
     def _start(self) -> None:
@@ -91,7 +87,7 @@ class LiveFace(TextFace):
         while True:
             self._frame += 1
             self._draw()
-            await trio.sleep(EVERY)
+            await trio.sleep(FRAME_SECONDS)
 
     def _draw(self) -> None:
         if self._live is not None and not self._held:
@@ -142,7 +138,7 @@ class LiveFace(TextFace):
         return self.status(width, before=f"{spin} {state}", after=stops)
 
     async def show(self, item: Event | Delta) -> None:
-        """Print what is finished, and keep what is still streaming."""
+        """Print finished entries; the live part shows streaming ones."""
         changes = self.view.apply(item)
         if isinstance(item, Delta):
             return
@@ -179,13 +175,13 @@ class LiveFace(TextFace):
         self._print(Text(escape_terminal(text.strip()), style="dim"))
 
     async def finish(self) -> None:
-        """Print the line."""
+        """Remove the live part and print the status line."""
         self.close()
         if self.view.lead_actor.turn:
             self.console.print(Text(self.status(self.console.width), style="cyan"))
 
     async def ended(self, end: RunEnded, session: str) -> None:
-        """Print the cost, then the answer."""
+        """Print the status line, then the answer."""
         await self.finish()
         await super().ended(end, session)
 

@@ -1,7 +1,4 @@
-"""Parses command lines: options, and the prompt from arguments and standard input.
-
-argparse errors say what to do next.
-"""
+"""Reads the prompt from arguments and standard input, and runs async commands."""
 
 from __future__ import annotations
 
@@ -12,30 +9,19 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from hilum import HilumError, UsageError
+from hilum import UsageError
 from hilum.errors import E_BAD_ARGS
 
-from hilum_cli.terminal import Out, is_terminal, report
+from hilum_cli.terminal import Out, is_terminal
 
 Result = TypeVar("Result")
 
-STDIN_LIMIT = 2_000_000
-PATIENCE = 2.0
-
-
-def run_command(action: Callable[[], int]) -> int:
-    """Run a command, and convert a hilum error into a message and an exit code."""
-    try:
-        return action()
-    except SystemExit as error:  # --help
-        return int(error.code or 0)
-    except HilumError as error:
-        report(error.message, hint=error.hint, code=error.code)
-        return error.exit_code
+STDIN_LIMIT = 2_000_000  # bytes
+STDIN_NOTICE_TIMEOUT = 2.0  # seconds
 
 
 def run_async(function: Callable[..., Awaitable[Result]], *arguments: Any) -> Result:
-    """Run an async function and return what it returns.
+    """Run an async function and return its result.
 
     Commands call this instead of trio, so that their ``--help`` does not wait for trio's import.
     """
@@ -49,9 +35,9 @@ class GivenPrompt(NamedTuple):
 
     Attributes:
         text: The prompt.
-        attached: Text that was piped in along with the prompt; it is data.
-        piped: Whether the whole prompt comes from another program or a file. It is used as the
-            prompt but treated as data: with ``curl … | hilum run``, somebody else wrote it.
+        attached: Text that was piped in along with the prompt. It is data.
+        piped: Whether another program or a file provides the whole prompt. hilum follows such a
+            prompt but treats it as data: with ``curl … | hilum run``, somebody else wrote it.
     """
 
     text: str
@@ -88,9 +74,10 @@ def _is_piped() -> bool:
 
 def _read_stdin(wanted: bool) -> str:
     if not wanted and sys.platform != "win32":
-        # Some programs start others with a pipe that is never written to, so tell the user what
+        # Some programs start others with a pipe that they never write to. The user must learn what
         # hilum is waiting for.
-        if not select.select([0], [], [], PATIENCE)[0]:
+        readable, _, _ = select.select([0], [], [], STDIN_NOTICE_TIMEOUT)
+        if not readable:
             Out(2).say(
                 "hilum: reading standard input to its end"
                 " (to run without it: hilum run … < /dev/null)"

@@ -111,14 +111,10 @@ class ContextData(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-class CallSummary(msgspec.Struct, frozen=True, kw_only=True):
+class CallSummary(ToolCallData, frozen=True, kw_only=True):
     """A tool call and its outcome.
 
     Attributes:
-        id: Unique within one answer of one agent.
-        name: Name of the tool.
-        arguments: The arguments; empty if the model did not write a JSON object.
-        invalid_arguments: The arguments as text if they are not a JSON object; otherwise empty.
         agent: Name of the agent.
         turn: Number of the agent's model call that requested it, starting at 1.
         state: Final state; running if the run ended first.
@@ -127,10 +123,6 @@ class CallSummary(msgspec.Struct, frozen=True, kw_only=True):
         result: The text that the model received.
     """
 
-    id: str
-    name: str
-    arguments: dict[str, Any]
-    invalid_arguments: str
     agent: str
     turn: int
     state: CallState
@@ -795,23 +787,16 @@ def encode(line: Line) -> bytes:
     """Return a line as JSON with a trailing newline, including all empty fields."""
     data = msgspec.json.encode(line)
     # JSON escapes most terminal control characters, but neither DEL nor those from U+0080 on.
-    return (
-        re.sub(rb"\x7f|\xc2[\x80-\x9f]", lambda match: b"\\u%04x" % ord(match[0].decode()), data)
-        + b"\n"
-    )
+    return re.sub(rb"\x7f|\xc2[\x80-\x9f]", _escape, data) + b"\n"
+
+
+def _escape(match: re.Match[bytes]) -> bytes:
+    return b"\\u%04x" % ord(match[0].decode())
 
 
 def tokens(usage: Usage) -> Tokens:
     """Convert the usage reported by a provider."""
-    return Tokens(
-        input=usage.input,
-        cached=usage.cached,
-        cache_write=usage.cache_write,
-        output=usage.output,
-        reasoning=usage.reasoning,
-        total=usage.total,
-        cost=usage.cost,
-    )
+    return msgspec.convert(usage, Tokens, from_attributes=True)
 
 
 def arguments_of(text: str) -> tuple[dict[str, Any], str]:

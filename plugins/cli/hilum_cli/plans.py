@@ -10,14 +10,14 @@ from hilum import Plans, Run, Session, UsageError
 from hilum.events import RunEnded
 from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
 
-from hilum_cli.approvals import discard_typed, read_line
+from hilum_cli.approvals import discard_typed, parse_choice, read_line
 from hilum_cli.stopping import Stopping
 from hilum_cli.terminal import Out, columns, escape_terminal, line, wrap
 
 if TYPE_CHECKING:
     from hilum.services import PlanProposal
 
-MOST_NAMED = 10
+MAX_NAMED = 10
 CHOICES = (
     "y: carry it out · e: edit it first · n: drop it (n REASON: have another one worked out) ·"
     " Enter: decide later"
@@ -31,14 +31,14 @@ def with_left(session: Session, end: RunEnded) -> RunEnded:
         open_items = plan.left_over(end.agent or "main") if plan else ()
         if not open_items:
             return end
-        named = "; ".join(line(item.content, 100) for item in open_items[:MOST_NAMED])
+        named = "; ".join(line(item.content, 100) for item in open_items[:MAX_NAMED])
     except PLUGIN_EXCEPTIONS:
-        return end  # the answer counts; `next_step` reports the failure
-    if len(open_items) > MOST_NAMED:
-        more = f"; and {len(open_items) - MOST_NAMED} more"
-    else:
-        more = ""
-    text = f"Open in the todo list: {named}{more}."
+        # The failure must not hide the answer, and `next_step` reports it.
+        return end
+    left_out = len(open_items) - MAX_NAMED
+    if left_out > 0:
+        named += f"; and {left_out} more"
+    text = f"Open in the todo list: {named}."
     return msgspec.structs.replace(end, left=f"{end.left} {text}".strip())
 
 
@@ -47,7 +47,7 @@ def next_step(session: Session, end: RunEnded, kept: bool) -> str:
 
     Args:
         session: The session.
-        end: How its run ended, with what is left.
+        end: The end of its run, with the remaining work.
         kept: Whether the session was stored, so that it can be resumed.
     """
     plan = session.plugin(Plans)
@@ -129,16 +129,16 @@ async def decide(session: Session, stopping: Stopping) -> Run | None:
         try:
             while True:
                 err.put(b"Carry it out? [y/e/n] ")
-                word, _, reason = (await read_line(0)).strip().partition(" ")
-                match word.lower().rstrip(",:;"):
+                word, reason = parse_choice(await read_line(0))
+                match word:
                     case "y" | "yes":
                         return await plan.accept(text)
                     case "e" | "edit":
                         text = await _edited(text, stopping, err)
                     case "n" | "no":
-                        if not reason.strip():
+                        if not reason:
                             err.say("The plan was rejected.")
-                        return await plan.reject(reason.strip())
+                        return await plan.reject(reason)
                     case "":
                         return None
                     case "\x04":

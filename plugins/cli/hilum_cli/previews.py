@@ -25,10 +25,8 @@ def folded(text: str, width: int, rows: int = FOLD_ROWS) -> tuple[str, bool]:
     head = wrapped[: rows - TAIL_ROWS - 1]
     tail = wrapped[-TAIL_ROWS:]
     left_out = len(wrapped) - len(head) - len(tail)
-    return (
-        "\n".join([*head, f"   … {left_out:,} rows are not shown here: v shows all rows …", *tail]),
-        True,
-    )
+    notice = f"   … {left_out:,} rows are not shown here: v shows all rows …"
+    return "\n".join([*head, notice, *tail]), True
 
 
 def _rows(text: str, width: int) -> Iterator[str]:

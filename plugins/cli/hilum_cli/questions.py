@@ -1,6 +1,6 @@
-"""Shows an agent's question on the terminal and reads the answer.
+"""Formats an agent's question for the terminal, and parses the user's answer.
 
-The answer is an option's number or any text.
+The answer is the number of an option, or any text.
 """
 
 from __future__ import annotations
@@ -14,39 +14,34 @@ from hilum_view import Question
 from hilum_cli.terminal import escape_terminal, line, wrap
 
 
-def describe(asked: Question, left: str, width: int = 0) -> str:
+def describe(asked: Question, left: str, width: int) -> str:
     """Format the question with its options and the possible input.
 
     Args:
         asked: The question.
         left: Description of the remaining time for the answer.
-        width: Maximum line width in columns, 0 for no limit.
+        width: Maximum line width in columns.
     """
-    fit = (
-        (lambda text, indent="": wrap(text, width, indent))
-        if width
-        else (lambda text, indent="": indent + text)
-    )
-    who = "The agent" if asked.agent == "main" else f"The agent {line(asked.agent, 60)}"
-    who = who if asked.call_id else "hilum"  # a question that does not come from an agent's call
-    rows = [
-        f"\n── {who} asks:",
-        *(fit(part, "   ") for part in escape_terminal(asked.question).split("\n")),
-    ]
-    rows += [
-        fit(f"{number}. {escape_terminal(option)}", "   ")
-        for number, option in enumerate(asked.options, 1)
-    ]
+    rows = [f"\n── {_describe_sender(asked)} asks:"]
+    rows.append(wrap(escape_terminal(asked.question), width, "   "))
+    for number, option in enumerate(asked.options, 1):
+        rows.append(wrap(f"{number}. {escape_terminal(option)}", width, "   "))
     if asked.options:
         several = "one or more numbers (1,2)" if asked.multiple else "a number"
-        rows.append(
-            fit(
-                f"Type {several}, or an answer of your own. Enter, or no answer in {left}, takes 1."
-            )
-        )
+        text = f"Type {several}, or an answer of your own. Enter, or no answer in {left}, takes 1."
     else:
-        rows.append(fit(f"Type an answer. Enter, or no answer in {left}, leaves it to the agent."))
+        text = f"Type an answer. Enter, or no answer in {left}, leaves it to the agent."
+    rows.append(wrap(text, width))
     return "\n".join(rows)
+
+
+def _describe_sender(asked: Question) -> str:
+    # The question does not come from an agent's call.
+    if not asked.call_id:
+        return "hilum"
+    if asked.agent == "main":
+        return "The agent"
+    return f"The agent {line(asked.agent, 60)}"
 
 
 def read(asked: Question, typed: str) -> tuple[str, ...]:
@@ -56,8 +51,10 @@ def read(asked: Question, typed: str) -> tuple[str, ...]:
         UsageError: The input is a number that does not match an option.
     """
     typed = typed.strip()
-    if typed in ("", "\x04"):  # the input was closed
-        return asked.options[:1] if not typed else ()
+    if not typed:
+        return asked.options[:1]
+    if typed == "\x04":  # the input was closed
+        return ()
     if not asked.options or not re.fullmatch(r"\d{1,3}([\s,;]+\d{1,3})*[\s,;]*", typed):
         return (typed,)
     numbers = [int(number) for number in re.findall(r"\d+", typed)]
@@ -74,5 +71,6 @@ def give(session: Session, asked: Question, typed: str) -> None:
     """
     answers = read(asked, typed)
     questions = session.plugin(UserQuestions)
-    if questions is not None and questions.is_open(asked.id):  # otherwise it has just expired
+    # Otherwise, the question has just expired.
+    if questions is not None and questions.is_open(asked.id):
         questions.answer(asked.id, answers)

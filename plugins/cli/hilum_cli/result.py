@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from hilum import HilumError, __version__
-from hilum.errors import E_DENIED, E_PLUGIN, GATE_TEXTS, approval_hint, unapproved
+from hilum.errors import E_DENIED, E_PLUGIN, E_STOPPED, GATE_TEXTS, approval_hint, unapproved
 from hilum.events import FINAL, RunEnded
 from hilum.messages import Text, UserMessage
 from hilum.store import spell_folder
 from hilum_view import Card, SessionView, Totals
 
-from hilum_cli import exits
 from hilum_cli.faces import how_to_continue
 from hilum_cli.output import (
     AgentSummary,
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
 
 MAX_LEFT = 10
 """Maximum number of calls to list as not done."""
+END_FIELDS = ("agent", "run", "text", "commentary", "done", "code", "error", "left", "turns")
+"""The fields of the result line that are copied from the end of the run."""
 
 
 class Record(msgspec.Struct):
@@ -92,25 +93,7 @@ class Record(msgspec.Struct):
             error: The reason why the run did not start or was interrupted.
             exit_code: Exit code of the process.
         """
-        fields: dict[str, Any] = {}
-        if end is not None:
-            fields = {
-                "agent": end.agent,
-                "run": end.run,
-                "state": end.state if end.state in FINAL else "failed",
-                "text": end.text,
-                "commentary": end.commentary,
-                "done": end.done,
-                "code": end.code,
-                "error": end.error,
-                "hint": self._hint(end),
-                "left": end.left,
-                "turns": end.turns,
-                "seconds": round(end.seconds, 3),
-            }
-            if end.state == "stopped" and not end.code:
-                fields["code"] = "E_STOPPED"
-                fields["error"] = "The run was stopped."
+        fields = {} if end is None else self._end_fields(end)
         if error is not None:
             fields |= {
                 "state": "failed",
@@ -141,6 +124,16 @@ class Record(msgspec.Struct):
             **fields,
         )
 
+    def _end_fields(self, end: RunEnded) -> dict[str, Any]:
+        fields = {name: getattr(end, name) for name in END_FIELDS}
+        fields["state"] = end.state if end.state in FINAL else "failed"
+        fields["hint"] = self._hint(end)
+        fields["seconds"] = round(end.seconds, 3)
+        if end.state == "stopped" and not end.code:
+            fields["code"] = E_STOPPED
+            fields["error"] = "The run was stopped."
+        return fields
+
     def _hint(self, end: RunEnded) -> str:
         """Return the user's next step, with the command that continues the run."""
         if end.state == "completed" or not self.kept:
@@ -152,20 +145,12 @@ class Record(msgspec.Struct):
         return "\n".join(hint for hint in hints if hint)
 
     def _faults(self) -> list[FaultSummary]:
-        faults = [*self.not_loaded]
+        faults = {(fault.plugin, fault.hook): fault for fault in self.not_loaded}
         for fault in self.view.failures:
-            summary = FaultSummary(
-                plugin=fault.plugin,
-                hook=fault.hook,
-                error=fault.error,
-                switched_off=fault.switched_off,
-            )
-            # A plugin that was not loaded is reported by the kernel and by the session.
-            if (summary.plugin, summary.hook) not in {
-                (known.plugin, known.hook) for known in faults
-            }:
-                faults.append(summary)
-        return faults
+            summary = msgspec.convert(fault, FaultSummary, from_attributes=True)
+            # Both the kernel and the session report a plugin that was not loaded.
+            faults.setdefault((fault.plugin, fault.hook), summary)
+        return list(faults.values())
 
 
 def _calls(view: SessionView) -> list[CallSummary]:
@@ -216,13 +201,7 @@ def _agents(view: SessionView) -> list[AgentSummary]:
 
 def failed_result(error: HilumError) -> ResultLine:
     """Build the result line for a run that could not start."""
-    return ResultLine(
-        version=__version__,
-        code=error.code,
-        error=error.message,
-        hint=error.hint,
-        exit_code=error.exit_code,
-    )
+    return Record(SessionView()).result(None, error, error.exit_code)
 
 
 def cut_off_runs(session: Session) -> list[InterruptedRun]:
@@ -312,18 +291,3 @@ def _refused_end(end: RunEnded, refused: Sequence[Card], calls: int) -> RunEnded
         ),
         left=end.left or "; ".join(card_title(card) for card in refused[:MAX_LEFT]),
     )
-
-
-def exit_code_of(end: RunEnded, signal: int, *, cut_short: bool) -> int:
-    """Return the exit code of a run.
-
-    Args:
-        end: The end of the run.
-        signal: Number of the signal that stopped the run, 0 for none.
-        cut_short: Whether the signal stopped agents or commands that the run had started, after the
-            run itself had finished.
-    """
-    # The run itself completed, so its state would hide that the user stopped the rest.
-    if cut_short:
-        return 128 + signal
-    return exits.of_run(end, signal)

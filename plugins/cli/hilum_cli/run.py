@@ -1,4 +1,4 @@
-"""``hilum run``: works on a task and exits."""
+"""``hilum run``: parses the command line of a run and starts it."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def main(argv: list[str]) -> int:
     Returns:
         The exit code (see ``exits``).
     """
-    # A rough guess first: a signal may arrive while ``re`` compiles the pattern that finds the
-    # format.
+    # A rough guess of the format comes first, because a signal may arrive while ``re`` compiles the
+    # pattern that finds it.
     signals.end_before_run(json=any("json" in word for word in argv if len(word) < 40))
     output_format = _wanted_format(argv)
     signals.end_before_run(json=output_format != "text")

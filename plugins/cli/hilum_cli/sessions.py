@@ -19,7 +19,7 @@ from hilum.store import MemoryStore, is_open, storage_plugins
 from hilum_view import Totals, format_cost, total
 
 from hilum_cli import exits, run
-from hilum_cli.options import run_async, run_command
+from hilum_cli.options import run_async
 from hilum_cli.terminal import Out, escape_terminal, is_terminal, line, quiet_exit
 from hilum_cli.transcript import markdown, transcript
 
@@ -47,21 +47,17 @@ def main(argv: list[str]) -> int:
     """
     if argv[:1] == ["resume"]:
         return _resume(argv[1:])
-    return run_command(lambda: _run(argv))
+    check_text(argv)
+    options = make_parser().parse_args(_insert_list(argv))
+    code = run_async(_with_kernel, options)
+    quiet_exit()
+    return exits.BROKEN_PIPE if options.out.gone else code
 
 
 def _resume(argv: list[str]) -> int:
     if "-h" in argv or "--help" in argv:
         return run.main(argv)
     return run.main(["--resume", *argv])
-
-
-def _run(argv: Sequence[str]) -> int:
-    check_text(argv)
-    options = make_parser().parse_args(_insert_list(argv))
-    code = run_async(_with_kernel, options)
-    quiet_exit()
-    return exits.BROKEN_PIPE if options.out.gone else code
 
 
 def _insert_list(argv: Sequence[str]) -> list[str]:
@@ -93,7 +89,7 @@ def make_parser() -> Parser:
         "List (the default), show, resume, fork, rename, delete and export sessions.",
         EPILOG,
     )
-    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Sub)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
 
     def command(
         name: str, action: Callable[..., object], help: str, *, named: bool = True
@@ -154,13 +150,6 @@ def make_parser() -> Parser:
     )
     add("--force", action="store_true", help="overwrite the file")
     return parser
-
-
-class _Sub(Parser):
-    """A parser created by ``add_parser``, which passes its texts as keyword arguments."""
-
-    def __init__(self, *, prog: str, description: str = "", **_: object) -> None:
-        super().__init__(prog, description)
 
 
 async def read_all(kernel: Kernel, session: str) -> list[AnyEvent]:

@@ -1,6 +1,6 @@
 """Chooses the face of a run, and shows errors that prevent a run from starting.
 
-This is separate from ``run``, whose ``--help`` does not need it.
+This module is separate from ``run``, because ``hilum run --help`` does not need it.
 """
 
 from __future__ import annotations

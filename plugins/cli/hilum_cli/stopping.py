@@ -70,7 +70,7 @@ class Stopping:
                 faulthandler.cancel_dump_traceback_later()
 
     def _receive(self, number: int) -> None:
-        # The terminal sends Ctrl-C to all programs of the foreground group, to the editor as well.
+        # The terminal sends Ctrl-C to all programs of the foreground group, including the editor.
         if self.lent and number == signal.SIGINT:
             return
         if self.signal:
@@ -117,7 +117,7 @@ class Stopping:
 
 
 def _end_in_silence() -> None:
-    """Make a C thread, which needs no interpreter lock, end the process after some time.
+    """Start a C thread, which needs no interpreter lock, to end the process after ``MAX_SILENCE``.
 
     The thread writes a traceback of the hung process to standard error; the exit code is 1.
     """

@@ -74,7 +74,7 @@ def transcript(info: SessionInfo, events: Sequence[Event], *, full: bool = False
 
 def _as_text(entry: AnyEntry, *, full: bool) -> str:
     if isinstance(entry, Prompt):
-        return "" if entry.retries else "> " + entry.request.replace("\n", "\n> ")
+        return "" if entry.retries else _quote(entry.request)
     if isinstance(entry, Answer):
         return str(entry.text).strip()
     if isinstance(entry, Outcome):

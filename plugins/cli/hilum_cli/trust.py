@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from hilum.command import Parser, check_folder, check_text
 from hilum.trust import TrustedFolders
 
 from hilum_cli import exits
-from hilum_cli.options import run_command
 from hilum_cli.terminal import Out, escape_terminal
 
 EPILOG = """\
@@ -33,10 +31,6 @@ def main(argv: list[str]) -> int:
     Returns:
         The exit code (see ``exits``).
     """
-    return run_command(lambda: _run(argv))
-
-
-def _run(argv: Sequence[str]) -> int:
     check_text(argv)
     parser = Parser(
         "hilum trust",

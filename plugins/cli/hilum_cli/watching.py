@@ -1,6 +1,6 @@
-"""``hilum agents`` with a face for its agents.
+"""Adds a face to ``hilum agents``.
 
-The face shows agents while they run, asks the user, and stops the agents on Ctrl-C.
+The face shows agents while they run, asks the user for approvals, and stops the agents on Ctrl-C.
 """
 
 from __future__ import annotations

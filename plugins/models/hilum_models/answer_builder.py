@@ -10,6 +10,7 @@ from hilum.errors import ModelError
 from hilum.messages import AssistantMessage, Text, Thinking, ToolCall, Usage
 from hilum.models import CallChunk, Chunk, Done, TextChunk, ThinkingChunk
 
+from hilum_models.failures import Endpoint
 from hilum_models.json_values import join_text
 
 Stop = Literal["end", "calls", "length", "refusal"]
@@ -182,3 +183,30 @@ class AnswerBuilder:
         if stop in ("end", "calls"):
             stop = "calls" if self._ids else "end"
         return Done(AssistantMessage(parts, self.model, stop), self.usage)
+
+
+class VendorReader:
+    """The part of a reader that is the same for every vendor's format.
+
+    Attributes:
+        ended: Whether no further event matters.
+
+    Args:
+        model: ``provider/name``.
+        body: The request.
+        endpoint: The provider and the model, for messages.
+    """
+
+    def __init__(self, model: str, body: bytes, endpoint: Endpoint) -> None:
+        self.ended = False
+        self._answer = AnswerBuilder(model, body)
+        self._endpoint = endpoint
+
+    @property
+    def complete(self) -> bool:
+        """Whether a stop reason has arrived; some servers send nothing after it."""
+        return self._answer.stop is not None
+
+    def finish(self) -> Done:
+        """Return the complete answer."""
+        return self._answer.build()

@@ -27,15 +27,15 @@ from hilum.messages import (
 )
 from hilum.models import Chunk, Done
 
-from hilum_models.answer_builder import AnswerBuilder, CallPart, Stop, ThinkingPart
+from hilum_models.answer_builder import CallPart, Stop, ThinkingPart, VendorReader
 from hilum_models.apis import Api
 from hilum_models.encode import (
-    Target,
+    VendorWire,
     arguments_object,
     call_id,
+    describe_tool,
     encode,
     encode_base64,
-    join,
     merge,
     open_list,
     sendable_parts,
@@ -43,36 +43,32 @@ from hilum_models.encode import (
 )
 from hilum_models.failures import Endpoint, event_error
 from hilum_models.json_values import decode_event, get_count, get_dict, get_text, to_json_text
-from hilum_models.schemas import simplify_schema
 
 _CACHE = {"type": "ephemeral"}
 # The ids that the API accepts, and the length of computed ones.
 _ID = (r"[A-Za-z0-9_-]{1,64}", 32)
-# These models decide how much to think if told to. Others get no option: their default is right.
+# With the option "adaptive", these models decide how much to think. For other models, the default
+# is right.
 _ADAPTIVE = re.compile(r"claude-((opus|sonnet)-4-[6-9](?!\d)|[a-z]+-[5-9](?!\d)|mythos-)")
-# These models reject thinking if the preceding messages have changed, as they do at each run and
-# each compaction, unless told to drop it. The beta header of the requests allows that option.
+# These models reject thinking if the preceding messages have changed, which happens at each run and
+# each compaction. An option makes them drop such thinking; the beta header of the requests allows
+# this option.
 _BOUND = re.compile(r"claude-[a-z]+-(5-[1-9](?!\d)|[6-9](?!\d))")
 # The API requires a maximum.
 DEFAULT_OUTPUT = 8_192
 
 
-class AnthropicWire(msgspec.Struct, frozen=True):
+class AnthropicWire(VendorWire, frozen=True):
     """The encoding of requests. Implements ``Wire``."""
 
-    target: Target
-
-    @property
-    def key(self) -> str:
-        """Name of the encoding."""
-        return self.target.key("anthropic")
+    api = "anthropic"
 
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
         """Encode options, tools and system prompt."""
         # Before tools and messages are added, so that the user's options cannot replace those.
         fields = merge(self._options(), self.target.options)
         if tools:
-            fields["tools"] = [_encode_tool(tool) for tool in tools]
+            fields["tools"] = [describe_tool(tool, "input_schema") for tool in tools]
         system: list[dict[str, Any]] = [
             {"type": "text", "text": layer.text} for layer in layers if layer.text.strip()
         ]
@@ -150,18 +146,6 @@ class AnthropicWire(msgspec.Struct, frozen=True):
             block["is_error"] = True
         return block
 
-    def body(self, head: bytes, pieces: Sequence[bytes]) -> bytes:
-        """Join the pieces."""
-        return join(head, pieces)
-
-
-def _encode_tool(tool: ToolSpec) -> dict[str, Any]:
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "input_schema": simplify_schema(tool.parameters),
-    }
-
 
 def _encode_call(call: ToolCall) -> dict[str, Any]:
     return {
@@ -205,21 +189,14 @@ _STOPS: dict[str, Stop] = {
 }
 
 
-class AnthropicReader:
+class AnthropicReader(VendorReader):
     """A parser of the events of a message. Implements ``Reader``."""
 
     def __init__(self, model: str, body: bytes, endpoint: Endpoint) -> None:
-        self._answer = AnswerBuilder(model, body)
-        self._endpoint = endpoint
+        super().__init__(model, body, endpoint)
         self._blocks: dict[int, CallPart | ThinkingPart] = {}
         self._initial_input: dict[int, Any] = {}
         self._usage: dict[str, Any] = {}
-        self.ended = False
-
-    @property
-    def complete(self) -> bool:
-        """Whether the stop reason has arrived; some servers send nothing after it."""
-        return self._answer.stop is not None
 
     def feed(self, event: bytes, data: bytes) -> Iterable[Chunk]:
         """Parse one event and return its chunks."""
@@ -252,7 +229,7 @@ class AnthropicReader:
     def finish(self) -> Done:
         """Return the complete answer."""
         self._answer.usage = _read_usage(self._usage)
-        return self._answer.build()
+        return super().finish()
 
     def _start_block(self, index: int, block: dict[str, Any]) -> Iterable[Chunk]:
         match block.get("type"):

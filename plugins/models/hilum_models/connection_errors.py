@@ -17,7 +17,7 @@ from hilum_models.failures import Endpoint, clean_message
 
 CONNECT_TIMEOUT = 10.0  # seconds
 _NETWORK_HINT = "Check the network, the proxy and the base URL."
-# What OpenSSL reports when the server answers without TLS.
+# OpenSSL reports one of these when the server answers without TLS.
 _PLAIN_HTTP = ("wrong version number", "record layer failure", "http request")
 
 

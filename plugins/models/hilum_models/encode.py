@@ -6,7 +6,7 @@ import re
 from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from hilum.messages import (
@@ -19,11 +19,13 @@ from hilum.messages import (
     Text,
     ToolCall,
     ToolResult,
+    ToolSpec,
     UserMessage,
     escape_notes,
 )
 
 from hilum_models.json_values import DECODE_ERRORS
+from hilum_models.schemas import simplify_schema
 
 encode = msgspec.json.Encoder().encode
 
@@ -68,6 +70,22 @@ class Target(msgspec.Struct, frozen=True):
         Vendors check reasoning and signatures, and reject those of another model.
         """
         return message.model == self.name
+
+
+class VendorWire(msgspec.Struct, frozen=True):
+    """The part of an encoding that is the same for every vendor's format."""
+
+    target: Target
+    api: ClassVar[str]
+
+    @property
+    def key(self) -> str:
+        """Name of the encoding."""
+        return self.target.key(self.api)
+
+    def body(self, head: bytes, pieces: Sequence[bytes]) -> bytes:
+        """Join the pieces."""
+        return join(head, pieces)
 
 
 # --- bodies ---------------------------------------------------------------------------------------
@@ -170,6 +188,15 @@ def split_result(result: ToolResult, images: bool) -> tuple[str, list[Image]]:
     if found and not text:
         text = "The image follows."
     return text, found
+
+
+def describe_tool(tool: ToolSpec, schema_field: str) -> dict[str, Any]:
+    """Return a tool's name, description and schema; the field of the schema differs by vendor."""
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        schema_field: simplify_schema(tool.parameters),
+    }
 
 
 def encode_base64(image: Image) -> str:

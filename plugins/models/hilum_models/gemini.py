@@ -24,23 +24,23 @@ from hilum.messages import (
     ToolSpec,
     Usage,
 )
-from hilum.models import Chunk, Done
+from hilum.models import Chunk
 
-from hilum_models.answer_builder import AnswerBuilder, Stop
+from hilum_models.answer_builder import Stop, VendorReader
 from hilum_models.apis import Api
 from hilum_models.encode import (
-    Target,
+    VendorWire,
     arguments_object,
+    describe_tool,
     encode,
     encode_base64,
-    join,
     merge,
     open_list,
     split_result,
     system_text,
     user_parts,
 )
-from hilum_models.failures import Endpoint, event_error
+from hilum_models.failures import event_error
 from hilum_models.json_values import (
     decode_event,
     get_count,
@@ -49,7 +49,6 @@ from hilum_models.json_values import (
     get_text,
     to_json_text,
 )
-from hilum_models.schemas import simplify_schema
 
 _THINKS = re.compile(r"gemini-(2\.5|[3-9])")
 # From version 3 on, calls without a signature are rejected, unless the signature is this value,
@@ -58,15 +57,10 @@ _REQUIRES_SIGNATURE = re.compile(r"gemini-[3-9]")
 _FOREIGN_SIGNATURE = "skip_thought_signature_validator"
 
 
-class GeminiWire(msgspec.Struct, frozen=True):
+class GeminiWire(VendorWire, frozen=True):
     """The encoding of requests. Implements ``Wire``."""
 
-    target: Target
-
-    @property
-    def key(self) -> str:
-        """Name of the encoding."""
-        return self.target.key("gemini")
+    api = "gemini"
 
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
         """Encode options, tools and system prompt."""
@@ -74,7 +68,8 @@ class GeminiWire(msgspec.Struct, frozen=True):
         # Before tools and messages are added, so that the user's options cannot replace those.
         fields = merge({"generationConfig": config} if config else {}, self.target.options)
         if tools:
-            declarations = [_encode_tool(tool) for tool in tools]
+            # The older field `parameters` accepts only a subset of JSON Schema.
+            declarations = [describe_tool(tool, "parametersJsonSchema") for tool in tools]
             fields["tools"] = [{"functionDeclarations": declarations}]
         system = system_text(layers)
         if system:
@@ -152,19 +147,6 @@ class GeminiWire(msgspec.Struct, frozen=True):
             responses.append({"functionResponse": response})
         return responses + images
 
-    def body(self, head: bytes, pieces: Sequence[bytes]) -> bytes:
-        """Join the pieces."""
-        return join(head, pieces)
-
-
-def _encode_tool(tool: ToolSpec) -> dict[str, Any]:
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        # The older field `parameters` accepts only a subset of JSON Schema.
-        "parametersJsonSchema": simplify_schema(tool.parameters),
-    }
-
 
 def _encode_call(call: ToolCall, signature: str) -> dict[str, Any]:
     arguments = msgspec.Raw(arguments_object(call))
@@ -202,23 +184,12 @@ _MALFORMED = (
 )
 
 
-class GeminiReader:
+class GeminiReader(VendorReader):
     """A parser of the responses of a stream. Implements ``Reader``."""
-
-    # Only the end of the stream shows that the answer is complete.
-    ended = False
-
-    def __init__(self, model: str, body: bytes, endpoint: Endpoint) -> None:
-        self._answer = AnswerBuilder(model, body)
-        self._endpoint = endpoint
-
-    @property
-    def complete(self) -> bool:
-        """Whether a finish reason has arrived."""
-        return self._answer.stop is not None
 
     def feed(self, event: bytes, data: bytes) -> Iterable[Chunk]:
         """Parse one event and return its chunks."""
+        # ``ended`` stays false: only the end of the stream shows that the answer is complete.
         if data.startswith(b"[DONE]"):
             return ()
         value = decode_event(data)
@@ -240,10 +211,6 @@ class GeminiReader:
                 chunks += self._read_part(part)
             self._read_stop(candidate)
         return chunks
-
-    def finish(self) -> Done:
-        """Return the complete answer."""
-        return self._answer.build()
 
     def _read_part(self, part: dict[str, Any]) -> list[Chunk]:
         signature = part.get("thoughtSignature")

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import msgspec
 from hilum.errors import ModelError
 from hilum.messages import (
     AssistantMessage,
@@ -23,17 +22,17 @@ from hilum.messages import (
     ToolSpec,
     Usage,
 )
-from hilum.models import Chunk, Done
+from hilum.models import Chunk
 
-from hilum_models.answer_builder import AnswerBuilder, CallPart, Stop
+from hilum_models.answer_builder import CallPart, Stop, VendorReader
 from hilum_models.apis import Api
 from hilum_models.encode import (
-    Target,
+    VendorWire,
     arguments_object,
     call_id,
+    describe_tool,
     encode,
     encode_base64,
-    join,
     merge,
     open_list,
     split_result,
@@ -51,7 +50,6 @@ from hilum_models.json_values import (
     only_dicts,
     to_json_text,
 )
-from hilum_models.schemas import simplify_schema
 from hilum_models.think_tags import Piece, ThinkTagParser
 
 # Mistral's models are strict on every server: ids have nine letters and digits, and no user message
@@ -69,15 +67,10 @@ _USER = b'{"role":"user"'
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
-class ChatWire(msgspec.Struct, frozen=True):
+class ChatWire(VendorWire, frozen=True):
     """The encoding of requests. Implements ``Wire``."""
 
-    target: Target
-
-    @property
-    def key(self) -> str:
-        """Name of the encoding."""
-        return self.target.key("chat")
+    api = "chat"
 
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
         """Encode options, tools and system prompt."""
@@ -171,7 +164,7 @@ class ChatWire(msgspec.Struct, frozen=True):
             pieces = list(_add_bridges(pieces, _TOOL))
         elif re.search(_ALTERNATING, self.target.id):
             pieces = list(_add_bridges(pieces, _USER))
-        return join(head, pieces)
+        return super().body(head, pieces)
 
     @property
     def _is_mistral(self) -> bool:
@@ -182,12 +175,7 @@ class ChatWire(msgspec.Struct, frozen=True):
 
 
 def _encode_tool(tool: ToolSpec) -> dict[str, Any]:
-    function = {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": simplify_schema(tool.parameters),
-    }
-    return {"type": "function", "function": function}
+    return {"type": "function", "function": describe_tool(tool, "parameters")}
 
 
 def _encode_part(part: Text | Image) -> dict[str, Any]:
@@ -229,21 +217,14 @@ _STOPS: dict[str, Stop] = {
 }
 
 
-class ChatReader:
+class ChatReader(VendorReader):
     """A parser of the chunks of a chat completion. Implements ``Reader``."""
 
     def __init__(self, model: str, body: bytes, endpoint: Endpoint) -> None:
-        self._answer = AnswerBuilder(model, body)
+        super().__init__(model, body, endpoint)
         self._calls: dict[object, CallPart] = {}
-        self._endpoint = endpoint
         self._tags = ThinkTagParser()
         self._refused = False
-        self.ended = False
-
-    @property
-    def complete(self) -> bool:
-        """Whether a finish reason or the end mark has arrived."""
-        return self._answer.stop is not None
 
     def feed(self, event: bytes, data: bytes) -> Iterable[Chunk]:
         """Parse one event and return its chunks."""
@@ -266,10 +247,6 @@ class ChatReader:
                 chunks += self._read_choice(choice)
         return chunks
 
-    def finish(self) -> Done:
-        """Return the complete answer."""
-        return self._answer.build()
-
     def _end(self) -> list[Chunk]:
         self.ended = True
         chunks = self._add_pieces(self._tags.flush())
@@ -281,8 +258,8 @@ class ChatReader:
     def _read_choice(self, choice: dict[str, Any]) -> list[Chunk]:
         delta = choice.get("delta")
         if not isinstance(delta, dict):
-            # A server that ignores `stream` sends one whole message. Beside a delta, a message
-            # only repeats what came before.
+            # A server that ignores `stream` sends one whole message. A message beside a delta only
+            # repeats the deltas.
             delta = get_dict(choice, "message")
         # Reasoning precedes content; a few servers send both in one delta.
         chunks = self._read_reasoning(delta)
@@ -420,7 +397,7 @@ def _read_usage(table: Any) -> Usage:
         cache_write=get_count(table, "prompt_tokens_details", "cache_write_tokens"),
         output=get_count(table, "completion_tokens"),
         reasoning=get_count(table, "completion_tokens_details", "reasoning_tokens"),
-        # OpenRouter reports what it charges.
+        # OpenRouter reports the price that it charges.
         cost=float(cost) if isinstance(cost, int | float) else None,
     )
 

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import msgspec
 from hilum.errors import ModelError
 from hilum.messages import (
     AssistantMessage,
@@ -24,17 +23,17 @@ from hilum.messages import (
     ToolSpec,
     Usage,
 )
-from hilum.models import Chunk, Done
+from hilum.models import Chunk
 
-from hilum_models.answer_builder import AnswerBuilder, CallPart, Stop, ThinkingPart
+from hilum_models.answer_builder import CallPart, Stop, ThinkingPart, VendorReader
 from hilum_models.apis import Api
 from hilum_models.encode import (
-    Target,
+    VendorWire,
     arguments_object,
     call_id,
+    describe_tool,
     encode,
     encode_base64,
-    join,
     merge,
     open_list,
     sendable_parts,
@@ -43,7 +42,6 @@ from hilum_models.encode import (
 )
 from hilum_models.failures import Endpoint, event_error
 from hilum_models.json_values import decode_event, get_count, get_dict, get_text, to_json_text
-from hilum_models.schemas import simplify_schema
 
 # The API accepts at most 64 characters.
 _ID = (r"(?s).{1,64}", 32)
@@ -52,15 +50,10 @@ _REASONS = re.compile(r"(.*/)?(gpt-[5-9](?!.*chat)|o[134](-|$)|codex)")
 _REASONING_FIELDS = ("id", "type", "summary", "encrypted_content")
 
 
-class ResponsesWire(msgspec.Struct, frozen=True):
+class ResponsesWire(VendorWire, frozen=True):
     """The encoding of requests. Implements ``Wire``."""
 
-    target: Target
-
-    @property
-    def key(self) -> str:
-        """Name of the encoding."""
-        return self.target.key("responses")
+    api = "responses"
 
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
         """Encode options, tools and system prompt."""
@@ -129,17 +122,11 @@ class ResponsesWire(msgspec.Struct, frozen=True):
             "output": output,
         }
 
-    def body(self, head: bytes, pieces: Sequence[bytes]) -> bytes:
-        """Join the pieces."""
-        return join(head, pieces)
-
 
 def _encode_tool(tool: ToolSpec) -> dict[str, Any]:
     return {
         "type": "function",
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": simplify_schema(tool.parameters),
+        **describe_tool(tool, "parameters"),
         # Strict schemas allow neither optional parameters nor most keywords.
         "strict": False,
     }
@@ -169,20 +156,13 @@ def _encode_part(part: Text | Image) -> dict[str, Any]:
     return {"type": "input_image", "image_url": url, "detail": "auto"}
 
 
-class ResponsesReader:
+class ResponsesReader(VendorReader):
     """A parser of the events of a response. Implements ``Reader``."""
 
     def __init__(self, model: str, body: bytes, endpoint: Endpoint) -> None:
-        self._answer = AnswerBuilder(model, body)
-        self._endpoint = endpoint
+        super().__init__(model, body, endpoint)
         self._items: dict[object, CallPart | ThinkingPart] = {}
         self._refused = False
-        self.ended = False
-
-    @property
-    def complete(self) -> bool:
-        """Whether the response is completed or incomplete."""
-        return self.ended
 
     def feed(self, event: bytes, data: bytes) -> Iterable[Chunk]:
         """Parse one event and return its chunks."""
@@ -210,10 +190,6 @@ class ResponsesReader:
             case "error":
                 raise self._error(value.get("error") or value)
         return ()
-
-    def finish(self) -> Done:
-        """Return the complete answer."""
-        return self._answer.build()
 
     def _read_delta(self, type: str, value: dict[str, Any]) -> Iterable[Chunk]:
         delta = value.get("delta") or ""

@@ -140,12 +140,7 @@ class HttpProvider(msgspec.Struct):
         reported = self.facts.get(name, {})
         price = known.price
         if own.price is not None:
-            price = Price(
-                input=own.price.input,
-                output=own.price.output,
-                cached=own.price.cached,
-                cache_write=own.price.cache_write,
-            )
+            price = msgspec.convert(own.price, Price, from_attributes=True)
         images = own.images
         if images is None:
             images = bool(reported.get("images", known.images))

@@ -45,7 +45,7 @@ def check_models(folder: Path, online: bool) -> list[Check]:
 
 
 async def report_models(kernel: Kernel, *, online: bool) -> list[Check]:
-    """Return what is found of each model that is set, or of the one that is used if none is.
+    """Return a check of each configured model, or of the model that hilum chooses if none is set.
 
     Args:
         kernel: The kernel with the providers.
@@ -68,7 +68,7 @@ async def report_models(kernel: Kernel, *, online: bool) -> list[Check]:
 
 
 async def _report_default(kernel: Kernel, *, online: bool) -> Check:
-    """Return the model that ``hilum run`` chooses if none is set."""
+    """Return a check of the model that ``hilum run`` chooses if none is set."""
     remote = _find_remote_server(kernel.router.providers.values())
     if remote is not None and not online:
         address = format_origin(remote.base_url)

@@ -18,7 +18,7 @@ class ThinkTagParser:
     __slots__ = ("_held", "_inside", "_past_tags", "_skip_newlines")
 
     def __init__(self) -> None:
-        self._held = ""  # what may be the beginning of a tag
+        self._held = ""  # text that may be the beginning of a tag
         self._inside = False
         self._past_tags = False  # whether everything that follows is the answer
         self._skip_newlines = False  # whether only empty lines came since the last tag

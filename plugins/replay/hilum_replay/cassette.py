@@ -7,9 +7,10 @@ layers and tool schemas are represented only by names and digests.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
+import msgspec
 from hilum.messages import (
     AssistantMessage,
     Data,
@@ -113,16 +114,18 @@ def compute_digest(data: str | bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:8]
 
 
-def name_layers(layers: Sequence[Layer], texts: Sequence[str]) -> tuple[str, ...]:
-    """Return layers as ``name digest``; ``texts`` are their texts without secrets and paths."""
-    pairs = zip(layers, texts, strict=True)
-    return tuple(f"{layer.name} {compute_digest(text)}" for layer, text in pairs)
+def describe_layers(layers: Sequence[Layer], clean: Callable[[str], str]) -> tuple[str, ...]:
+    """Return layers as ``name digest``; ``clean`` removes secrets and paths from their texts."""
+    return tuple(f"{layer.name} {compute_digest(clean(layer.text))}" for layer in layers)
 
 
-def name_tools(tools: Sequence[ToolSpec], texts: Sequence[str]) -> tuple[str, ...]:
-    """Return tools as ``name digest``; ``texts`` are their schemas without secrets and paths."""
-    pairs = zip(tools, texts, strict=True)
-    return tuple(f"{tool.name} {compute_digest(text)}" for tool, text in pairs)
+def describe_tools(tools: Sequence[ToolSpec], clean: Callable[[str], str]) -> tuple[str, ...]:
+    """Return tools as ``name digest``; ``clean`` removes secrets and paths from their schemas."""
+    names = []
+    for tool in tools:
+        schema = msgspec.json.encode(tool).decode()
+        names.append(f"{tool.name} {compute_digest(clean(schema))}")
+    return tuple(names)
 
 
 def describe_messages(messages: Sequence[Message]) -> tuple[Sent, ...]:
@@ -140,15 +143,7 @@ def describe_messages(messages: Sequence[Message]) -> tuple[Sent, ...]:
 
 
 def _describe_result(result: ToolResult) -> list[Sent]:
-    items = [
-        Sent(
-            "result",
-            result.text,
-            call=result.call_id,
-            tool=result.name,
-            code=result.code,
-        )
-    ]
+    items = [Sent("result", result.text, result.call_id, result.name, result.code)]
     for part in result.parts:
         if isinstance(part, Image):
             items.append(_describe_image(part, result.call_id))

@@ -12,10 +12,12 @@ from hilum.errors import E_FILE_NOT_FOUND, UsageError
 from hilum.messages import AssistantMessage, Text, Thinking, ToolCall, Usage
 from hilum.settings import explain_invalid_toml
 
-from hilum_replay.cassette import Cassette, Exchange, Sent
+from hilum_replay.cassette import Cassette, Exchange, Kind, Sent
 from hilum_replay.cassette_writer import FORMAT, dump_json
 
 _MARK = "[[exchange]]"
+# The kinds of rows that consist of only a text.
+_PLAIN_KINDS: tuple[Kind, ...] = ("note", "summary", "aside")
 
 
 # The structs of the file. Unknown fields are rejected, because they are usually misspelled.
@@ -178,12 +180,10 @@ def _read_exchange(table: _ExchangeTable, place: str, model: str) -> Exchange:
 def _read_sent(row: _SentRow, place: str) -> Sent:
     if row.user is not None:
         return Sent("user", row.user, source=row.source)
-    if row.note is not None:
-        return Sent("note", row.note)
-    if row.summary is not None:
-        return Sent("summary", row.summary)
-    if row.aside is not None:
-        return Sent("aside", row.aside)
+    for kind in _PLAIN_KINDS:
+        text = getattr(row, kind)
+        if text is not None:
+            return Sent(kind, text)
     if row.image is not None:
         return Sent("image", row.image, row.call)
     if row.result is not None:

@@ -9,7 +9,7 @@ import attrs
 import msgspec
 from hilum.messages import AssistantMessage, ToolCall
 
-# What an intermediate proxy may send: its own page, and an event with broken JSON.
+# An intermediate proxy may send its own page, and an event with broken JSON.
 GARBAGE = b'\x00\xfe<html>502 Bad Gateway</html>\r\ndata: {"broken": \n\n'
 
 Ending = Literal["end", "cut", "silence"]

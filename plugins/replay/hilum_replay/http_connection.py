@@ -147,7 +147,7 @@ async def serve_connection(
 
     Args:
         stream: The connection.
-        respond: Sends the response to a request, or less of it.
+        respond: Sends the response to a request, or only a part of it.
     """
     connection = HttpConnection(stream)
     try:
@@ -160,6 +160,6 @@ async def serve_connection(
     except (trio.BrokenResourceError, trio.ClosedResourceError):
         pass  # clients may leave at any time
     except h11.LocalProtocolError:
-        # A fault asks for what HTTP does not allow, such as a wrong length. Other connections
-        # must not end with this one.
+        # A fault requires invalid HTTP, such as a wrong length. Other connections must not end with
+        # this one.
         await connection.aclose()

@@ -25,10 +25,10 @@ from hilum.models import (
 from hilum_replay.cassette import (
     Cassette,
     Exchange,
+    describe_layers,
     describe_messages,
+    describe_tools,
     find_new_messages,
-    name_layers,
-    name_tools,
 )
 from hilum_replay.matching import Mode, RequestDelta
 from hilum_replay.placeholders import PathPlaceholders
@@ -71,12 +71,18 @@ class CassetteModel:
 
     Args:
         cassette: What to play.
-        workspace: The workspace on this machine: a path, or a function from session ids to paths.
-            The current folder by default.
+        workspace: The workspace on this machine: a path, or a function that returns the path for a
+            session's id. The default is the current folder.
         mode: How strictly requests are compared.
-        pace: Factor of the recorded times: 0 takes none, ``"recorded"`` or 1 the recorded ones.
+        pace: Factor of the recorded times: 0 for no delays, ``"recorded"`` or 1 for the recorded
+            ones.
         name: ``provider/name`` of this model.
         redactor: Removes secrets from requests before they are compared.
+
+    Attributes:
+        cassette: What to play.
+        info: Name and window.
+        wire: The encoding with which the kernel measures requests.
     """
 
     def __init__(
@@ -91,23 +97,13 @@ class CassetteModel:
     ) -> None:
         self.cassette = cassette
         # The window is so large that nothing is compacted that was not compacted in the recording.
-        self._info = ModelInfo(name, window=10_000_000, max_output=100_000, images=True)
-        self._wire = PlainWire()
+        self.info = ModelInfo(name, window=10_000_000, max_output=100_000, images=True)
+        self.wire = PlainWire()
         self._workspace = workspace
         self._mode = mode
         self._pace = to_factor(pace)
         self._redactor = redactor or make_redactor()
         self._playbacks: dict[str, Playback] = {}
-
-    @property
-    def info(self) -> ModelInfo:
-        """Name and window."""
-        return self._info
-
-    @property
-    def wire(self) -> PlainWire:
-        """The encoding that the kernel measures by."""
-        return self._wire
 
     def playback(self, session: str = "") -> Playback:
         """Return the playback of a session."""
@@ -125,24 +121,25 @@ class CassetteModel:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Chunk]]:
-        """Answer a request with what was recorded.
+        """Answer a request with the recorded answer.
 
         Raises:
-            ModelError: ``request``, it is not what was recorded; the message says where it differs.
+            ModelError: ``request``, the request differs from the recorded one; the message shows
+                where.
         """
         # As with a real model, other tasks can run before the answer begins.
         await trio.lowlevel.checkpoint()
         playback = self.playback(request.session)
         delta = _read_delta(request, playback.placeholders, self._redactor)
         exchange = playback.exchange(playback.take(delta, request.agent))
-        message = msgspec.structs.replace(exchange.answer, model=self._info.name)
+        message = msgspec.structs.replace(exchange.answer, model=self.info.name)
         yield _PacedChunks(exchange, Done(message, exchange.usage), self._pace)
 
 
 class _PacedChunks:
     """The chunks of an answer, spread over its recorded time.
 
-    It is a class because nobody closes an async generator that the reader abandons.
+    It is not an async generator, because an abandoned generator would never be closed.
     """
 
     def __init__(self, exchange: Exchange, done: Done, pace: float) -> None:
@@ -196,16 +193,8 @@ def _read_delta(
     answers = [message for message in messages if isinstance(message, AssistantMessage)]
     previous_calls = [call.id for call in answers[-1].calls] if answers else []
 
-    def normalize(texts: list[str]) -> list[str]:
-        return [placeholders.insert(redactor(text)) for text in texts]
-
-    def describe_layers() -> tuple[str, ...]:
-        texts = normalize([layer.text for layer in request.layers])
-        return name_layers(request.layers, texts)
-
-    def describe_tools() -> tuple[str, ...]:
-        schemas = normalize([_encoder.encode(tool).decode() for tool in request.tools])
-        return name_tools(request.tools, schemas)
+    def clean(text: str) -> str:
+        return placeholders.insert(redactor(text))
 
     def join_system() -> str:
         return "\n\n".join(layer.text for layer in request.layers)
@@ -216,7 +205,8 @@ def _read_delta(
         whole=start == 0,
         previous_calls=tuple(previous_calls),
         answers=len(answers),
-        layers=describe_layers,
-        tools=describe_tools,
+        # Lambdas: most requests are compared without layers and tools.
+        layers=lambda: describe_layers(request.layers, clean),
+        tools=lambda: describe_tools(request.tools, clean),
         system=join_system,
     )

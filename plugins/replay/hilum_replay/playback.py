@@ -171,7 +171,8 @@ class Playback:
         """Return whether a request is the conversation's last one again."""
         if conversation.count != delta.count:
             return False
-        # Little is compared of a request beside the conversation, so it must have equal items.
+        # Only a small part of a request outside the conversation is compared, so its items must be
+        # equal.
         if conversation.aside and conversation.items != delta.items:
             return False
         return not self._differences(conversation, conversation.played - 1, delta)
@@ -189,8 +190,8 @@ class Playback:
             else:
                 others.append(conversation)
         if wire:
-            # A wire shows no agent, and the first message that stands for it is no sure sign:
-            # others may begin alike, and a compaction removes it.
+            # A wire does not show the agent. The first message identifies it only roughly: several
+            # conversations may begin with the same message, and a compaction removes it.
             return bound + free + others
         if bound:
             return bound

@@ -41,10 +41,10 @@ from hilum_replay.cassette import (
     Cassette,
     Exchange,
     Sent,
+    describe_layers,
     describe_messages,
+    describe_tools,
     find_new_messages,
-    name_layers,
-    name_tools,
 )
 from hilum_replay.cassette_writer import write_exchange, write_header
 from hilum_replay.placeholders import PathPlaceholders
@@ -108,7 +108,7 @@ class _Conversation:
         self.has_summary = bool(event.summary)
 
     def new_items(self) -> list[Sent]:
-        """Return what was sent since the last answer."""
+        """Return the items sent since the last answer."""
         start = find_new_messages(self.messages)
         items = list(describe_messages(self.messages[start:]))
         # apply_compaction puts the summary first, as a note.
@@ -189,9 +189,12 @@ class Recorder:
         return None
 
     def _record_answer(self, conversation: _Conversation, event: ModelAnswered) -> Exchange:
-        layers = tools = None
-        if conversation.frozen is not None:
-            layers, tools = self._describe_prompt(conversation.frozen)
+        layers = None
+        tools = None
+        frozen = conversation.frozen
+        if frozen is not None:
+            layers = describe_layers(frozen.layers, self._clean)
+            tools = describe_tools(frozen.tools, self._clean)
         exchange = Exchange(
             sent=tuple(self._clean_item(item) for item in conversation.new_items()),
             answer=self._clean_answer(event.message),
@@ -258,15 +261,6 @@ class Recorder:
             return Thinking(self._clean(part.text), vendor)
         arguments = self._placeholders.insert_in_json(self._redact(part.arguments))
         return ToolCall(part.id, part.name, arguments, vendor)
-
-    def _describe_prompt(self, event: PromptFrozen) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        texts = [self._clean(layer.text) for layer in event.layers]
-        schemas = []
-        for spec in event.tools:
-            encoded = msgspec.json.encode(spec).decode()
-            schemas.append(self._clean(encoded))
-        layers = name_layers(event.layers, texts)
-        return layers, name_tools(event.tools, schemas)
 
     # --- the file ---------------------------------------------------------------------------------
 

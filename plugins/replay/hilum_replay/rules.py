@@ -1,4 +1,4 @@
-"""Rules for what differs from run to run, such as times and temporary paths."""
+"""Rules for texts that differ from run to run, such as times and temporary paths."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def apply_rules(text: str, rules: Sequence[Rule]) -> str:
-    """Return the text with what the rules find replaced."""
+    """Return the text with all matches of the rules replaced."""
     for rule in rules:
         text = rule.pattern.sub(rule.replacement, text)
     return text

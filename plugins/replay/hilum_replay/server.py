@@ -307,7 +307,8 @@ async def serve(
         source: A cassette; answers in their order, as ``hilum.testing`` has them; or a function
             (``async`` or not) that takes a ``WireRequest`` and returns such an answer, an
             ``AssistantMessage`` or an ``Answer``.
-        pace: Factor of the recorded times: 0 takes none, ``"recorded"`` or 1 the recorded ones.
+        pace: Factor of the recorded times: 0 for no delays, ``"recorded"`` or 1 for the recorded
+            ones.
         faults: The faults, by the number of the request.
         parse: Whether requests are parsed and checked; if not, answers are sent in order for any
             request.

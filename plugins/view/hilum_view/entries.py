@@ -9,7 +9,7 @@ from hilum.errors import RETRYABLE
 from hilum.events import RunEnded
 from hilum.messages import ToolCall, ToolResult, Usage
 
-from hilum_view.formatting import describe_arguments, first_line
+from hilum_view.formatting import describe_call, first_line
 
 AnswerState = Literal["streaming", "done", "dropped"]
 CardState = Literal[
@@ -199,7 +199,7 @@ class Card(Entry, tag="card"):
     @property
     def title(self) -> str:
         """The name and arguments on one line of any length."""
-        return first_line(f"{self.call.name} {describe_arguments(self.call.arguments)}")
+        return describe_call(self.call)
 
     @property
     def code(self) -> str:

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 import msgspec
-from hilum.messages import Usage
+from hilum.messages import ToolCall, Usage
 
 # Maximum number of characters from the first line of a multi-line argument.
 MAX_FIRST_LINE = 40
@@ -35,6 +35,11 @@ def describe_arguments(text: str) -> str:
     if arguments is None:
         return text
     return " ".join(f"{key}={_describe_value(value)}" for key, value in arguments.items())
+
+
+def describe_call(call: ToolCall) -> str:
+    """Return the name and arguments of a call on one line of any length."""
+    return first_line(f"{call.name} {describe_arguments(call.arguments)}")
 
 
 def _describe_value(value: object) -> str:

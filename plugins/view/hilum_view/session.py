@@ -26,7 +26,7 @@ from hilum_view.entries import (
     Prompt,
     StreamedText,
 )
-from hilum_view.formatting import describe_arguments, first_line, format_path, parse_arguments
+from hilum_view.formatting import describe_call, format_path, parse_arguments
 from hilum_view.notices import describe_retry, make_notice_text
 from hilum_view.usage import Totals, usage_of
 from hilum_view.waiting import Waiting
@@ -68,6 +68,29 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 _NOTHING = Changes()
+# The order is that of a snapshot. `entries`, `agents` and `waiting` are replaced by plain lists.
+_SNAPSHOT_FIELDS = (
+    "id",
+    "workspace",
+    "kind",
+    "forked",
+    "mode",
+    "model",
+    "approve",
+    "seq",
+    "lead",
+    "entries",
+    "actors",
+    "agents",
+    "waiting",
+    "totals",
+    "failures",
+    "files",
+    "redacted",
+    "unattended",
+    "denied_rules",
+    "effects",
+)
 
 
 class SessionView:
@@ -183,28 +206,10 @@ class SessionView:
         Args:
             entries: Maximum number of entries, of which the newest are kept; 0 for all.
         """
-        data = {
-            "id": self.id,
-            "workspace": self.workspace,
-            "kind": self.kind,
-            "forked": self.forked,
-            "mode": self.mode,
-            "model": self.model,
-            "approve": self.approve,
-            "seq": self.seq,
-            "lead": self.lead,
-            "entries": self.entries[-entries:] if entries else self.entries,
-            "actors": self.actors,
-            "agents": list(self.agents.all.values()),
-            "waiting": list(self.waiting),
-            "totals": self.totals,
-            "failures": self.failures,
-            "files": self.files,
-            "redacted": self.redacted,
-            "unattended": self.unattended,
-            "denied_rules": self.denied_rules,
-            "effects": self.effects,
-        }
+        data = {name: getattr(self, name) for name in _SNAPSHOT_FIELDS}
+        data["entries"] = self.entries[-entries:] if entries else self.entries
+        data["agents"] = list(self.agents.all.values())
+        data["waiting"] = list(self.waiting)
         # Plain data, so that a later change of the view does not change a snapshot.
         plain: dict[str, Any] = msgspec.to_builtins(data, enc_hook=_encode)
         return plain
@@ -329,12 +334,10 @@ class SessionView:
         self._parts.add("session")
 
     def _session_changed(self, event: ev.SessionChanged) -> None:
-        if event.mode is not None:
-            self.mode = event.mode
-        if event.model is not None:
-            self.model = event.model
-        if event.approve is not None:
-            self.approve = event.approve
+        for name in ("mode", "model", "approve"):
+            value = getattr(event, name)
+            if value is not None:
+                setattr(self, name, value)
         self._parts.add("session")
 
     def _agent_started(self, event: ev.AgentStarted) -> None:
@@ -346,6 +349,13 @@ class SessionView:
     def _plugin_failed(self, event: ev.PluginFault) -> None:
         self.failures.append(event)
         self._parts.add("failures")
+
+    def _describe_activity(self, event: ev.Event, doing: str) -> None:
+        """Set the activity of the started agent whose event this is, if there is one."""
+        view = self.agents.of_actor(event.agent)
+        if view is not None:
+            view.doing = doing
+            self._parts.add("agents")
 
     # --- runs -------------------------------------------------------------------------------------
 
@@ -401,9 +411,8 @@ class SessionView:
         waited = actor.queued.pop(event.run, None) is not None
         outcome = Outcome(end=event, **self._place(event))
         self._add(outcome)
-        if (
-            waited and event.run != actor.run
-        ):  # this run never began, and another one may be running
+        # A waiting run that never began leaves the running one unchanged.
+        if waited and event.run != actor.run:
             return
         actor.activity = event.state
         actor.retry = ""
@@ -411,12 +420,13 @@ class SessionView:
         self._end_rest(event.agent)
 
     def _end_rest(self, agent: str) -> None:
-        """End an agent's calls and questions unless its run was interrupted."""
+        """End the agent's streaming answer, open calls and questions, because its run is over."""
         self._drop_answer(agent)
         if self.waiting.end_run(agent):
             self._parts.add("waiting")
         # Copied, because the loop removes items from the mapping.
-        for key in [key for key in self._open if key[0] == agent]:
+        own_keys = [key for key in self._open if key[0] == agent]
+        for key in own_keys:
             card = self._open.pop(key)
             # The log has no event for the end of such a call.
             card.state = "interrupted"
@@ -431,13 +441,11 @@ class SessionView:
         actor.retry = ""
         actor.model = event.model
         actor.turn = event.turn
-        view = self.agents.of_actor(event.agent)
-        if view is not None:
-            view.doing = f"turn {event.turn}: thinking"
-            self._parts.add("agents")
+        self._describe_activity(event, f"turn {event.turn}: thinking")
         answer = self._answers.get(event.agent)
         if answer is None:
-            answer = self._answers[event.agent] = Answer(**self._place(event))
+            answer = Answer(**self._place(event))
+            self._answers[event.agent] = answer
             self._add(answer)
         else:
             self._touch(answer)
@@ -534,11 +542,7 @@ class SessionView:
         if event.original is not None:
             card.rewritten = event.call.arguments
             card.rewritten_by = event.rewritten_by
-        view = self.agents.of_actor(event.agent)
-        if view is not None:
-            shown = describe_arguments(event.call.arguments)
-            view.doing = first_line(f"{event.call.name} {shown}")
-            self._parts.add("agents")
+        self._describe_activity(event, describe_call(event.call))
 
     def _call_done(self, event: ev.CallDone) -> None:
         result = event.result

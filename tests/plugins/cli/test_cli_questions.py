@@ -43,11 +43,15 @@ def test_a_number_that_no_option_has_is_asked_for_again(typed):
 
 
 def test_a_question_says_who_asks_and_what_can_be_typed():
-    assert describe(ONE, "5 min") == (
+    assert describe(ONE, "5 min", 200) == (
         "\n── The agent asks:\n   Which?\n   1. first\n   2. second\n   3. third\n"
         "Type a number, or an answer of your own. Enter, or no answer in 5 min, takes 1."
     )
-    assert "The agent helper\\x1b asks" in describe(MANY, "1 s")
-    assert describe(msgspec.structs.replace(ONE, call_id=""), "1 s").startswith("\n── hilum asks:")
-    assert "one or more numbers (1,2)" in describe(MANY, "1 s")
-    assert describe(FREE, "9 s").endswith("Enter, or no answer in 9 s, leaves it to the agent.")
+    assert "The agent helper\\x1b asks" in describe(MANY, "1 s", 200)
+    assert describe(msgspec.structs.replace(ONE, call_id=""), "1 s", 200).startswith(
+        "\n── hilum asks:"
+    )
+    assert "one or more numbers (1,2)" in describe(MANY, "1 s", 200)
+    assert describe(FREE, "9 s", 200).endswith(
+        "Enter, or no answer in 9 s, leaves it to the agent."
+    )

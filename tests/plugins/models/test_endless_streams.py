@@ -16,7 +16,7 @@ import trio
 from hilum.errors import E_LLM_FAIL, E_LLM_TIMEOUT
 from hilum.events import ModelAnswered, ModelFailed
 from hilum.testing import open_bench
-from hilum_models import gateway
+from hilum_models import gateway, sse
 from hilum_models.providers import HttpProvider
 from hilum_models.settings import ModelSettings, ModelsSettings
 from hilum_models.transport import Transport
@@ -178,16 +178,18 @@ async def test_an_endless_stream_ends_in_bounded_memory(
     """Whatever comes without an end is cut off, and the process does not grow by more than the
     bounds.
     """
-    monkeypatch.setattr(gateway, "MAX_STREAM", 24 << 20)
+    monkeypatch.setattr(gateway, "MAX_STREAM", 8 << 20)
+    monkeypatch.setattr(gateway, "MAX_DOCUMENT", 8 << 20)
+    monkeypatch.setattr(sse, "MAX_EVENT", 4 << 20)
     first, again = CONTENT[name]
     again = again * (1 + 60_000 // len(again))
     url = await serve(nursery, lambda: chain([first], repeat(again)))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    kit, end = await ended(url, name.partition(" ")[0], tmp_path, silence=1)
+    kit, end = await ended(url, name.partition(" ")[0], tmp_path, silence=0.4)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert end.state == "failed"
     assert end.code in (E_LLM_FAIL, E_LLM_TIMEOUT)
-    assert grown < 250_000  # KB; without bounds a gigabyte in half a minute
+    assert grown < 120_000  # KB; without bounds a gigabyte in half a minute
     assert {event.kind for event in kit.of(ModelFailed)} <= {"runaway", "timeout", "broken"}
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import itertools
 import pkgutil
 import random
 import typing
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -30,6 +31,7 @@ from hilum.messages import (
 from hilum.models import Wire
 from hilum_models import create_wire
 
+Judge = Callable[[dict[str, Any]], None]
 FORMATS = ("chat", "responses", "anthropic", "gemini")
 MODELS = {
     "chat": "openai/gpt-4.1",
@@ -147,36 +149,39 @@ def each(value: Any) -> None:
             each(inner)
 
 
-@pytest.fixture(scope="module")
-def judges() -> dict[str, Any]:
-    """A judge for each format: it raises for a request that the vendor's SDK would not make."""
-    pydantic = pytest.importorskip("pydantic")
-    for name in ("openai", "anthropic", "google.genai"):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            pytest.importorskip(name)
+def import_sdk(name: str) -> None:
+    """Import a vendor's SDK, which takes seconds, or skip the test if it is not installed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        strict("openai.types.chat")
-        strict("openai.types.responses")
-        strict("anthropic.types")
-        # The SDK takes its own responses back as content, and those allow any key.
-        from anthropic.types import ContentBlockParam, assistant_message_param, user_message_param
+        pytest.importorskip("pydantic")
+        pytest.importorskip(name)
 
-        for module in (user_message_param, assistant_message_param):
-            module.__dict__["MessageContentParam"] = str | list[ContentBlockParam]
-        from anthropic.types.message_create_params import MessageCreateParamsStreaming
-        from google.genai import types
-        from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
-        from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
-        adapters = {
-            "chat": pydantic.TypeAdapter(CompletionCreateParamsStreaming),
-            "responses": pydantic.TypeAdapter(ResponseCreateParamsStreaming),
-            "anthropic": pydantic.TypeAdapter(MessageCreateParamsStreaming),
-        }
+def build_openai_judge(package: str, params: str) -> Judge:
+    import_sdk("openai")
+    strict(package)
+    module, _, name = params.rpartition(".")
+    return build_judge(getattr(importlib.import_module(module), name))
 
-    def gemini(value: dict[str, Any]) -> None:
+
+def build_anthropic_judge() -> Judge:
+    import_sdk("anthropic")
+    strict("anthropic.types")
+    # The SDK takes its own responses back as content, and those allow any key.
+    from anthropic.types import ContentBlockParam, assistant_message_param, user_message_param
+
+    for module in (user_message_param, assistant_message_param):
+        module.__dict__["MessageContentParam"] = str | list[ContentBlockParam]
+    from anthropic.types.message_create_params import MessageCreateParamsStreaming
+
+    return build_judge(MessageCreateParamsStreaming)
+
+
+def build_gemini_judge() -> Judge:
+    import_sdk("google.genai")
+    from google.genai import types
+
+    def judge(value: dict[str, Any]) -> None:
         assert set(value) <= {"contents", "tools", "systemInstruction", "generationConfig"}
         for content in value["contents"]:
             types.Content.model_validate(content)
@@ -186,14 +191,40 @@ def judges() -> dict[str, Any]:
         if system := value.get("systemInstruction"):
             types.Content.model_validate(system)
 
-    def judge(adapter: Any) -> Any:
-        return lambda value: each(adapter.validate_python(value))
+    return judge
 
-    return {"gemini": gemini, **{name: judge(adapter) for name, adapter in adapters.items()}}
+
+def build_judge(params: Any) -> Judge:
+    from pydantic import TypeAdapter
+
+    adapter = TypeAdapter(params)
+    return lambda value: each(adapter.validate_python(value))
+
+
+BUILDERS: dict[str, Callable[[], Judge]] = {
+    "chat": lambda: build_openai_judge(
+        "openai.types.chat",
+        "openai.types.chat.completion_create_params.CompletionCreateParamsStreaming",
+    ),
+    "responses": lambda: build_openai_judge(
+        "openai.types.responses",
+        "openai.types.responses.response_create_params.ResponseCreateParamsStreaming",
+    ),
+    "anthropic": build_anthropic_judge,
+    "gemini": build_gemini_judge,
+}
+
+
+@functools.cache
+def judge_of(format: str) -> Judge:
+    """Return a format's judge: it raises for a request that the vendor's SDK would not make."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return BUILDERS[format]()
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_judges_are_strict(format: str, judges: dict[str, Any]) -> None:
+def test_judges_are_strict(format: str) -> None:
     """The judges do refuse what is wrong deep inside.
 
     Otherwise the other tests would prove nothing.
@@ -210,27 +241,26 @@ def test_judges_are_strict(format: str, judges: dict[str, Any]) -> None:
     )
     part["nonsense"] = 1
     with pytest.raises(ValueError):
-        judges[format](value)
+        judge_of(format)(value)
 
 
 @pytest.mark.parametrize("effort", ["", "high"])
 @pytest.mark.parametrize("format", FORMATS)
-def test_request_is_what_the_sdk_accepts(format: str, effort: str, judges: dict[str, Any]) -> None:
+def test_request_is_what_the_sdk_accepts(format: str, effort: str) -> None:
     """A conversation with images, parallel calls, errors, notes, and broken arguments passes the
     vendor's own types.
     """
     # A reasoning field of other vendors is no part of OpenAI's own types.
     messages = conversation(format, thinking=format != "chat")
-    judges[format](encoded(wire_of(format, effort=effort, max_output=1000), messages))
-    judges[format](encoded(wire_of(format, images=False), messages[:1], (), ()))
-    judges[format](encoded(wire_of(format, tool_protocol="text"), messages))
+    judge_of(format)(encoded(wire_of(format, effort=effort, max_output=1000), messages))
+    judge_of(format)(encoded(wire_of(format, images=False), messages[:1], (), ()))
+    judge_of(format)(encoded(wire_of(format, tool_protocol="text"), messages))
 
 
 @pytest.mark.parametrize("stream", ["chat_openai", "chat_parallel", "chat_length", "chat_refusal"])
-def test_recorded_chat_has_the_real_shape(
-    stream: str, stream_of: Any, judges: dict[str, Any]
-) -> None:
+def test_recorded_chat_has_the_real_shape(stream: str, stream_of: Any) -> None:
     """The streams the tests read are of the shape OpenAI's SDK expects."""
+    import_sdk("openai")
     from openai.types.chat import ChatCompletionChunk
 
     for data in events(stream_of(stream)):
@@ -240,10 +270,9 @@ def test_recorded_chat_has_the_real_shape(
 @pytest.mark.parametrize(
     "stream", ["responses_reasoning", "responses_incomplete", "responses_failed", "responses_error"]
 )
-def test_recorded_responses_have_the_real_shape(
-    stream: str, stream_of: Any, judges: dict[str, Any]
-) -> None:
+def test_recorded_responses_have_the_real_shape(stream: str, stream_of: Any) -> None:
     """The streams the tests read are of the shape OpenAI's SDK expects."""
+    import_sdk("openai")
     import pydantic
     from openai.types.responses import ResponseStreamEvent
 
@@ -252,10 +281,41 @@ def test_recorded_responses_have_the_real_shape(
         adapter.validate_python(data)
 
 
-@pytest.mark.parametrize("stream", ["anthropic_thinking", "anthropic_length"])
-def test_recorded_messages_have_the_real_shape(
-    stream: str, stream_of: Any, judges: dict[str, Any]
+@pytest.mark.parametrize(
+    ("name", "adaptive", "bound"),
+    [
+        ("claude-3-5-haiku-latest", False, False),
+        ("claude-opus-4-20250514", False, False),
+        ("claude-haiku-4-5", False, False),
+        ("claude-sonnet-4-6", True, False),
+        ("claude-opus-4-8", True, False),
+        ("claude-opus-5", True, False),
+        ("claude-sonnet-5-20260601", True, False),
+        ("claude-fable-5-1", True, True),
+        ("claude-opus-5-5", True, True),
+        ("claude-haiku-5-5-20260928", True, True),
+    ],
+)
+def test_thinking_is_asked_for_as_each_claude_takes_it(
+    name: str, adaptive: bool, bound: bool
 ) -> None:
+    """Newer models think by themselves.
+
+    The newest drop thinking whose past has changed instead of refusing it.
+    """
+    import_sdk("anthropic")
+    from anthropic.types.beta import BetaThinkingConfigAdaptiveParam
+    from pydantic import TypeAdapter
+
+    thinking = encoded(create_wire("anthropic", f"anthropic/{name}"), []).get("thinking")
+    assert (thinking is not None) is adaptive
+    assert ("block_binding" in (thinking or {})) is bound
+    if thinking:
+        assert TypeAdapter(BetaThinkingConfigAdaptiveParam).validate_python(thinking) == thinking
+
+
+@pytest.mark.parametrize("stream", ["anthropic_thinking", "anthropic_length"])
+def test_recorded_messages_have_the_real_shape(stream: str, stream_of: Any) -> None:
     """The streams the tests read are of the shape Anthropic's SDK expects."""
     import pydantic
     from anthropic.types import RawMessageStreamEvent
@@ -269,9 +329,7 @@ def test_recorded_messages_have_the_real_shape(
 @pytest.mark.parametrize(
     "stream", ["gemini_calls", "gemini_signed_text", "gemini_length", "gemini_malformed"]
 )
-def test_recorded_contents_have_the_real_shape(
-    stream: str, stream_of: Any, judges: dict[str, Any]
-) -> None:
+def test_recorded_contents_have_the_real_shape(stream: str, stream_of: Any) -> None:
     """The streams the tests read are of the shape Google's SDK expects."""
     from google.genai import types
 
@@ -501,38 +559,6 @@ def test_claude_behind_openrouter_has_a_cache_mark() -> None:
         "type": "ephemeral"
     }
     assert "cache_control" not in encoded(create_wire("chat", "openrouter/openai/gpt-x"), [])
-
-
-@pytest.mark.parametrize(
-    ("name", "adaptive", "bound"),
-    [
-        ("claude-3-5-haiku-latest", False, False),
-        ("claude-opus-4-20250514", False, False),
-        ("claude-haiku-4-5", False, False),
-        ("claude-sonnet-4-6", True, False),
-        ("claude-opus-4-8", True, False),
-        ("claude-opus-5", True, False),
-        ("claude-sonnet-5-20260601", True, False),
-        ("claude-fable-5-1", True, True),
-        ("claude-opus-5-5", True, True),
-        ("claude-haiku-5-5-20260928", True, True),
-    ],
-)
-def test_thinking_is_asked_for_as_each_claude_takes_it(
-    name: str, adaptive: bool, bound: bool, judges: dict[str, Any]
-) -> None:
-    """Newer models think by themselves.
-
-    The newest drop thinking whose past has changed instead of refusing it.
-    """
-    from anthropic.types.beta import BetaThinkingConfigAdaptiveParam
-    from pydantic import TypeAdapter
-
-    thinking = encoded(create_wire("anthropic", f"anthropic/{name}"), []).get("thinking")
-    assert (thinking is not None) is adaptive
-    assert ("block_binding" in (thinking or {})) is bound
-    if thinking:
-        assert TypeAdapter(BetaThinkingConfigAdaptiveParam).validate_python(thinking) == thinking
 
 
 def test_image_for_a_model_without_eyes_becomes_a_line_of_text() -> None:

@@ -22,6 +22,7 @@ from hilum_replay import Cassette, WireRequest, dumps, loads, record, serve
 
 BASES = {"chat": "/v1", "responses": "/v1", "anthropic": "", "gemini": "/v1beta"}
 WINDOW, TURNS = 14_000, 20
+RECORDINGS: dict[str, tuple[Cassette, list[AnyEvent]]] = {}
 
 
 @tool(risk="read", effect="pure")
@@ -83,10 +84,16 @@ async def played(session: Session) -> list[AnyEvent]:
 
 
 async def recorded(folder: Path, api: str = "chat") -> tuple[Cassette, list[AnyEvent]]:
-    async with serve(script()) as server, session_in(folder, "test/m", server.url, api) as session:
-        events = await played(session)
-        assert not server.failures
-    return loads(dumps(record(events))), events
+    """Return the recording of an api, which several tests share."""
+    if api not in RECORDINGS:
+        async with (
+            serve(script()) as server,
+            session_in(folder, "test/m", server.url, api) as session,
+        ):
+            events = await played(session)
+            assert not server.failures
+        RECORDINGS[api] = loads(dumps(record(events))), events
+    return RECORDINGS[api]
 
 
 def notes(events: list[AnyEvent]) -> list[str]:

@@ -2,6 +2,7 @@
 stops, kills and resumes, several agents.
 """
 
+import functools
 import random
 import sys
 from pathlib import Path
@@ -30,13 +31,13 @@ PARTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def histories():
-    """The logs of some seeds."""
+@functools.cache
+def history_of(seed):
+    """The log of a seed."""
     folders = Folders()
-    found = {seed: run_once(generate(seed), folders).events for seed in SEEDS}
+    events = run_once(generate(seed), folders).events
     folders.remove()
-    return found
+    return events
 
 
 def resumed(events):
@@ -44,20 +45,27 @@ def resumed(events):
     return SessionView().apply_all([ev.decode(ev.encode(event)) for event in events])
 
 
-def test_the_histories_are_of_all_kinds(histories):
+def test_the_histories_are_of_all_kinds():
     """They would prove little otherwise."""
-    events = [event for history in histories.values() for event in history]
-    kinds = {type(event) for event in events}
-    assert {ev.ModelFailed, ev.ApprovalAsked, ev.PluginFault, ev.Compacted} <= kinds
-    assert any(event.agent not in ("", "main") for event in events)
-    assert any(len({event.run for event in history}) > 3 for history in histories.values())
+    missing = {ev.ModelFailed, ev.ApprovalAsked, ev.PluginFault, ev.Compacted, "agents", "runs"}
+    for seed in SEEDS:
+        history = history_of(seed)
+        missing -= {type(event) for event in history}
+        if any(event.agent not in ("", "main") for event in history):
+            missing.discard("agents")
+        if len({event.run for event in history}) > 3:
+            missing.discard("runs")
+        if not missing:
+            return
+    pytest.fail(f"no history has {missing}")
 
 
+@pytest.mark.slow(cases=10)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_beginning_of_a_log_gives_the_view_that_was_live(seed, histories):
+def test_every_beginning_of_a_log_gives_the_view_that_was_live(seed):
     """Also where a request or a call was on its way, with pieces of output."""
     chance = random.Random(seed)
-    history = histories[seed]
+    history = history_of(seed)
     cuts = set(chance.sample(range(len(history) + 1), min(12, len(history))))
     live = SessionView()
     for number, event in enumerate(history):
@@ -96,13 +104,14 @@ def without_streams(view):
     return data
 
 
+@pytest.mark.slow(cases=10)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_change_is_reported(seed, histories):
+def test_every_change_is_reported(seed):
     """A face that redraws only what it is told of shows what one shows that draws everything."""
     chance = random.Random(seed)
     view = SessionView()
     shown = view.snapshot()
-    for event in histories[seed]:
+    for event in history_of(seed):
         for item in (event, *deltas_after(event, chance)):
             changes = view.apply(item)
             now = view.snapshot()
@@ -117,11 +126,12 @@ def test_every_change_is_reported(seed, histories):
             shown = now
 
 
+@pytest.mark.slow(cases=10)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_events_in_any_order_from_any_point_raise_nothing(seed, histories):
+def test_events_in_any_order_from_any_point_raise_nothing(seed):
     """A page may join late, and a damaged log may lack events."""
     chance = random.Random(seed)
-    history = list(histories[seed])
+    history = list(history_of(seed))
     SessionView().apply_all(history[chance.randrange(len(history)) :])
     chance.shuffle(history)
     view = SessionView().apply_all(history)

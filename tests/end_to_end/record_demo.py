@@ -1,4 +1,4 @@
-"""Records the cassette of ``hilum demo``: ``python -m hilum_cli.record_demo``.
+"""Records the cassette of ``hilum demo``: ``python tests/end_to_end/record_demo.py``.
 
 The model's answers are in this file; everything else is real: the answers go through a gateway,
 real tools run on the real program, and the recorder writes the exchange. Values that differ between
@@ -20,7 +20,6 @@ import hilum_replay
 import msgspec
 import trio
 from hilum.messages import AssistantMessage, Text, ToolCall, Usage
-
 from hilum_cli.demo import CASSETTE, EXPECTED, PLUGINS, TESTS, copy_project, diff, run_options
 
 if TYPE_CHECKING:
