@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from hilum.messages import AssistantMessage, Text, Thinking, ToolCall, replace_surrogates
 from hilum.signature import nesting
@@ -165,11 +166,11 @@ def safe_answer(message: AssistantMessage) -> AssistantMessage:
                     f"There are too many calls in one answer: {count:,}. The first {MAX_CALLS} were"
                     " carried out, no others."
                 )
-                parts.append(msgspec.structs.replace(safe_call(part), arguments="{}", problem=why))
+                parts.append(replace(safe_call(part), arguments="{}", problem=why))
         elif isinstance(part, Thinking):
             parts.append(Thinking(replace_surrogates(part.text), _safe_vendor(part.vendor)))
         else:
-            parts.append(msgspec.structs.replace(part, text=replace_surrogates(part.text)))
+            parts.append(replace(part, text=replace_surrogates(part.text)))
     if (
         # Only the last part can be incomplete: the model had finished the earlier ones.
         message.stop == "length"
@@ -177,8 +178,8 @@ def safe_answer(message: AssistantMessage) -> AssistantMessage:
         and isinstance(last := parts[-1], ToolCall)
         and _is_incomplete(last)
     ):
-        parts[-1] = msgspec.structs.replace(last, arguments="{}", problem=CUT_OFF)
-    return msgspec.structs.replace(message, parts=tuple(parts))
+        parts[-1] = replace(last, arguments="{}", problem=CUT_OFF)
+    return replace(message, parts=tuple(parts))
 
 
 def _is_incomplete(call: ToolCall) -> bool:

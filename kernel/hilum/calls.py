@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from hilum.arguments import CUT_OFF, MAX_DEPTH, NO_TOOL
 from hilum.bounds import BoundCall, is_interrupt
@@ -112,7 +113,7 @@ def end_calls(agent: Agent, code: str, why: str) -> None:
             told = f"{result.text} Its output so far:"
             # Separate parts: what a tool has printed must not pass for words of the kernel.
             parts = (Text(told, "kernel"), Text(state.printed, f"tool:{state.call.name}"))
-            result = msgspec.structs.replace(result, parts=parts)
+            result = replace(result, parts=parts)
         agent.emit(CallDone(result=result, seconds=_seconds(state)))
 
 
@@ -134,7 +135,7 @@ async def _one(
                 agent.emit(UserNeeded(code=error.code, message=error.message))
             result = _failure(state.call, error.code, str(error))
             if isinstance(error, ToolDenied) and error.rule:
-                result = msgspec.structs.replace(result, data={RULE: error.rule})
+                result = replace(result, data={RULE: error.rule})
         # The call ran, but its result can no longer be checked for secrets or injected
         # instructions.
         if state.began is not None and (reason := agent.session.hooks.refusal("check_result")):
@@ -255,7 +256,7 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
     # Without a note, the model would take the result for that of the arguments that it wrote.
     plugins = ", ".join(judged.rewritten_by)
     note = f"[Ran with other arguments, by {plugins}: {prepared.call.arguments[:1000]}]"
-    return msgspec.structs.replace(output, text=f"{output.text}\n{note}")
+    return replace(output, text=f"{output.text}\n{note}")
 
 
 def _check_interrupted(state: CallState) -> None:

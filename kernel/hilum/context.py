@@ -30,7 +30,7 @@ class ContextRequest(msgspec.Struct, frozen=True):
 
     text: str
     budget: int
-    state: dict[str, object] = msgspec.field(default_factory=dict)
+    state: dict[str, object] = {}
     piped: bool = False
     attached: str = ""
 

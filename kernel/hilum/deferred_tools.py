@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from hilum.errors import ToolError
 from hilum.messages import ToolCall, ToolSpec
@@ -79,9 +80,7 @@ def access_tool_specs(deferred: Sequence[str]) -> list[ToolSpec]:
         names.append(f"{len(deferred) - MAX_NAMED} more")
     found = find_tools.spec
     if names:
-        found = msgspec.structs.replace(
-            found, description=f"{found.description}\n\nThere are: {', '.join(names)}."
-        )
+        found = replace(found, description=f"{found.description}\n\nThere are: {', '.join(names)}.")
     return [found, call_tool.spec]
 
 

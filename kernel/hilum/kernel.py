@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import attrs
-import msgspec
 import trio
+from msgspec.structs import replace
 
 from hilum.errors import PluginError, UsageError
 from hilum.events import SessionOpened
@@ -139,7 +139,7 @@ class Kernel:
         else:
             log = await self.store.open(info.id)
         try:
-            info = msgspec.structs.replace(info, kind=kind or info.kind)
+            info = replace(info, kind=kind or info.kind)
             with use_environment(self.environ):
                 session = Session(self, log, info, root, settings)
                 session.attended = info.kind != "headless" if attended is None else attended
@@ -199,7 +199,7 @@ class Kernel:
             while events := await self.store.read(old.id, log.last):
                 kept = [event for event in events if upto is None or event.seq <= upto]
                 if kept and isinstance(kept[0], SessionOpened):
-                    kept[0] = msgspec.structs.replace(kept[0], session=new.id, forked=old.id)
+                    kept[0] = replace(kept[0], session=new.id, forked=old.id)
                 log.append(kept)
                 if len(kept) < len(events):
                     break

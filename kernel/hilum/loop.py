@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, Literal
 
-import msgspec
 import trio
+from msgspec.structs import replace
 
 from hilum.calls import end_calls, run_calls
 from hilum.compaction import (
@@ -541,7 +541,7 @@ async def _round(agent: Agent) -> None:
             "One turn is left. Call no more tools: say what is done and what is left to do."
         )
     ended = await round_end(agent, notes)
-    ended = msgspec.structs.replace(ended, shortened=_shortened(agent))
+    ended = replace(ended, shortened=_shortened(agent))
     await agent.session.redaction.prepare(ended)
     agent.emit(ended)
 
@@ -588,12 +588,12 @@ async def _check(agent: Agent) -> None:
             "Your answer was cut off at the output limit. Continue exactly where it stopped; repeat"
             " nothing."
         )
-        agent.emit(msgspec.structs.replace(await round_end(agent, [note]), continued=True))
+        agent.emit(replace(await round_end(agent, [note]), continued=True))
         return
     # Plugins check the whole answer, not only its last piece.
     if run.continued:
         others = [part for part in message.parts if not isinstance(part, Text)]
-        message = msgspec.structs.replace(message, parts=(*others, Text(run.answer, "model")))
+        message = replace(message, parts=(*others, Text(run.answer, "model")))
     objections = await _objections(agent, message)
     # A stop cannot cancel a check that has already decided: the run still ends as stopped.
     await trio.lowlevel.checkpoint_if_cancelled()

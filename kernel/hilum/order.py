@@ -101,7 +101,7 @@ class Place(msgspec.Struct, eq=False):
 
     claims: Claims
     earlier: tuple[Place, ...] = ()
-    later: list[Place] = msgspec.field(default_factory=list)
+    later: list[Place] = []
     begun: bool = False
     judged: trio.Event = msgspec.field(default_factory=trio.Event)
     ended: trio.Event = msgspec.field(default_factory=trio.Event)

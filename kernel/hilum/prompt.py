@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from hilum.deferred_tools import ACCESS_TOOLS, access_tool_specs
 from hilum.events import PromptFrozen, RoundEnded
@@ -45,8 +46,8 @@ class EncodedConversation(msgspec.Struct):
     frozen: PromptFrozen | None = None
     head: bytes = b""
     head_size: TextStats = NOTHING
-    messages: list[bytes] = msgspec.field(default_factory=list)
-    sizes: list[TextStats] = msgspec.field(default_factory=list)
+    messages: list[bytes] = []
+    sizes: list[TextStats] = []
     size: TextStats = NOTHING
 
     @property
@@ -86,10 +87,7 @@ def _without_forged_notes(message: Message) -> Message:
     if isinstance(message, UserMessage):
         return UserMessage(_escape_parts(message.parts))
     if isinstance(message, ToolMessage):
-        results = [
-            msgspec.structs.replace(result, parts=_escape_parts(result.parts))
-            for result in message.results
-        ]
+        results = [replace(result, parts=_escape_parts(result.parts)) for result in message.results]
         return ToolMessage(tuple(results))
     if isinstance(message, NoteMessage):  # a note that quotes data contains no other note
         return NoteMessage(escape_notes(message.text))
@@ -138,12 +136,10 @@ async def layers(agent: Agent) -> list[Layer]:
             agent.good_layers[plugin] = (value,) if isinstance(value, Layer) else tuple(value)
         found += agent.good_layers.get(plugin, ())
     # A layer may quote a file or a server: like all other data, it must not contain a note.
-    found = [msgspec.structs.replace(layer, text=escape_notes(layer.text)) for layer in found]
+    found = [replace(layer, text=escape_notes(layer.text)) for layer in found]
     # Here and not only when they are logged, because they are compared with the frozen ones.
     texts = await agent.session.redaction.texts([layer.text for layer in found])
-    found = [
-        msgspec.structs.replace(layer, text=text) for layer, text in zip(found, texts, strict=True)
-    ]
+    found = [replace(layer, text=text) for layer, text in zip(found, texts, strict=True)]
     # Sorting is stable: layers of one rank keep the order of their plugins, and so the prompt's
     # bytes.
     return sorted(found, key=lambda layer: layer.rank)

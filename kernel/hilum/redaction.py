@@ -18,6 +18,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, Literal, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from hilum.arguments import safe_answer
 from hilum.errors import PluginError
@@ -261,10 +262,10 @@ class Redaction:
                     identity = part.id
                 else:
                     identity = ""
-                parts.append(msgspec.structs.replace(part, name=name, id=identity))
+                parts.append(replace(part, name=name, id=identity))
             else:
                 parts.append(part)
-        return msgspec.structs.replace(message, parts=tuple(parts))
+        return replace(message, parts=tuple(parts))
 
     async def _ask(
         self, found: dict[tuple[Origin, str], str], origin: Origin, texts: Iterable[str]
@@ -327,7 +328,7 @@ class Redaction:
             names = _names([changed.text, changed.attached], [event.text, event.attached])
             self.names.update(names)
             if names:
-                changed = msgspec.structs.replace(changed, redacted=names)
+                changed = replace(changed, redacted=names)
             return changed  # type: ignore[no-any-return]
         if isinstance(event, ModelAnswered):
             now = changed.message.calls
@@ -340,7 +341,7 @@ class Redaction:
             names = _names(_texts(changed), _texts(event))
             self.names.update(names)
             if names or withheld:
-                changed = msgspec.structs.replace(changed, redacted=names, withheld=tuple(withheld))
+                changed = replace(changed, redacted=names, withheld=tuple(withheld))
         return changed  # type: ignore[no-any-return]
 
 
@@ -415,7 +416,7 @@ def _walk_call(value: ToolCall, lookup: Lookup) -> ToolCall:
     vendor = _walk_vendor(value.vendor, lookup)
     if (arguments, problem, vendor) == (value.arguments, value.problem, value.vendor):
         return value
-    return msgspec.structs.replace(value, arguments=arguments, problem=problem, vendor=vendor)
+    return replace(value, arguments=arguments, problem=problem, vendor=vendor)
 
 
 def _walk_text(value: Text, lookup: Lookup, origin: Origin) -> Text:
@@ -424,7 +425,7 @@ def _walk_text(value: Text, lookup: Lookup, origin: Origin) -> Text:
     text = lookup(value.text, origin)
     if text is value.text:
         return value
-    return msgspec.structs.replace(value, text=text)
+    return replace(value, text=text)
 
 
 def _walk_struct(value: Any, lookup: Lookup, origin: Origin) -> Any:
@@ -450,7 +451,7 @@ def _walk_struct(value: Any, lookup: Lookup, origin: Origin) -> Any:
         if new is not inner:
             changes[field] = new
     if changes:
-        return msgspec.structs.replace(value, **changes)
+        return replace(value, **changes)
     return value
 
 

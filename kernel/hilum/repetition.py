@@ -99,9 +99,9 @@ class SameResults(msgspec.Struct):
 class FailureCounts(msgspec.Struct):
     """Counts of an agent's failed and repeated calls."""
 
-    calls: dict[str, Failures] = msgspec.field(default_factory=dict)
-    aims: dict[Aim, Failures] = msgspec.field(default_factory=dict)
-    results: dict[str, SameResults] = msgspec.field(default_factory=dict)
+    calls: dict[str, Failures] = {}
+    aims: dict[Aim, Failures] = {}
+    results: dict[str, SameResults] = {}
 
     def refusal(self, call: ToolCall) -> str:
         """Return why this call is not run again; empty if it may run."""

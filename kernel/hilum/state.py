@@ -112,20 +112,20 @@ class RunState(msgspec.Struct):
     model: str = ""
     turn: int = 0
     attempt: int = 0
-    failures: dict[str, int] = msgspec.field(default_factory=dict)
+    failures: dict[str, int] = {}
     failed: ev.ModelFailed | None = None
     objections: int = 0
     continued: int = 0
     shortened: bool = False
     cut: bool = False
     first_failure: str = ""
-    finished: list[FinishedCall] = msgspec.field(default_factory=list)
-    outcomes: list[CallOutcome] = msgspec.field(default_factory=list)
+    finished: list[FinishedCall] = []
+    outcomes: list[CallOutcome] = []
     compactions: int = 0
     size: TextStats = NOTHING
     answer: str = ""
     usage: Usage = Usage()
-    calls: dict[str, CallState] = msgspec.field(default_factory=dict)
+    calls: dict[str, CallState] = {}
     cause: Literal["run", "compaction", "mode", "model"] = "run"
 
 
@@ -171,22 +171,22 @@ class Conversation(msgspec.Struct, eq=False):
         ended: How the last run ended; ``None`` before the first run, and during a run.
     """
 
-    messages: list[Message] = msgspec.field(default_factory=list)
+    messages: list[Message] = []
     request: int | None = None
     shortened: bool = False
     epoch: int = 0
     frozen: ev.PromptFrozen = ev.PromptFrozen(layers=(), tools=())
-    told: dict[str, str] = msgspec.field(default_factory=dict)
+    told: dict[str, str] = {}
     tools: frozenset[str] = frozenset()
     phase: Phase = "idle"
     state: ev.State = "idle"
     run: RunState | None = None
-    queue: list[ev.PromptQueued] = msgspec.field(default_factory=list)
+    queue: list[ev.PromptQueued] = []
     usage: Usage = Usage()
     failures: FailureCounts = msgspec.field(default_factory=FailureCounts)
-    calibrators: dict[str, TokenCalibrator] = msgspec.field(default_factory=dict)
+    calibrators: dict[str, TokenCalibrator] = {}
     compaction_requested: ev.CompactionRequested | None = None
-    grants: set[str] = msgspec.field(default_factory=set)
+    grants: set[str] = set()
     stopped: str = ""
     ended: ev.RunEnded | None = None
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from hilum.arguments import encode_arguments, normalized, problem_of
 from hilum.errors import GATE_FAILED, UNATTENDED, ToolDenied, ToolError
@@ -128,7 +129,7 @@ async def _judge(agent: Agent, call: ToolCall, tool: Tool) -> Judgement:
         plugin, verdict, call = found
         rewritten_by.append(plugin)
         if verdict.kind == "ask":
-            kept.append(msgspec.structs.replace(verdict, arguments=None))
+            kept.append(replace(verdict, arguments=None))
     plugins = ", ".join(sorted(set(rewritten_by)))
     return Judgement(deny(f"Plugins keep rewriting the call: {plugins}."), call)
 
@@ -189,7 +190,7 @@ def _rewritten(call: ToolCall, tool: Tool, verdict: Verdict) -> ToolCall:
         return call
     # Arguments that a gate wrote are checked like those of a model.
     tool.check(text)
-    return msgspec.structs.replace(call, arguments=text)
+    return replace(call, arguments=text)
 
 
 def _strictest(agent: Agent, call: ToolCall, tool: Tool, verdicts: list[Verdict]) -> Verdict:
@@ -210,7 +211,7 @@ def _strictest(agent: Agent, call: ToolCall, tool: Tool, verdicts: list[Verdict]
         left += _session_questions(agent, tool, is_settled)
     strictest = max([allow(), *left], key=lambda verdict: verdict.rank)
     # The new arguments of a gate are part of the call by now.
-    return msgspec.structs.replace(strictest, arguments=None)
+    return replace(strictest, arguments=None)
 
 
 def _session_questions(agent: Agent, tool: Tool, is_settled: bool) -> Iterator[Verdict]:

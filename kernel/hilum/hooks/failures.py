@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 # Everything that our own code may raise, except what trio and Python use to end a program.
 # A plugin may raise any class: where its code runs, use `is_failure`.
@@ -187,7 +188,7 @@ class PluginFailure(msgspec.Struct, frozen=True):
 
     def without_frames(self) -> PluginFailure:
         """Return the failure without its traceback, which would keep its frames' objects alive."""
-        return msgspec.structs.replace(self, error=RuntimeError(str(self)), text=str(self))
+        return replace(self, error=RuntimeError(str(self)), text=str(self))
 
     def __str__(self) -> str:
         if self.text:

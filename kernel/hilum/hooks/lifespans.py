@@ -37,9 +37,9 @@ class Lifespans(msgspec.Struct, eq=False):
     crashed: Crashed
     project: str
     deadline: float = 30.0
-    _instances: list[object] = msgspec.field(default_factory=list)
-    _preferred: list[object] = msgspec.field(default_factory=list)
-    _open: list[_Lifespan] = msgspec.field(default_factory=list)
+    _instances: list[object] = []
+    _preferred: list[object] = []
+    _open: list[_Lifespan] = []
 
     async def open(self, plugin: str, module: object, *, preferred: bool = False) -> object:
         """Enter a plugin's lifespan, if it has one.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from hilum.arguments import safe_answer
 from hilum.context import estimate
@@ -140,7 +141,7 @@ class ScriptedModel:
             ModelError: The answer is an exception, or the script has ended.
         """
         # The kernel continues to append to the list of messages; the request must not change.
-        request = msgspec.structs.replace(request, messages=tuple(request.messages))
+        request = replace(request, messages=tuple(request.messages))
         self.requests.append(request)
         self._news.set()
         self._news = trio.Event()
@@ -179,7 +180,7 @@ class ScriptedModel:
                     yield part
                 case Text() | Thinking() | ToolCall():
                     if isinstance(part, ToolCall) and not part.id:
-                        part = msgspec.structs.replace(part, id=self._identity(request))
+                        part = replace(part, id=self._identity(request))
                     parts.append(part)
                     for number, chunk in enumerate(_chunks(part, bool(self._pace))):
                         if number and self._pace:
@@ -319,15 +320,13 @@ class ChaosModel:
             if isinstance(chunk, Done) and what == "bad_json":
                 parts = tuple(
                     (
-                        msgspec.structs.replace(part, arguments=part.arguments[:-1])
+                        replace(part, arguments=part.arguments[:-1])
                         if isinstance(part, ToolCall)
                         else part
                     )
                     for part in chunk.message.parts
                 )
-                chunk = msgspec.structs.replace(
-                    chunk, message=msgspec.structs.replace(chunk.message, parts=parts)
-                )
+                chunk = replace(chunk, message=replace(chunk.message, parts=parts))
             yield chunk
 
 
