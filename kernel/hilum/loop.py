@@ -58,10 +58,9 @@ from hilum.messages import (
 )
 from hilum.models import Model
 from hilum.prompt import encode_conversation, freeze_prompt, round_end
-from hilum.refusals import find_refusal
+from hilum.refusals import CallOutcome, find_refusal
 from hilum.repetition import failed_note
 from hilum.routing import attempt
-from hilum.state import FinishedCall
 from hilum.tokens import TokenCalibrator
 
 if TYPE_CHECKING:
@@ -199,17 +198,14 @@ def end(
 
 def _done(agent: Agent) -> str:
     """Return which files the run's tools wrote, and how often each tool ran."""
-    tools: Counter[str] = Counter()
-    failed: Counter[str] = Counter()
-    files: dict[str, None] = {}
-    for call in agent.run.finished:
-        tools[call.name] += 1
-        if call.code:
-            failed[call.name] += 1
-        else:
-            files |= dict.fromkeys(_written(agent, call))
-    if not tools:
+    finished = agent.run.finished
+    if not finished:
         return ""
+    tools = Counter(call.tool for call in finished)
+    failed = Counter(call.tool for call in finished if call.code)
+    files: dict[str, None] = {}
+    for call in finished:
+        files |= dict.fromkeys(_written(agent, call))
     parts = []
     if files:
         listed = ", ".join(list(files)[:MAX_FILES])
@@ -223,10 +219,10 @@ def _done(agent: Agent) -> str:
     return " ".join(parts)
 
 
-def _written(agent: Agent, call: FinishedCall) -> list[str]:
+def _written(agent: Agent, call: CallOutcome) -> list[str]:
     """Return the paths that a call has written."""
-    tool = agent.session.tools.get(call.name)
-    if tool is None or not tool.writes:
+    tool = agent.session.tools.get(call.tool)
+    if tool is None:
         return []
     return [call.texts[name] for name in tool.writes if name in call.texts]
 
@@ -655,7 +651,7 @@ def _end_answered(agent: Agent, message: AssistantMessage, objections: Sequence[
 
 def _end_with_refused_calls(agent: Agent) -> None:
     """End a run, as a partial success if calls that it needed were refused."""
-    refusal = find_refusal(agent.run.outcomes, agent.session.approve)
+    refusal = find_refusal(agent.run.finished, agent.session.approve)
     if refusal is None:
         end(agent, "completed")
         return

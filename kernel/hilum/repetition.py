@@ -183,9 +183,8 @@ class FailureCounts(msgspec.Struct):
     def due(self) -> list[str]:
         """Return the notes for the model that are due; each is returned until it is marked."""
         notes = {}
-        for failures in (*self.aims.values(), *self.calls.values()):
-            if failures.count >= MAX_REPEATED_FAILURES and not failures.noted:
-                notes[failures.tool, failures.code] = f"{failed_note(failures)} {ADVICE}"
+        for failures in self.reached():
+            notes[failures.tool, failures.code] = f"{failed_note(failures)} {ADVICE}"
         for same in self.results.values():
             if same.count >= SAME_RESULTS_NOTED and not same.noted:
                 notes[same.tool, ""] = (

@@ -13,6 +13,7 @@ from hilum.hooks.failures import (
     PluginFailure,
     describe_error,
     is_failure,
+    is_interrupt,
     split_failure,
     unwrap_group,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "call_within",
     "describe_error",
     "is_failure",
+    "is_interrupt",
     "open_nursery",
     "specifier",
     "split_failure",
