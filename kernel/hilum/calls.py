@@ -108,7 +108,7 @@ def end_calls(agent: Agent, code: str, why: str) -> None:
         if state.started is None:
             text = f"`{title}` was not run, because {why}."
         else:
-            text = f"`{title}` was ended before it was done, because {why}."
+            text = f"`{title}` was stopped before it was complete, because {why}."
         result = _failure(state.call, code, text)
         if state.printed:
             introduction = Text(f"{result.text} Its output so far:", "kernel")
@@ -288,8 +288,8 @@ def _check_interrupted(state: CallState) -> None:
         )
     if state.lost:
         raise ToolError(
-            f"`{title}` was cut off. Its arguments had a secret, which is not stored, so it cannot"
-            " be carried out.",
+            f"`{title}` was cut off. It cannot run again, because its arguments contained a secret,"
+            " which is not stored.",
             code="E_INTERRUPTED",
             hint="Ask the user for the missing value, or continue without this call.",
         )

@@ -158,9 +158,8 @@ class Kernel:
             async with open_nursery() as nursery:
                 await session._open(nursery)
                 if settings.ignored:
-                    say = "Settings of the project that are ignored:\n  " + "\n  ".join(
-                        settings.ignored
-                    )
+                    lines = ["Settings of the project that are ignored:", *settings.ignored]
+                    say = "\n  ".join(lines)
                     session.note("settings.ignored", say=say, ignored=list(settings.ignored))
                 # A resumed session may be in a mode that no longer exists; it then allows only
                 # reading.
@@ -172,10 +171,9 @@ class Kernel:
             del self.sessions[session.id]
             await session._close()
             if session._discarded or (not opened and not resume):
+                # Nothing happened in the session, or it never opened for a reader.
                 with trio.CancelScope(shield=True):
-                    await self.store.delete(
-                        session.id
-                    )  # no reader ever saw it, or nothing happened in it
+                    await self.store.delete(session.id)
 
     async def _create(
         self, workspace: str, kind: str, title: str = "", forked: str = ""
@@ -224,18 +222,19 @@ class Kernel:
                 if failure is None or rest is not None:
                     raise
                 self.crashed(plugin.name, failure)
-        for _, provider in self.host.table.collect("provide_models", kernel=self):
+        table = self.host.table
+        for _, provider in table.collect("provide_models", kernel=self):
             self.router.add(provider)
-        self.store = (
-            wanted_store or await self.host.table.first("provide_store", kernel=self) or self.store
-        )
+        provided = wanted_store or await table.first("provide_store", kernel=self)
+        if provided:
+            self.store = provided
 
     def crashed(self, plugin: str, error: BaseException) -> None:
         """Switch a plugin off in all sessions, because its kernel lifespan failed."""
         fault = PluginFailure(plugin, "open_kernel", error, switched_off=True)
         self.host.fail(plugin, fault)
         self.keep_fault(fault)
-        for session in [*self.sessions.values()]:
+        for session in list(self.sessions.values()):
             session._instances.crashed(plugin, error)
 
     def keep_fault(self, fault: PluginFailure) -> None:
@@ -303,13 +302,18 @@ async def open_kernel(
         PluginError: An object that was passed as a plugin does not fit, or two distributions
             provide one plugin.
     """
-    overrides = dict(settings or {}) | ({"model": model} if model else {})
+    overrides = dict(settings or {})
+    if model:
+        overrides["model"] = model
     read = partial(load, overrides=overrides, environ=environ)
     root = _folder(workspace) if workspace is not None else None
     faults: list[PluginFailure] = []
     observers: list[Observer] = []
     host = Host(partial(_keep, faults), observers, environ)
-    extra = [*extra_plugins, *([tools_plugin(tools)] if (tools := list(tools)) else [])]
+    extra = list(extra_plugins)
+    tools = list(tools)
+    if tools:
+        extra.append(tools_plugin(tools))
     # The settings name the plugins to load, and are checked against the plugins. So they are read
     # twice, and only the second reading reports mistakes.
     first = read([KernelSettings], workspace=root, known=None, strict=False).get(KernelSettings)
@@ -327,7 +331,9 @@ async def open_kernel(
     options = loaded.get(KernelSettings)
     # After loading, because a required plugin that did not load must refuse all calls as well.
     host.require(dict.fromkeys((*options.required, *required)))
-    roles = options.roles | ({"default": options.model} if options.model else {})
+    roles = dict(options.roles)
+    if options.model:
+        roles["default"] = options.model
     # Outside of everything else: processes end after the plugins that started them have closed.
     async with Warden() as warden:
         router = Router(roles, options.fallback)

@@ -331,7 +331,7 @@ class Provider(Protocol):
         """
 
     async def names(self) -> list[str]:
-        """Names of models that are known to exist, best first; may be incomplete."""
+        """Return names of models that are known to exist, best first; some may be missing."""
 
 
 def json_body(head: bytes, pieces: Sequence[bytes], tail: bytes = b"]}") -> bytes:

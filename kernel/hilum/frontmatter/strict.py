@@ -56,9 +56,8 @@ def parse(text: str, first: int = 1) -> Mapping:
         return builder.document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise NotYaml(
-            first + (mark.line if mark else 0), error.problem or error.context or "it is not YAML"
-        ) from None
+        line = first + mark.line if mark else first
+        raise NotYaml(line, error.problem or error.context or "it is not YAML") from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # escapes such as "\UFFFFFFFF"
         raise NotYaml(first, str(error).partition("\n")[0] or "it is not YAML") from None
 
@@ -67,9 +66,8 @@ def parse(text: str, first: int = 1) -> Mapping:
 def _loader() -> Any:
     import yaml
 
-    return getattr(
-        yaml, "CSafeLoader", yaml.SafeLoader
-    )  # ten times as fast, if libyaml is available
+    # The loader of libyaml is ten times as fast, if it is available.
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Builder:

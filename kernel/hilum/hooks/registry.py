@@ -287,5 +287,8 @@ def _is_own_function(owner: object, value: object) -> bool:
 
 @functools.cache
 def read_class_marks(kind: type, mark: str) -> tuple[Marks, list[str]]:
-    """Do the same as ``read_marks`` for a class, once, because every session has an instance."""
+    """Return the result of ``read_marks`` for a class.
+
+    It is cached, because every session has an instance of the class.
+    """
     return read_marks(kind, mark)

@@ -149,7 +149,7 @@ class Bench:
         return self._events
 
     def of(self, kind: type[E]) -> list[E]:
-        """The events of one type, oldest first."""
+        """Return the events of one type, oldest first."""
         return [event for event in self.events if isinstance(event, kind)]
 
     @property
@@ -180,7 +180,7 @@ class Bench:
         )
 
     def calls(self, name: str) -> list[Observed]:
-        """The calls of hooks and tools: how often, for which plugin, and with what outcome."""
+        """Return the calls of a hook or tool, each with its plugin and its outcome."""
         return [observed for observed in self.observed if observed.name == name]
 
     @property
