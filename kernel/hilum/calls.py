@@ -30,7 +30,7 @@ from hilum.errors import (
 from hilum.events import CallDone, CallStarted, UserNeeded
 from hilum.extras import advice_for_tool
 from hilum.hooks import PLUGIN_EXCEPTIONS, PluginFailure, is_interrupt, unwrap_group
-from hilum.messages import Text, ToolCall, ToolResult, replace_surrogates
+from hilum.messages import Image, Text, ToolCall, ToolResult, replace_surrogates
 from hilum.order import Claims, Place, claims_of, places, shown_paths
 from hilum.refusals import describe_call
 from hilum.repetition import ADVICE
@@ -200,7 +200,7 @@ def _result(call: ToolCall, output: Output) -> ToolResult:
             f"{text[:RESULT_LIMIT]}\n[… cut after {RESULT_LIMIT:,} of {len(text):,} characters"
             f" ({lines:,} line{'s' * (lines != 1)}); the rest is not kept: ask for less at once …]"
         )
-    parts = (Text(text, f"tool:{call.name}"), *output.images)
+    parts: tuple[Text | Image, ...] = (Text(text, f"tool:{call.name}"), *output.images)
     data = dict(output.data)
     return ToolResult(call.id, call.name, parts, output.code, data, output.changed)
 

@@ -39,7 +39,7 @@ def look() -> str:
     return "seen"
 
 
-@pytest.mark.slow(cases=40)
+@pytest.mark.slow(cases=20)
 @pytest.mark.parametrize(("face", "gate", "name"), CASES)
 def test_nothing_gets_past_a_gate_that_is_not_in_working_order(tmp_path, face, gate, name):
     """No call starts, and what a failing gate would have judged does not happen."""
