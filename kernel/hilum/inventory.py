@@ -109,19 +109,19 @@ def _list(options: Namespace) -> list[dict[str, Any]]:
 
 async def _show(options: Namespace) -> list[dict[str, Any]]:
     """Open a kernel and a session in memory, to list tools and failures as well."""
-    names = options.names
     usable, left_out = await trio.to_thread.run_sync(_project_files, options.workspace)
-    # Plugins of the project and of files are not found by their names.
-    own = {normal(Path(path).stem) for path in (*usable, *map(str, options.files))}
-    own |= {normal(row["name"]) for row in left_out}
-    installed = [name for name in names if normal(name) not in own]
-    if names:
-        wanted = {normal(name) for name in names}
+    installed = None
+    if options.names:
+        wanted = {normal(name) for name in options.names}
+        # Plugins of the project and of files are not found by their names.
+        files = [*map(str, options.files), *usable, *(row["path"] for row in left_out)]
+        own = {normal(Path(path).stem) for path in files}
+        installed = [name for name in options.names if normal(name) not in own]
         usable = [path for path in usable if normal(Path(path).stem) in wanted]
         left_out = [row for row in left_out if normal(row["name"]) in wanted]
     async with (
         open_kernel(
-            installed if names else None,
+            installed,
             # In memory, so that the command leaves no session behind.
             store=MemoryStore(),
             workspace=options.workspace,
@@ -132,17 +132,23 @@ async def _show(options: Namespace) -> list[dict[str, Any]]:
     ):
         rows = _rows(kernel.host)
         for row in rows:
-            name = row["name"]
-            tools = [tool for tool in session.tools.values() if tool.plugin == name]
-            failures = [failure for failure in kernel.faults if failure.plugin == name]
-            row["tools"] = [f"{tool.name} ({tool.risk})" for tool in tools]
-            row["faults"] = [f"{failure.hook}: {failure}" for failure in failures]
-            row["faults"] += _broken_tools(tools)
-            row["faults"] += _closed_gates(name, session)
-            if row["faults"] and row["state"] == "ready":
-                is_off = any(failure.switched_off for failure in failures)
-                row["state"] = "off" if is_off else "faulty"
+            _add_details(row, session)
         return [*rows, *left_out]
+
+
+def _add_details(row: dict[str, Any], session: Session) -> None:
+    """Add the tools and the failures of a plugin to its row."""
+    name = row["name"]
+    tools = [tool for tool in session.tools.values() if tool.plugin == name]
+    failures = [failure for failure in session.kernel.faults if failure.plugin == name]
+    row["tools"] = [f"{tool.name} ({tool.risk})" for tool in tools]
+    faults = [f"{failure.hook}: {failure}" for failure in failures]
+    faults += _broken_tools(tools)
+    faults += _closed_gates(name, session)
+    row["faults"] = faults
+    if faults and row["state"] == "ready":
+        is_off = any(failure.switched_off for failure in failures)
+        row["state"] = "off" if is_off else "faulty"
 
 
 def _broken_tools(tools: list[Tool]) -> list[str]:

@@ -133,20 +133,21 @@ class Kernel:
         reusable = self.workspace in (None, root) and not (root / ".hilum" / FILE).exists()
         settings = self._settings if reusable else self._read(workspace=root)
         if info is None:
-            info, log = await self._create(
-                spell_folder(root), kind or settings.get(KernelSettings).session_kind
-            )
+            kind = kind or settings.get(KernelSettings).session_kind
+            info, log = await self._create(spell_folder(root), kind)
         else:
             log = await self.store.open(info.id)
         try:
-            info = replace(info, kind=kind or info.kind)
+            if kind:
+                info = replace(info, kind=kind)
             with use_environment(self.environ):
                 session = Session(self, log, info, root, settings)
-                session.attended = info.kind != "headless" if attended is None else attended
+            if attended is not None:
+                session.attended = attended
         except BaseException:
+            # If opening fails, the lease must be released, or the session could never be opened
+            # again.
             with trio.CancelScope(shield=True):
-                # If opening was cancelled, the lease must still be released: nobody could open the
-                # session again.
                 await log.close()
             raise
         opened = False
@@ -157,10 +158,7 @@ class Kernel:
         try:
             async with open_nursery() as nursery:
                 await session._open(nursery)
-                if settings.ignored:
-                    lines = ["Settings of the project that are ignored:", *settings.ignored]
-                    say = "\n  ".join(lines)
-                    session.note("settings.ignored", say=say, ignored=list(settings.ignored))
+                _note_ignored_settings(session, settings)
                 # A resumed session may be in a mode that no longer exists; it then allows only
                 # reading.
                 mode = mode or (None if resume else session.mode.name)
@@ -248,6 +246,14 @@ class Kernel:
             await self.store.close()
 
 
+def _note_ignored_settings(session: Session, settings: Settings) -> None:
+    """Inform the user about settings of the project that have no effect."""
+    if settings.ignored:
+        lines = ["Settings of the project that are ignored:", *settings.ignored]
+        say = "\n  ".join(lines)
+        session.note("settings.ignored", say=say, ignored=list(settings.ignored))
+
+
 def _keep(faults: list[PluginFailure], fault: PluginFailure) -> None:
     # A plugin that fails again and again must not fill the memory of a long session.
     faults.append(fault.without_frames())
@@ -255,6 +261,11 @@ def _keep(faults: list[PluginFailure], fault: PluginFailure) -> None:
 
 
 def _folder(workspace: str | os.PathLike[str]) -> Path:
+    """Return the resolved path of a workspace.
+
+    Raises:
+        UsageError: It is not an existing folder.
+    """
     root = Path(workspace).expanduser().absolute()
     if not root.is_dir():
         what = "is not a folder" if root.exists() else "does not exist"

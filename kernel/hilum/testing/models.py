@@ -186,8 +186,9 @@ class ScriptedModel:
                         if number and self._pace:
                             await trio.sleep(self._pace)
                         yield chunk
-        calls = any(isinstance(part, ToolCall) for part in parts)
-        message = AssistantMessage(tuple(parts), stop=answer.stop or ("calls" if calls else "end"))
+        has_calls = any(isinstance(part, ToolCall) for part in parts)
+        stop = answer.stop or ("calls" if has_calls else "end")
+        message = AssistantMessage(tuple(parts), stop=stop)
         # The answer may contain text that cannot be encoded.
         encoded = _encoder.encode(safe_answer(message))
         usage = Usage(input=estimate(request.body), output=estimate(encoded))
