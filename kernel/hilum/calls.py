@@ -29,7 +29,8 @@ from hilum.errors import (
 )
 from hilum.events import CallDone, CallStarted, UserNeeded
 from hilum.extras import advice_for_tool
-from hilum.hooks import PLUGIN_EXCEPTIONS, PluginFailure, is_interrupt, unwrap_group
+from hilum.hooks import PLUGIN_EXCEPTIONS, PluginFailure, unwrap_group
+from hilum.hooks.failures import is_interrupt
 from hilum.messages import Image, Text, ToolCall, ToolResult, replace_surrogates
 from hilum.order import Claims, Place, claims_of, places, shown_paths
 from hilum.refusals import describe_call

@@ -176,17 +176,16 @@ class _Builder:
         tag = event.tag
         if tag is None:
             return
-        if not tag.startswith(_CORE_TAG) or tag.removeprefix(_CORE_TAG) not in _PLAIN_TAGS:
+        name = tag.removeprefix(_CORE_TAG)
+        if name == tag or name not in _PLAIN_TAGS:
             raise NotYaml(line, f"tags are not supported here: {tag[:60]!r}")
-        self.notes.append(
-            Problem(line, f"The tag !!{tag.removeprefix(_CORE_TAG)} is ignored: texts stay texts.")
-        )
+        self.notes.append(Problem(line, f"The tag !!{name} is ignored: texts stay texts."))
 
 
 def twice(key: str, line: int, before: int) -> Problem:
     """Report a duplicate key, and which of the values counts."""
-    return Problem(
-        line,
-        f"The key {key[:60]!r} is repeated here (first on line {before}): this value counts, that"
-        " one does not.",
+    message = (
+        f"The key {key[:60]!r} is repeated here (first on line {before}): this value counts, the"
+        " first one does not."
     )
+    return Problem(line, message)

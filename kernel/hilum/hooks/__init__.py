@@ -13,7 +13,6 @@ from hilum.hooks.failures import (
     PluginFailure,
     describe_error,
     is_failure,
-    is_interrupt,
     split_failure,
     unwrap_group,
 )
@@ -41,7 +40,6 @@ __all__ = [
     "call_within",
     "describe_error",
     "is_failure",
-    "is_interrupt",
     "open_nursery",
     "specifier",
     "split_failure",
