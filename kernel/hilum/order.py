@@ -136,7 +136,10 @@ class Place(msgspec.Struct, eq=False):
 
     def _unjudged(self) -> trio.Event | None:
         """Return the event to wait for until the claims of all earlier calls are final, or None."""
-        return next((place.judged for place in self.earlier if not place.judged.is_set()), None)
+        for place in self.earlier:
+            if not place.judged.is_set():
+                return place.judged
+        return None
 
     def _obstacle(self) -> trio.Event | None:
         """Return the event to wait for before this call may continue, or None."""
