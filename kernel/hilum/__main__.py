@@ -53,23 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(USAGE + "\n".join(lines) + "\n\nhilum COMMAND --help shows more.")
         return 0 if name else 2
     try:
-        points = commands.get(normal(name))
-        # Commands are indexed by their normal form, so that clashes are found, but a command is
-        # called by its exact name.
-        if not points or points[0].name != name:
-            from hilum.extras import advice_for_command  # only where something went wrong
-
-            advice = advice_for_command(name)
-            if advice:
-                raise UsageError(f"The command {name!r} is not installed.", hint=advice)
-            if name in _PROGRAM_COMMANDS and "run" not in commands:
-                raise UsageError(f"The command {name!r} is not installed.", hint=_KERNEL_ONLY)
-            raise unknown_name_error(
-                "command", name, (points[0].name for points in commands.values())
-            )
-        if len(points) > 1:
-            raise PluginError(clash("command", points))
-        return _run(points[0], rest)
+        return _run(_find_command(name, commands), rest)
     except HilumError as error:
         from hilum.command import escape_terminal  # only where something went wrong
 
@@ -88,17 +72,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 141
 
 
+def _find_command(name: str, commands: dict[str, list[EntryPoint]]) -> EntryPoint:
+    """Return the command of a name.
+
+    Args:
+        name: The name as the user typed it.
+        commands: The installed commands by the normal form of their names, so that clashes are
+            found.
+
+    Raises:
+        UsageError: There is no such command.
+        PluginError: Several distributions provide it.
+    """
+    points = commands.get(normal(name))
+    # A command is called by its exact name.
+    if points and points[0].name == name:
+        if len(points) > 1:
+            raise PluginError(clash("command", points))
+        return points[0]
+    from hilum.extras import advice_for_command  # only where something went wrong
+
+    advice = advice_for_command(name)
+    if not advice and name in _PROGRAM_COMMANDS and "run" not in commands:
+        advice = _KERNEL_ONLY
+    if advice:
+        raise UsageError(f"The command {name!r} is not installed.", hint=advice)
+    raise unknown_name_error("command", name, (points[0].name for points in commands.values()))
+
+
 def _run(point: EntryPoint, arguments: list[str]) -> int:
-    """Run a command. An unexpected error becomes a message, or a traceback on request."""
+    """Run a command, and return its exit code.
+
+    Raises:
+        HilumError: The command failed. With ``HILUM_TRACEBACK`` in the environment, an unexpected
+            error is raised unchanged.
+    """
     try:
         command = _load(point)
         if _ENDED_BY_INTERRUPT:
             # trio takes over SIGINT only if Python's own handler is installed.
             _signal.signal(_signal.SIGINT, _signal.default_int_handler)
         return int(command(arguments) or 0)
-    except (HilumError, BrokenPipeError):
-        raise
-    except (KeyboardInterrupt, SystemExit):
+    except (HilumError, BrokenPipeError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
         if os.environ.get(TRACEBACK):
@@ -117,18 +132,30 @@ def _run(point: EntryPoint, arguments: list[str]) -> int:
 
 
 def _order(points: list[EntryPoint]) -> tuple[bool, bool, str]:
-    """Order the commands in the help: `run` first, those of other distributions last."""
+    """Return the sort key of a command in the help.
+
+    `run` comes first, and the commands of other distributions come last.
+    """
     point = points[0]
     return point.distribution.lower() not in STANDARD | {"hilum"}, point.name != "run", point.name
 
 
 def _line(points: list[EntryPoint]) -> str:
+    """Return the line of a command in the help."""
+    point = points[0]
     if len(points) > 1:
-        return f"  {points[0].name:13}{clash('command', points)}"
-    return f"  {points[0].name:13}{summary(points[0]) or f'from {points[0].distribution}'}"
+        description = clash("command", points)
+    else:
+        description = summary(point) or f"from {point.distribution}"
+    return f"  {point.name:13}{description}"
 
 
 def _load(point: EntryPoint) -> Any:
+    """Import the function of a command.
+
+    Raises:
+        HilumError: It cannot be imported.
+    """
     try:
         return point.load()
     except (Exception, SystemExit) as error:

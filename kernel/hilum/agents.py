@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
@@ -36,10 +35,12 @@ class ToolFilter(msgspec.Struct, frozen=True):
     def admits(self, name: str, risk: str) -> bool:
         """Return whether a tool of this name and risk is admitted."""
 
-        def named(entries: Sequence[str]) -> bool:
-            return any(e == risk if e in RISKS else fnmatchcase(name, e) for e in entries)
+        def names_tool(entry: str) -> bool:
+            return entry == risk if entry in RISKS else fnmatchcase(name, entry)
 
-        return (self.allow is None or named(self.allow)) and not named(self.deny)
+        if self.allow is not None and not any(map(names_tool, self.allow)):
+            return False
+        return not any(map(names_tool, self.deny))
 
 
 class Mode(msgspec.Struct, frozen=True):
@@ -141,15 +142,16 @@ class Agent(msgspec.Struct, eq=False):
     def tools(self) -> list[Tool]:
         """Return the tools that policy, mode and profile allow, in the order of their plugins."""
         # An empty filter admits every tool: leaving it out saves a check for each of them.
-        own = [f for f in (self.mode.tools, self.profile.tools) if f != ToolFilter()]
+        filters = [each for each in (self.mode.tools, self.profile.tools) if each != ToolFilter()]
         # The policy denies all other calls, so their tools would only cost tokens.
         if self.session.approve == "readonly":
-            own.append(ToolFilter(allow=("read",)))
-        return [
-            t
-            for t in self.session.tools.values()
-            if t.serves(self) and all(f.admits(t.name, t.risk) for f in own)
-        ]
+            filters.append(ToolFilter(allow=("read",)))
+        tools = []
+        for tool in self.session.tools.values():
+            is_admitted = all(each.admits(tool.name, tool.risk) for each in filters)
+            if is_admitted and tool.serves(self):
+                tools.append(tool)
+        return tools
 
 
 injected[Agent] = lambda call: call.agent

@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from hilum.messages import AssistantMessage, Text, Thinking, ToolCall, replace_surrogates
 from hilum.signature import nesting
 
-MAX_DEPTH = (
-    100  # nesting levels of lists and objects; JSON decoders fail near 1,000, and faces decode
-)
+# Maximum nesting levels of lists and objects; JSON decoders fail near 1,000, and faces decode.
+MAX_DEPTH = 100
 MAX_LENGTH = 4_000_000  # in characters; the longest answers of models are below 1,000,000
 MAX_CALLS = 128  # maximum number of calls of one answer that are run
 # Characters that every terminal shows unchanged. Kimi writes `functions.NAME:0` and expects it
@@ -165,20 +165,17 @@ def safe_answer(message: AssistantMessage) -> AssistantMessage:
                     f"There are too many calls in one answer: {count:,}. The first {MAX_CALLS} were"
                     " carried out, no others."
                 )
-                parts.append(msgspec.structs.replace(safe_call(part), arguments="{}", problem=why))
+                parts.append(replace(safe_call(part), arguments="{}", problem=why))
         elif isinstance(part, Thinking):
             parts.append(Thinking(replace_surrogates(part.text), _safe_vendor(part.vendor)))
         else:
-            parts.append(msgspec.structs.replace(part, text=replace_surrogates(part.text)))
-    if (
-        # Only the last part can be incomplete: the model had finished the earlier ones.
-        message.stop == "length"
-        and parts
-        and isinstance(last := parts[-1], ToolCall)
-        and _is_incomplete(last)
-    ):
-        parts[-1] = msgspec.structs.replace(last, arguments="{}", problem=CUT_OFF)
-    return msgspec.structs.replace(message, parts=tuple(parts))
+            parts.append(replace(part, text=replace_surrogates(part.text)))
+    # Only the last part can be incomplete: the model had finished the earlier ones.
+    if message.stop == "length" and parts:
+        last = parts[-1]
+        if isinstance(last, ToolCall) and _is_incomplete(last):
+            parts[-1] = replace(last, arguments="{}", problem=CUT_OFF)
+    return replace(message, parts=tuple(parts))
 
 
 def _is_incomplete(call: ToolCall) -> bool:
@@ -186,7 +183,9 @@ def _is_incomplete(call: ToolCall) -> bool:
 
     A call without any arguments counts as incomplete: they may have been cut off.
     """
-    return not call.problem and not (call.arguments.strip() and is_readable(call.arguments))
+    if call.problem:
+        return False
+    return not call.arguments.strip() or not is_readable(call.arguments)
 
 
 def is_readable(text: str) -> bool:

@@ -86,6 +86,7 @@ class BoundCall(msgspec.Struct, eq=False):
         self._leave()
 
     def _leave(self) -> None:
+        """Abandon the function if it has not ended."""
         if not self._ended.is_set():
             self.abandoned = True
             # The id stays unique: the abandoned task keeps this object alive until it discards the
@@ -96,27 +97,9 @@ class BoundCall(msgspec.Struct, eq=False):
         try:
             with self._scope:
                 self.value = await function()
-        except (
-            BaseException
-        ) as error:  # no exception may escape from a system task: the caller checks it
+        # No exception may escape from a system task; the caller checks for one.
+        except BaseException as error:
             self.error = error
         self.ended_at = trio.current_time()
         self._ended.set()
         _left_behind.discard(id(self))
-
-
-def is_interrupt(error: BaseException) -> bool:
-    """Return whether an error contains a ``KeyboardInterrupt`` that the user caused with Ctrl-C.
-
-    A plugin that raises ``KeyboardInterrupt`` itself does not count.
-    """
-    if isinstance(error, BaseExceptionGroup):
-        return any(is_interrupt(each) for each in error.exceptions)
-    if not isinstance(error, KeyboardInterrupt):
-        return False
-    trace = error.__traceback__
-    # The innermost frame is the one that raised the exception.
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    # Only trio's signal handler raises it there.
-    return trace is not None and trace.tb_frame.f_globals.get("__name__") == "trio._core._ki"

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from hilum.arguments import CUT_OFF, MAX_DEPTH, NO_TOOL
-from hilum.bounds import BoundCall, is_interrupt
+from hilum.bounds import BoundCall
 from hilum.deferred_tools import ACCESS_TOOLS, unwrap, wrap
 from hilum.errors import (
     RESULT_WITHHELD,
@@ -29,6 +30,7 @@ from hilum.errors import (
 from hilum.events import CallDone, CallStarted, UserNeeded
 from hilum.extras import advice_for_tool
 from hilum.hooks import PLUGIN_EXCEPTIONS, PluginFailure, unwrap_group
+from hilum.hooks.failures import is_interrupt
 from hilum.messages import Image, Text, ToolCall, ToolResult, replace_surrogates
 from hilum.order import Claims, Place, claims_of, places, shown_paths
 from hilum.refusals import describe_call
@@ -81,16 +83,17 @@ async def run_calls(agent: Agent) -> None:
 
 
 def _claims(agent: Agent, state: CallState) -> tuple[Claims, ToolError | None]:
-    """Return the claims of a call, and the error of its tool's plugin if they are not known.
+    """Return the claims of a call, or no claims and the error of its tool's plugin.
 
-    The error has been logged. A call that will be refused has no claims.
+    That error has been logged. A call that will be refused has no claims either.
     """
     if state.lost:
         return Claims(), None
     try:
         return _prepare(agent, state.to_run).claims, None
     except ToolError as error:
-        return Claims(), error if error.code == "E_PLUGIN" else None
+        fault = error if error.code == "E_PLUGIN" else None
+        return Claims(), fault
 
 
 def end_calls(agent: Agent, code: str, why: str) -> None:
@@ -106,19 +109,27 @@ def end_calls(agent: Agent, code: str, why: str) -> None:
         if state.started is None:
             text = f"`{title}` was not run, because {why}."
         else:
-            text = f"`{title}` was ended before it was done, because {why}."
+            text = f"`{title}` was stopped before it was complete, because {why}."
         result = _failure(state.call, code, text)
         if state.printed:
-            told = f"{result.text} Its output so far:"
-            # Separate parts: what a tool has printed must not pass for words of the kernel.
-            parts = (Text(told, "kernel"), Text(state.printed, f"tool:{state.call.name}"))
-            result = msgspec.structs.replace(result, parts=parts)
+            introduction = Text(f"{result.text} Its output so far:", "kernel")
+            # A separate part: the output of a tool must not be taken for a text of the kernel.
+            output = Text(state.printed, f"tool:{state.call.name}")
+            result = replace(result, parts=(introduction, output))
         agent.emit(CallDone(result=result, seconds=_seconds(state)))
 
 
 async def _one(
     agent: Agent, state: CallState, place: Place, fault: ToolError | None = None
 ) -> None:
+    """Run one call, and log its end.
+
+    Args:
+        agent: The agent that made the call.
+        state: The state of the call.
+        place: Its place among the calls of the answer.
+        fault: The error of its tool's plugin because of which it cannot run.
+    """
     call = state.to_run
     try:
         await place.wait()
@@ -134,10 +145,11 @@ async def _one(
                 agent.emit(UserNeeded(code=error.code, message=error.message))
             result = _failure(state.call, error.code, str(error))
             if isinstance(error, ToolDenied) and error.rule:
-                result = msgspec.structs.replace(result, data={RULE: error.rule})
+                result = replace(result, data={RULE: error.rule})
+        reason = agent.session.hooks.refusal("check_result")
         # The call ran, but its result can no longer be checked for secrets or injected
         # instructions.
-        if state.began is not None and (reason := agent.session.hooks.refusal("check_result")):
+        if reason and state.began is not None:
             result = _failure(state.call, "E_PLUGIN", f"{RESULT_WITHHELD}. {reason}")
         result = await _checked(agent, call, result)
         done = CallDone(result=result, seconds=_seconds(state))
@@ -179,6 +191,7 @@ def _seconds(state: CallState) -> float:
 
 
 def _result(call: ToolCall, output: Output) -> ToolResult:
+    """Create the result of a call from its output, cut to the length that the log keeps."""
     text = replace_surrogates(output.text)
     if output.code and not text.startswith(output.code):
         text = f"{output.code}: {text}"
@@ -194,9 +207,9 @@ def _result(call: ToolCall, output: Output) -> ToolResult:
 
 
 def _failure(call: ToolCall, code: str, text: str) -> ToolResult:
-    return ToolResult(
-        call.id, call.name, (Text(replace_surrogates(f"{code}: {text}"), "kernel"),), code
-    )
+    """Create the result of a call that failed or did not run."""
+    part = Text(replace_surrogates(f"{code}: {text}"), "kernel")
+    return ToolResult(call.id, call.name, (part,), code)
 
 
 async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
@@ -233,29 +246,32 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
         # A stop cannot cancel a wait that is already over. Without this check the tool would run up
         # to its first await.
         await trio.lowlevel.checkpoint_if_cancelled()
-        written = state.to_run
-        is_rewritten = bool(judged.rewritten_by)
         started = CallStarted(
-            call=wrap(written, prepared.call) if is_rewritten else written,
+            call=state.to_run,
             risk=tool.risk,
             effect=tool.effect,
             plugin=tool.plugin,
-            original=written.arguments if is_rewritten else None,
-            rewritten_by=judged.rewritten_by,
             paths=shown_paths(prepared.claims, session.workspace),
             aim=prepared.aim,
         )
+        if judged.rewritten_by:
+            started = replace(
+                started,
+                call=wrap(state.to_run, prepared.call),
+                original=state.to_run.arguments,
+                rewritten_by=judged.rewritten_by,
+            )
         # Logged before the tool runs: if hilum ends meanwhile, a resume must know that the call may
         # have had its effect.
         seq = agent.emit(started)
         state.began = trio.current_time()
         output = await _run(agent, state, prepared, place, seq)
-    if not is_rewritten:
+    if not judged.rewritten_by:
         return output
-    # Without a note, the model would take the result for that of the arguments that it wrote.
+    # Without a note, the model would attribute the result to the arguments that it wrote.
     plugins = ", ".join(judged.rewritten_by)
     note = f"[Ran with other arguments, by {plugins}: {prepared.call.arguments[:1000]}]"
-    return msgspec.structs.replace(output, text=f"{output.text}\n{note}")
+    return replace(output, text=f"{output.text}\n{note}")
 
 
 def _check_interrupted(state: CallState) -> None:
@@ -273,8 +289,8 @@ def _check_interrupted(state: CallState) -> None:
         )
     if state.lost:
         raise ToolError(
-            f"`{title}` was cut off. Its arguments had a secret, which is not stored, so it cannot"
-            " be carried out.",
+            f"`{title}` was cut off. It cannot run again, because its arguments contained a secret,"
+            " which is not stored.",
             code="E_INTERRUPTED",
             hint="Ask the user for the missing value, or continue without this call.",
         )
@@ -322,18 +338,10 @@ def _prepare(agent: Agent, call: ToolCall) -> Prepared:
             plugin failed.
     """
     if call.problem.startswith(NO_TOOL):
-        error = unknown_name_error("tool", call.name, (tool.name for tool in agent.tools()))
-        raise ToolError(
-            call.problem,
-            code="E_UNKNOWN_TOOL",
-            hint=f"{error.hint}{_unloaded_plugins(agent.session)}",
-        )
+        raise ToolError(call.problem, code="E_UNKNOWN_TOOL", hint=_suggest_tools(agent, call.name))
     if call.problem:
-        raise ToolError(
-            call.problem,
-            code="E_BAD_ARGS",
-            hint="" if call.problem == CUT_OFF else "Send the call again, corrected.",
-        )
+        hint = "" if call.problem == CUT_OFF else "Send the call again, corrected."
+        raise ToolError(call.problem, code="E_BAD_ARGS", hint=hint)
     call = unwrap(call)
     tool = _find(agent, call)
     try:
@@ -350,24 +358,17 @@ def _prepare(agent: Agent, call: ToolCall) -> Prepared:
 
 
 def _find(agent: Agent, call: ToolCall) -> Tool:
-    session = agent.session
-    tool = session.tools.get(call.name)
-    # A plugin's tool of that name takes precedence over the kernel's own.
-    if tool is None and call.name in ACCESS_TOOLS:
-        return ACCESS_TOOLS[call.name]
+    """Return the tool of a call.
+
+    Raises:
+        ToolError: There is no such tool, or the agent may not use it.
+    """
+    # A plugin's tool takes precedence over the kernel's own tool of that name.
+    tool = agent.session.tools.get(call.name) or ACCESS_TOOLS.get(call.name)
     if tool is None:
-        reason = session._instances.withdrawn.get(call.name)
-        if reason:
-            raise ToolError(
-                reason, code="E_UNKNOWN_TOOL", hint="Continue without it and tell the user."
-            )
-        error = unknown_name_error("tool", call.name, (tool.name for tool in agent.tools()))
-        advice = advice_for_tool(call.name)
-        if advice:
-            hint = f"It is not installed. Do without it, and tell the user: {advice}"
-        else:
-            hint = f"{error.hint}{_unloaded_plugins(session)}"
-        raise ToolError(error.message, code="E_UNKNOWN_TOOL", hint=hint)
+        raise _unknown_tool(agent, call.name)
+    if tool is ACCESS_TOOLS.get(call.name):
+        return tool
     # The tool list already leaves such tools out, but a model can call any name that it remembers.
     if not agent.mode.tools.admits(tool.name, tool.risk):
         raise ToolDenied(
@@ -381,16 +382,34 @@ def _find(agent: Agent, call: ToolCall) -> Tool:
     return tool
 
 
-def _unloaded_plugins(session: Session) -> str:
-    """Return a sentence that names the plugins that are not loaded.
+def _unknown_tool(agent: Agent, name: str) -> ToolError:
+    """Create the error for a call of a tool that the session does not have."""
+    problem = f"There is no tool {name!r}."
+    withdrawn = agent.session._instances.withdrawn.get(name)
+    advice = advice_for_tool(name)
+    if withdrawn:
+        problem = withdrawn
+        hint = "Continue without it and tell the user."
+    elif advice:
+        hint = f"It is not installed. Do without it, and tell the user: {advice}"
+    else:
+        hint = _suggest_tools(agent, name)
+    return ToolError(problem, code="E_UNKNOWN_TOOL", hint=hint)
 
-    The names of their tools are not known.
+
+def _suggest_tools(agent: Agent, name: str) -> str:
+    """Return the hint for an unknown tool: similar names, and the plugins that are not loaded.
+
+    The names of the tools of those plugins are not known.
     """
-    plugins = session.kernel.host.plugins.values()
-    names = sorted(plugin.name for plugin in plugins if plugin.module is None)
-    if not names:
-        return ""
-    return f" Plugins that are not loaded, so that their tools are missing: {', '.join(names)}."
+    names = [tool.name for tool in agent.tools()]
+    hint = unknown_name_error("tool", name, names).hint
+    plugins = agent.session.kernel.host.plugins.values()
+    unloaded = sorted(plugin.name for plugin in plugins if plugin.module is None)
+    if not unloaded:
+        return hint
+    listed = ", ".join(unloaded)
+    return f"{hint} Plugins that are not loaded, so that their tools are missing: {listed}."
 
 
 async def _run(

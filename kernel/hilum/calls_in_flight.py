@@ -100,13 +100,10 @@ class CallsInFlight:
             # However the wait ended: only the oldest question has a running clock, and the next one
             # must follow.
             self._approvals.pop(approval, None)
-            self._start_oldest()
+            self.start_oldest()
 
-    def ask(self) -> None:
-        """Start the clock of the oldest question, after one was written to the log."""
-        self._start_oldest()
-
-    def _start_oldest(self) -> None:
+    def start_oldest(self) -> None:
+        """Start the clock of the oldest open question."""
         if self._approvals:
             oldest = next(iter(self._approvals.values()))
             oldest.first.set()
@@ -130,7 +127,7 @@ class CallsInFlight:
         """
         found = self._find(approval)
         del self._approvals[approval]
-        self._start_oldest()
+        self.start_oldest()
         return found
 
     def _find(self, approval: str) -> OpenApproval:

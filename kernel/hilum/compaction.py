@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-import msgspec
+from msgspec.structs import replace
 
 from hilum.errors import UsageError
 from hilum.messages import (
@@ -206,9 +206,7 @@ def replace_texts(message: Message, texts: Mapping[str, str], *, images: bool = 
         text = texts.get(result.call_id)
         if text is not None:
             kept = [part for part in result.parts if images and isinstance(part, Image)]
-            result = msgspec.structs.replace(
-                result, parts=(Text(text, f"tool:{result.name}"), *kept)
-            )
+            result = replace(result, parts=(Text(text, f"tool:{result.name}"), *kept))
         results.append(result)
     return ToolMessage(tuple(results))
 
@@ -221,7 +219,7 @@ def message_size(message: UserMessage, measure: Measure) -> int:
 def without_context(message: UserMessage) -> UserMessage:
     """Return a user's message without the context that was gathered for it."""
     own = tuple(part for part in message.parts if not part.source.startswith("context:"))
-    return msgspec.structs.replace(message, parts=own)
+    return replace(message, parts=own)
 
 
 def fit_request(message: UserMessage, space: int, measure: Measure) -> UserMessage:
@@ -259,7 +257,7 @@ def fit_request(message: UserMessage, space: int, measure: Measure) -> UserMessa
     # A text joined from several counts as the user's only if all of them are the user's: text from
     # another program must not gain the user's authority by being joined.
     source = "piped" if any(part.source == "piped" for part in own.parts) else "user"
-    return msgspec.structs.replace(own, parts=(Text(text, source), *images))
+    return replace(own, parts=(Text(text, source), *images))
 
 
 # --- compaction -----------------------------------------------------------------------------------

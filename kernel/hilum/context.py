@@ -13,7 +13,7 @@ import msgspec
 from hilum.messages import Block
 from hilum.tokens import estimate as estimate
 
-_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
+_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
 
 
 class ContextRequest(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class ContextRequest(msgspec.Struct, frozen=True):
 
     text: str
     budget: int
-    state: dict[str, object] = msgspec.field(default_factory=dict)
+    state: dict[str, object] = {}
     piped: bool = False
     attached: str = ""
 
@@ -63,10 +63,13 @@ def render(block: Block) -> str:
 
     Neither its text nor the name of its file can close the tag or add an attribute.
     """
-    path = "".join(_ESCAPES.get(char, char if char.isprintable() else "?") for char in block.path)
-    where = (f' path="{path}"' if path else "") + (f' line="{block.line}"' if block.line else "")
+    path = "".join(char if char.isprintable() else "?" for char in block.path)
+    attributes = ""
+    if path:
+        attributes += f' path="{path.translate(_ESCAPES)}"'
+    if block.line:
+        attributes += f' line="{block.line}"'
     # A model also takes `</ FILE >` for a closing tag.
-    text = re.sub(
-        rf"<(?=\s*/\s*{re.escape(block.type)}\b)", r"<\\", block.text, flags=re.IGNORECASE
-    )
-    return f"<{block.type}{where}>\n{text}\n</{block.type}>"
+    closing = rf"(?i)<(?=\s*/\s*{re.escape(block.type)}\b)"
+    text = re.sub(closing, r"<\\", block.text)
+    return f"<{block.type}{attributes}>\n{text}\n</{block.type}>"

@@ -10,7 +10,9 @@ from typing import Any
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
+from hilum.arguments import encode_arguments
 from hilum.errors import ToolError
 from hilum.messages import ToolCall, ToolSpec
 from hilum.tools import Call, Tool, tool
@@ -48,10 +50,9 @@ async def find_tools(call: Call, query: str = "") -> str:
 
 
 def _describe(spec: ToolSpec) -> str:
-    return (
-        f"{spec.name}: {spec.description}\nparameters:"
-        f" {msgspec.json.encode(spec.parameters).decode()}"
-    )
+    """Return how a tool is called, for the model."""
+    parameters = encode_arguments(spec.parameters)
+    return f"{spec.name}: {spec.description}\nparameters: {parameters}"
 
 
 @tool(risk="read", effect="once")
@@ -79,9 +80,7 @@ def access_tool_specs(deferred: Sequence[str]) -> list[ToolSpec]:
         names.append(f"{len(deferred) - MAX_NAMED} more")
     found = find_tools.spec
     if names:
-        found = msgspec.structs.replace(
-            found, description=f"{found.description}\n\nThere are: {', '.join(names)}."
-        )
+        found = replace(found, description=f"{found.description}\n\nThere are: {', '.join(names)}.")
     return [found, call_tool.spec]
 
 
@@ -98,7 +97,7 @@ def unwrap(call: ToolCall) -> ToolCall:
     if inner["name"] in ACCESS_TOOLS:
         problem = f"{inner['name']} is in your tool list; call_tool is only for tools that are not."
         raise ToolError(problem, code="E_BAD_ARGS", hint="Call it directly.")
-    return ToolCall(call.id, inner["name"], msgspec.json.encode(inner["arguments"]).decode())
+    return ToolCall(call.id, inner["name"], encode_arguments(inner["arguments"]))
 
 
 def wrap(outer: ToolCall, inner: ToolCall) -> ToolCall:
@@ -110,4 +109,4 @@ def wrap(outer: ToolCall, inner: ToolCall) -> ToolCall:
         return inner
     # Raw keeps the arguments exactly as they were judged.
     arguments = {"name": inner.name, "arguments": msgspec.Raw(inner.arguments.encode() or b"{}")}
-    return ToolCall(outer.id, outer.name, msgspec.json.encode(arguments).decode(), outer.vendor)
+    return ToolCall(outer.id, outer.name, encode_arguments(arguments), outer.vendor)

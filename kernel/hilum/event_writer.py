@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from hilum import events as ev
 from hilum.agents import Agent
@@ -52,7 +52,7 @@ class EventWriter:
             current = agent.conversation.run
             run = run or (current.id if current else "")
             whose = {"agent": agent.name, "run": run}
-        written = msgspec.structs.replace(redacted, seq=seq, at=at, **whose)
+        written = replace(redacted, seq=seq, at=at, **whose)
         events = [written]
         if agent is not None:
             # An event that cannot be encoded must not be folded either: the conversation would
@@ -69,7 +69,7 @@ class EventWriter:
         shown = None
         if isinstance(event, ev.ApprovalAsked) and event is not redacted:
             # The user must see what would run, so the question is shown with its secrets.
-            question = msgspec.structs.replace(event, seq=seq, at=at, **whose)
+            question = replace(event, seq=seq, at=at, **whose)
             shown = [question, *events[1:]]
         self._journal.append(events, shown)
         # After the append: a task that waits for the end of the run finds it in the log.

@@ -149,9 +149,9 @@ class PluginInstances:
         plugins = self._session.kernel.host.plugins
         if one.name in plugins[one.plugin].replaces:
             return one, two
-        held = self.tools.get(one.name)
-        is_held = held is not None and held.plugin == two.plugin
-        if is_held or one.name in plugins[two.plugin].replaces:
+        current = self.tools.get(one.name)
+        is_current = current is not None and current.plugin == two.plugin
+        if is_current or one.name in plugins[two.plugin].replaces:
             return two, one
         return one, two
 

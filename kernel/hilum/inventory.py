@@ -5,16 +5,16 @@ It works even if every plugin is broken.
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
+from argparse import Namespace
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import trio
 
-from hilum.command import say_json
+from hilum.command import Parser, say_json
 from hilum.discovery import entry_points, normal
 from hilum.errors import HilumError, UsageError, unknown_name_error
 from hilum.hooks import PluginFailure, split_failure
@@ -26,30 +26,16 @@ from hilum.standard import project_plugins
 from hilum.store import MemoryStore
 from hilum.tools import Tool
 
-USAGE = """usage: hilum plugins [list | show [NAME …] | block NAME | unblock NAME] [--json] [-C \
-DIR] [--plugin FILE …]
-list (the default) imports one plugin after another; show also opens a session, to list their \
-tools and failures;
-block and unblock change the list of plugins that are never loaded, in your settings.toml. \
-Plugins of the project in this
-folder (.hilum/plugins) are imported only if you trust it; -C DIR selects another folder, \
---plugin FILE adds a file."""
+DESCRIPTION = """\
+List plugins with version, state, hooks and tools; block and unblock them.
 
+  list (the default)  import one plugin after another
+  show [NAME …]       also open a session, to list tools and failures
+  block NAME          never load a plugin: change the list in your settings.toml
+  unblock NAME        load it again
 
-class _Options(NamedTuple):
-    """The command line.
-
-    Attributes:
-        words: Action and names.
-        json: Whether to write JSON.
-        workspace: The folder whose project plugins count.
-        files: Files given with ``--plugin``.
-    """
-
-    words: list[str]
-    json: bool
-    workspace: Path
-    files: list[Path]
+Plugins of the project in the folder (.hilum/plugins) are imported only if you trust it."""
+ACTIONS = ("list", "show", "block", "unblock")
 
 
 def main(argv: list[str]) -> int:
@@ -58,17 +44,11 @@ def main(argv: list[str]) -> int:
     Returns:
         The exit code.
     """
-    if {"-h", "--help"} & set(argv):
-        print(USAGE)
-        return 0
     options = _parse(argv)
-    action, *names = options.words or ["list"]
-    if action in ("block", "unblock") and len(names) == 1:
-        return _block(names[0], action == "block")
-    if action != "show" and (action != "list" or names):
-        raise _misuse(argv)
+    if options.action in ("block", "unblock"):
+        return _block(options.names[0], options.action == "block")
     with redirect_stdout(sys.stderr):  # plugins may print when they are imported
-        rows = trio.run(_show, names, options) if action == "show" else _list(options)
+        rows = trio.run(_show, options) if options.action == "show" else _list(options)
     if options.json:
         say_json(rows)
     else:
@@ -76,46 +56,47 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _parse(argv: list[str]) -> _Options:
-    """Parse the command line without argparse, so that nothing that a plugin can break is needed.
+def _parse(argv: list[str]) -> Namespace:
+    """Parse the command line.
+
+    Returns:
+        ``action``, ``names``, ``json``, ``files`` (of ``--plugin``), and the folder ``workspace``
+        whose project plugins count.
 
     Raises:
         UsageError: The command line is invalid.
     """
-    words: list[str] = []
-    values: dict[str, list[str]] = {"--plugin": [], "--workspace": []}
-    as_json = False
-    rest = iter(argv)
-    for word in rest:
-        name, equals, value = word.partition("=")
-        name = "--workspace" if name == "-C" else name
-        if name in values:
-            given = value if equals else next(rest, "")
-            if not given:
-                raise _misuse(argv)
-            values[name].append(given)
-        elif word == "--json":
-            as_json = True
-        elif word.startswith("-"):
-            raise _misuse(argv)
-        else:
-            words.append(word)
-    folder = values["--workspace"][-1] if values["--workspace"] else "."
-    workspace = Path(folder).expanduser()
-    if not workspace.is_dir():
-        hint = "Name an existing folder."
-        raise UsageError(f"The workspace {workspace} is not a folder.", hint=hint)
-    files = [Path(file) for file in values["--plugin"]]
-    return _Options(words, as_json, Path(os.path.realpath(workspace)), files)
-
-
-def _misuse(argv: list[str]) -> UsageError:
-    return UsageError(
-        f"hilum plugins does not take {' '.join(argv)!r}.", code="E_BAD_ARGS", hint=USAGE
+    parser = Parser("hilum plugins", DESCRIPTION)
+    parser.add_argument("action", nargs="?", choices=ACTIONS, default="list")
+    parser.add_argument("names", metavar="NAME", nargs="*")
+    parser.add_argument("--json", action="store_true", help="write JSON")
+    parser.add_argument(
+        "-C", "--workspace", metavar="DIR", default=".", help="the folder of the project"
     )
+    parser.add_argument(
+        "--plugin",
+        metavar="FILE",
+        dest="files",
+        type=Path,
+        action="append",
+        default=[],
+        help="add a plugin file",
+    )
+    options = parser.parse_intermixed_args(argv)
+    count = len(options.names)
+    if options.action == "list" and count:
+        parser.error("`list` takes no names: `show NAME` describes one plugin")
+    if options.action in ("block", "unblock") and count != 1:
+        parser.error(f"`{options.action}` takes the name of one plugin")
+    folder = Path(options.workspace).expanduser()
+    if not folder.is_dir():
+        hint = "Name an existing folder."
+        raise UsageError(f"The workspace {folder} is not a folder.", hint=hint)
+    options.workspace = folder.resolve()
+    return options
 
 
-def _list(options: _Options) -> list[dict[str, Any]]:
+def _list(options: Namespace) -> list[dict[str, Any]]:
     """List all plugins; those of an untrusted project are not imported."""
     # Not strict: this command is for finding mistakes, and must work in spite of them.
     loaded = load([KernelSettings], workspace=options.workspace, known=None, strict=False)
@@ -126,20 +107,21 @@ def _list(options: _Options) -> list[dict[str, Any]]:
     return [*_rows(host), *left_out]
 
 
-async def _show(names: list[str], options: _Options) -> list[dict[str, Any]]:
+async def _show(options: Namespace) -> list[dict[str, Any]]:
     """Open a kernel and a session in memory, to list tools and failures as well."""
     usable, left_out = await trio.to_thread.run_sync(_project_files, options.workspace)
-    # Plugins of the project and of files are not found by their names.
-    own = {normal(Path(path).stem) for path in (*usable, *map(str, options.files))}
-    own |= {normal(row["name"]) for row in left_out}
-    installed = [name for name in names if normal(name) not in own]
-    if names:
-        wanted = {normal(name) for name in names}
+    installed = None
+    if options.names:
+        wanted = {normal(name) for name in options.names}
+        # Plugins of the project and of files are not found by their names.
+        files = [*map(str, options.files), *usable, *(row["path"] for row in left_out)]
+        own = {normal(Path(path).stem) for path in files}
+        installed = [name for name in options.names if normal(name) not in own]
         usable = [path for path in usable if normal(Path(path).stem) in wanted]
         left_out = [row for row in left_out if normal(row["name"]) in wanted]
     async with (
         open_kernel(
-            installed if names else None,
+            installed,
             # In memory, so that the command leaves no session behind.
             store=MemoryStore(),
             workspace=options.workspace,
@@ -150,17 +132,23 @@ async def _show(names: list[str], options: _Options) -> list[dict[str, Any]]:
     ):
         rows = _rows(kernel.host)
         for row in rows:
-            name = row["name"]
-            tools = [tool for tool in session.tools.values() if tool.plugin == name]
-            failures = [failure for failure in kernel.faults if failure.plugin == name]
-            row["tools"] = [f"{tool.name} ({tool.risk})" for tool in tools]
-            row["faults"] = [f"{failure.hook}: {failure}" for failure in failures]
-            row["faults"] += _broken_tools(tools)
-            row["faults"] += _closed_gates(name, session)
-            if row["faults"] and row["state"] == "ready":
-                is_off = any(failure.switched_off for failure in failures)
-                row["state"] = "off" if is_off else "faulty"
+            _add_details(row, session)
         return [*rows, *left_out]
+
+
+def _add_details(row: dict[str, Any], session: Session) -> None:
+    """Add the tools and the failures of a plugin to its row."""
+    name = row["name"]
+    tools = [tool for tool in session.tools.values() if tool.plugin == name]
+    failures = [failure for failure in session.kernel.faults if failure.plugin == name]
+    row["tools"] = [f"{tool.name} ({tool.risk})" for tool in tools]
+    faults = [f"{failure.hook}: {failure}" for failure in failures]
+    faults += _broken_tools(tools)
+    faults += _closed_gates(name, session)
+    row["faults"] = faults
+    if faults and row["state"] == "ready":
+        is_off = any(failure.switched_off for failure in failures)
+        row["state"] = "off" if is_off else "faulty"
 
 
 def _broken_tools(tools: list[Tool]) -> list[str]:
@@ -200,17 +188,16 @@ def _project_files(workspace: Path) -> tuple[list[str], list[dict[str, Any]]]:
         path = str(workspace / ".hilum" / "plugins" / f"{name}.py")
         why = reason.partition(" is not loaded: ")[2]
         if why:
-            told = (
-                f"not loaded: the folder is not trusted. {why} (hilum trust"
-                f" {shlex.quote(str(workspace))})"
-            )
-            rows.append(_row(name, "untrusted", told, path=path))
+            command = f"hilum trust {shlex.quote(str(workspace))}"
+            error = f"not loaded: the folder is not trusted. {why} ({command})"
+            rows.append(_row(name, "untrusted", error, path=path))
         else:
             rows.append(_row(name, "blocked", "by the settings", path=path))
     return usable, rows
 
 
 def _rows(host: Host) -> list[dict[str, Any]]:
+    """Return the rows of the plugins of a host."""
     rows = []
     for plugin in host.plugins.values():
         row = _row(plugin.name, plugin.state, plugin.error, path=plugin.path)
@@ -224,7 +211,7 @@ def _rows(host: Host) -> list[dict[str, Any]]:
 
 
 def _row(name: str, state: str, error: str, *, path: str = "") -> dict[str, Any]:
-    """Return the row of a plugin that is neither installed nor loaded."""
+    """Return a row with the values of a plugin that is neither installed nor loaded."""
     return {
         "name": name,
         "version": "",
@@ -238,22 +225,24 @@ def _row(name: str, state: str, error: str, *, path: str = "") -> dict[str, Any]
 
 
 def _text(row: dict[str, Any]) -> str:
+    """Format a row as lines of text."""
     source = _plain(row["distribution"] or row["path"])
     name = _plain(row["name"])
     text = f"{name:15} {row['version']:10} {row['state']:9} {row['milliseconds']:6.1f} ms  {source}"
     for key in ("error", "hooks", "tools", "faults"):
         value = row.get(key)
-        if value:
-            separator = "; " if key == "faults" else ", "
-            listed = value if isinstance(value, str) else separator.join(value)
-            # Several mistakes of a plugin are one line each.
-            first, *lines = map(_plain, listed.split("\n"))
-            text += f"\n    {key}: {first}" + "".join(f"\n    {line}" for line in lines)
+        if not value:
+            continue
+        separator = "; " if key == "faults" else ", "
+        listed = value if isinstance(value, str) else separator.join(value)
+        # Several mistakes of a plugin are one line each.
+        lines = [_plain(line) for line in listed.split("\n")]
+        text += f"\n    {key}: " + "\n    ".join(lines)
     return text
 
 
 def _plain(text: str) -> str:
-    """Return text from elsewhere so that a terminal does not interpret it."""
+    """Return text from a plugin, escaped so that a terminal does not interpret it."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import attrs
-import msgspec
 import trio
+from msgspec.structs import replace
 
 from hilum.errors import PluginError, UsageError
 from hilum.events import SessionOpened
@@ -133,20 +133,21 @@ class Kernel:
         reusable = self.workspace in (None, root) and not (root / ".hilum" / FILE).exists()
         settings = self._settings if reusable else self._read(workspace=root)
         if info is None:
-            info, log = await self._create(
-                spell_folder(root), kind or settings.get(KernelSettings).session_kind
-            )
+            kind = kind or settings.get(KernelSettings).session_kind
+            info, log = await self._create(spell_folder(root), kind)
         else:
             log = await self.store.open(info.id)
         try:
-            info = msgspec.structs.replace(info, kind=kind or info.kind)
+            if kind:
+                info = replace(info, kind=kind)
             with use_environment(self.environ):
                 session = Session(self, log, info, root, settings)
-                session.attended = info.kind != "headless" if attended is None else attended
+            if attended is not None:
+                session.attended = attended
         except BaseException:
+            # If opening fails, the lease must be released, or the session could never be opened
+            # again.
             with trio.CancelScope(shield=True):
-                # If opening was cancelled, the lease must still be released: nobody could open the
-                # session again.
                 await log.close()
             raise
         opened = False
@@ -157,11 +158,7 @@ class Kernel:
         try:
             async with open_nursery() as nursery:
                 await session._open(nursery)
-                if settings.ignored:
-                    say = "Settings of the project that are ignored:\n  " + "\n  ".join(
-                        settings.ignored
-                    )
-                    session.note("settings.ignored", say=say, ignored=list(settings.ignored))
+                _note_ignored_settings(session, settings)
                 # A resumed session may be in a mode that no longer exists; it then allows only
                 # reading.
                 mode = mode or (None if resume else session.mode.name)
@@ -172,10 +169,9 @@ class Kernel:
             del self.sessions[session.id]
             await session._close()
             if session._discarded or (not opened and not resume):
+                # Nothing happened in the session, or it never opened for a reader.
                 with trio.CancelScope(shield=True):
-                    await self.store.delete(
-                        session.id
-                    )  # no reader ever saw it, or nothing happened in it
+                    await self.store.delete(session.id)
 
     async def _create(
         self, workspace: str, kind: str, title: str = "", forked: str = ""
@@ -199,7 +195,7 @@ class Kernel:
             while events := await self.store.read(old.id, log.last):
                 kept = [event for event in events if upto is None or event.seq <= upto]
                 if kept and isinstance(kept[0], SessionOpened):
-                    kept[0] = msgspec.structs.replace(kept[0], session=new.id, forked=old.id)
+                    kept[0] = replace(kept[0], session=new.id, forked=old.id)
                 log.append(kept)
                 if len(kept) < len(events):
                     break
@@ -224,18 +220,19 @@ class Kernel:
                 if failure is None or rest is not None:
                     raise
                 self.crashed(plugin.name, failure)
-        for _, provider in self.host.table.collect("provide_models", kernel=self):
+        table = self.host.table
+        for _, provider in table.collect("provide_models", kernel=self):
             self.router.add(provider)
-        self.store = (
-            wanted_store or await self.host.table.first("provide_store", kernel=self) or self.store
-        )
+        provided = wanted_store or await table.first("provide_store", kernel=self)
+        if provided:
+            self.store = provided
 
     def crashed(self, plugin: str, error: BaseException) -> None:
         """Switch a plugin off in all sessions, because its kernel lifespan failed."""
         fault = PluginFailure(plugin, "open_kernel", error, switched_off=True)
         self.host.fail(plugin, fault)
         self.keep_fault(fault)
-        for session in [*self.sessions.values()]:
+        for session in list(self.sessions.values()):
             session._instances.crashed(plugin, error)
 
     def keep_fault(self, fault: PluginFailure) -> None:
@@ -249,6 +246,14 @@ class Kernel:
             await self.store.close()
 
 
+def _note_ignored_settings(session: Session, settings: Settings) -> None:
+    """Inform the user about settings of the project that have no effect."""
+    if settings.ignored:
+        lines = ["Settings of the project that are ignored:", *settings.ignored]
+        say = "\n  ".join(lines)
+        session.note("settings.ignored", say=say, ignored=list(settings.ignored))
+
+
 def _keep(faults: list[PluginFailure], fault: PluginFailure) -> None:
     # A plugin that fails again and again must not fill the memory of a long session.
     faults.append(fault.without_frames())
@@ -256,6 +261,11 @@ def _keep(faults: list[PluginFailure], fault: PluginFailure) -> None:
 
 
 def _folder(workspace: str | os.PathLike[str]) -> Path:
+    """Return the resolved path of a workspace.
+
+    Raises:
+        UsageError: It is not an existing folder.
+    """
     root = Path(workspace).expanduser().absolute()
     if not root.is_dir():
         what = "is not a folder" if root.exists() else "does not exist"
@@ -303,13 +313,18 @@ async def open_kernel(
         PluginError: An object that was passed as a plugin does not fit, or two distributions
             provide one plugin.
     """
-    overrides = dict(settings or {}) | ({"model": model} if model else {})
+    overrides = dict(settings or {})
+    if model:
+        overrides["model"] = model
     read = partial(load, overrides=overrides, environ=environ)
     root = _folder(workspace) if workspace is not None else None
     faults: list[PluginFailure] = []
     observers: list[Observer] = []
     host = Host(partial(_keep, faults), observers, environ)
-    extra = [*extra_plugins, *([tools_plugin(tools)] if (tools := list(tools)) else [])]
+    extra = list(extra_plugins)
+    tools = list(tools)
+    if tools:
+        extra.append(tools_plugin(tools))
     # The settings name the plugins to load, and are checked against the plugins. So they are read
     # twice, and only the second reading reports mistakes.
     first = read([KernelSettings], workspace=root, known=None, strict=False).get(KernelSettings)
@@ -327,7 +342,9 @@ async def open_kernel(
     options = loaded.get(KernelSettings)
     # After loading, because a required plugin that did not load must refuse all calls as well.
     host.require(dict.fromkeys((*options.required, *required)))
-    roles = options.roles | ({"default": options.model} if options.model else {})
+    roles = dict(options.roles)
+    if options.model:
+        roles["default"] = options.model
     # Outside of everything else: processes end after the plugins that started them have closed.
     async with Warden() as warden:
         router = Router(roles, options.fallback)

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, Literal
 
-import msgspec
 import trio
+from msgspec.structs import replace
 
 from hilum.calls import end_calls, run_calls
 from hilum.compaction import (
@@ -58,10 +58,9 @@ from hilum.messages import (
 )
 from hilum.models import Model
 from hilum.prompt import encode_conversation, freeze_prompt, round_end
-from hilum.refusals import find_refusal
+from hilum.refusals import CallOutcome, find_refusal
 from hilum.repetition import failed_note
 from hilum.routing import attempt
-from hilum.state import FinishedCall
 from hilum.tokens import TokenCalibrator
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ if TYPE_CHECKING:
 
 # A plugin that objects to every answer must not keep a run going for ever.
 MAX_OBJECTIONS = 3
-EMPTY_ANSWER = "Your answer was empty. Go on with the task, or say what you found."
+EMPTY_ANSWER = "Your answer was empty. Continue the task, or report what you found."
 MAX_CONTINUATIONS = 3
 # Kinds of failed model calls that the user may be able to fix.
 NEEDS_USER = ("timeout", "too_slow", "rate_limit", "quota", "connect")
@@ -79,6 +78,8 @@ MAX_COMPACTIONS = 3
 _ENDINGS = {"stopped": "the run was stopped", "timed_out": "the time of the run was over"}
 # Maximum number of files that the end of a run lists by name.
 MAX_FILES = 10
+# Maximum length of the model's last text in the end of a run that did not complete, in characters.
+MAX_ANNOUNCED = 300
 # In windows smaller than this, gathered context gets less than a quarter.
 SMALL_WINDOW = 32_768
 
@@ -199,22 +200,20 @@ def end(
 
 def _done(agent: Agent) -> str:
     """Return which files the run's tools wrote, and how often each tool ran."""
-    tools: Counter[str] = Counter()
-    failed: Counter[str] = Counter()
-    files: dict[str, None] = {}
-    for call in agent.run.finished:
-        tools[call.name] += 1
-        if call.code:
-            failed[call.name] += 1
-        else:
-            files |= dict.fromkeys(_written(agent, call))
-    if not tools:
+    finished = agent.run.finished
+    if not finished:
         return ""
+    tools = Counter(call.tool for call in finished)
+    failed = Counter(call.tool for call in finished if call.code)
+    files: dict[str, None] = {}
+    for call in finished:
+        files |= dict.fromkeys(_written(agent, call))
     parts = []
     if files:
         listed = ", ".join(list(files)[:MAX_FILES])
-        more = f" and {len(files) - MAX_FILES} more" if len(files) > MAX_FILES else ""
-        parts.append(f"Files written: {listed}{more}.")
+        if len(files) > MAX_FILES:
+            listed += f" and {len(files) - MAX_FILES} more"
+        parts.append(f"Files written: {listed}.")
     counts = []
     for name, count in tools.most_common():
         failures = f" ({failed[name]} failed)" if failed[name] else ""
@@ -223,10 +222,10 @@ def _done(agent: Agent) -> str:
     return " ".join(parts)
 
 
-def _written(agent: Agent, call: FinishedCall) -> list[str]:
+def _written(agent: Agent, call: CallOutcome) -> list[str]:
     """Return the paths that a call has written."""
-    tool = agent.session.tools.get(call.name)
-    if tool is None or not tool.writes:
+    tool = agent.session.tools.get(call.tool)
+    if tool is None:
         return []
     return [call.texts[name] for name in tool.writes if name in call.texts]
 
@@ -239,18 +238,14 @@ def _left(agent: Agent, left: str) -> str:
     run = agent.run
     parts = [left] if left else []
     cut_off = [call.title for call in run.finished if call.code in ("E_STOPPED", "E_INTERRUPTED")]
-    if run.answer.strip():
-        parts.append(f"The last announced step may not be done: {_one_line(run.answer, 300)}")
+    announced = " ".join(run.answer.split())
+    if len(announced) > MAX_ANNOUNCED:
+        announced = f"{announced[: MAX_ANNOUNCED - 1]}…"
+    if announced:
+        parts.append(f"The last announced step may not be done: {announced}")
     if cut_off:
         parts.append(f"Calls that were cut off: {', '.join(dict.fromkeys(cut_off))}.")
     return " ".join(parts)
-
-
-def _one_line(text: str, limit: int) -> str:
-    joined = " ".join(text.split())
-    if len(joined) <= limit:
-        return joined
-    return joined[: limit - 1] + "…"
 
 
 async def _begin(agent: Agent) -> None:
@@ -502,15 +497,15 @@ async def _planned(
     if plan is None:
         return None
     upto = cut_point(messages, plan.upto)
-    if upto or plan.thinned:
-        return Compaction(upto, plan.summary if upto else "", plan.thinned)
-    return None
+    if not upto and not plan.thinned:
+        return None
+    return Compaction(upto, plan.summary, plan.thinned)
 
 
 def _cause(agent: Agent) -> Literal["window", "model", "too_long", "asked"]:
-    """Return why the conversation would be compacted now."""
-    run = agent.conversation.run
+    """Return the cause that a compaction would have now."""
     conversation = agent.conversation
+    run = conversation.run
     if run is not None and run.failed is not None and run.failed.action == "compact":
         return "too_long"
     if conversation.compaction_requested is not None:
@@ -540,8 +535,7 @@ async def _round(agent: Agent) -> None:
         notes.append(
             "One turn is left. Call no more tools: say what is done and what is left to do."
         )
-    ended = await round_end(agent, notes)
-    ended = msgspec.structs.replace(ended, shortened=_shortened(agent))
+    ended = replace(await round_end(agent, notes), shortened=_shortened(agent))
     await agent.session.redaction.prepare(ended)
     agent.emit(ended)
 
@@ -563,19 +557,20 @@ def _shortened(agent: Agent) -> dict[str, str]:
     except PLUGIN_EXCEPTIONS:
         return {}  # The next request reports what is wrong with the model.
     calibrator = agent.conversation.calibrator(name)
-    total = calibrator.total(known.total)
     used = calibrator.tokens(known.size)
-    free = room(model.info, total - used) - used
+    head = calibrator.total(known.total) - used
+    free = room(model.info, head) - used
     return shorten_results(results, model.info.window, free, calibrator.text, recall=_recall(agent))
 
 
 def _recall(agent: Agent) -> str:
     """Return how the agent calls the tool that reads results again; empty if it has none."""
-    if RECALL not in {tool.name for tool in agent.tools()}:
+    if all(tool.name != RECALL for tool in agent.tools()):
         return ""
-    # The tool may be deferred.
-    listed = RECALL in {spec.name for spec in agent.conversation.frozen.tools}
-    return RECALL if listed else f"call_tool with {RECALL}"
+    # A deferred tool is not in the tool list.
+    if any(spec.name == RECALL for spec in agent.conversation.frozen.tools):
+        return RECALL
+    return f"call_tool with {RECALL}"
 
 
 async def _check(agent: Agent) -> None:
@@ -588,12 +583,13 @@ async def _check(agent: Agent) -> None:
             "Your answer was cut off at the output limit. Continue exactly where it stopped; repeat"
             " nothing."
         )
-        agent.emit(msgspec.structs.replace(await round_end(agent, [note]), continued=True))
+        ended = await round_end(agent, [note])
+        agent.emit(replace(ended, continued=True))
         return
     # Plugins check the whole answer, not only its last piece.
     if run.continued:
         others = [part for part in message.parts if not isinstance(part, Text)]
-        message = msgspec.structs.replace(message, parts=(*others, Text(run.answer, "model")))
+        message = replace(message, parts=(*others, Text(run.answer, "model")))
     objections = await _objections(agent, message)
     # A stop cannot cancel a check that has already decided: the run still ends as stopped.
     await trio.lowlevel.checkpoint_if_cancelled()
@@ -628,13 +624,14 @@ def _end_answered(agent: Agent, message: AssistantMessage, objections: Sequence[
     run = agent.run
     # A check that is off could not object, so the run must not look complete.
     off = agent.session.hooks.closed.get("check_answer", {})
-    reasons = [
-        "The model returned an empty answer twice." if each == EMPTY_ANSWER else each
-        for each in objections
-    ]
-    reasons += [
-        f"The plugin {name}, which checks answers, is off ({why})." for name, why in off.items()
-    ]
+    reasons = []
+    for objection in objections:
+        # That objection is an instruction to the model, and the user reads these reasons.
+        if objection == EMPTY_ANSWER:
+            objection = "The model returned an empty answer twice."
+        reasons.append(objection)
+    for name, why in off.items():
+        reasons.append(f"The plugin {name}, which checks answers, is off ({why}).")
     if reasons:
         code = "E_PLUGIN" if off else "E_FAILED"
         end(agent, "partial_success", code=code, error=reasons[0], left="; ".join(reasons))
@@ -655,7 +652,7 @@ def _end_answered(agent: Agent, message: AssistantMessage, objections: Sequence[
 
 def _end_with_refused_calls(agent: Agent) -> None:
     """End a run, as a partial success if calls that it needed were refused."""
-    refusal = find_refusal(agent.run.outcomes, agent.session.approve)
+    refusal = find_refusal(agent.run.finished, agent.session.approve)
     if refusal is None:
         end(agent, "completed")
         return

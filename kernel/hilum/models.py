@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from hilum.errors import ModelError
 from hilum.events import ModelUsed
@@ -284,10 +285,10 @@ async def ask_model(
     )
     usage = done.usage
     if usage.cost is None and model.info.price is not None:
-        usage = msgspec.structs.replace(usage, cost=model.info.price.cost(usage))
+        usage = replace(usage, cost=model.info.price.cost(usage))
     answer = done.message
     if not answer.model:
-        answer = msgspec.structs.replace(answer, model=model.info.name)
+        answer = replace(answer, model=model.info.name)
     # No tools are offered here, so the model may write anything as the name of a call, too.
     loggable = await session.redaction.loggable(answer)
     agent.emit(
@@ -330,7 +331,7 @@ class Provider(Protocol):
         """
 
     async def names(self) -> list[str]:
-        """Names of models that are known to exist, best first; may be incomplete."""
+        """Return names of models that are known to exist, best first; some may be missing."""
 
 
 def json_body(head: bytes, pieces: Sequence[bytes], tail: bytes = b"]}") -> bytes:

@@ -101,7 +101,7 @@ class Place(msgspec.Struct, eq=False):
 
     claims: Claims
     earlier: tuple[Place, ...] = ()
-    later: list[Place] = msgspec.field(default_factory=list)
+    later: list[Place] = []
     begun: bool = False
     judged: trio.Event = msgspec.field(default_factory=trio.Event)
     ended: trio.Event = msgspec.field(default_factory=trio.Event)
@@ -136,7 +136,10 @@ class Place(msgspec.Struct, eq=False):
 
     def _unjudged(self) -> trio.Event | None:
         """Return the event to wait for until the claims of all earlier calls are final, or None."""
-        return next((place.judged for place in self.earlier if not place.judged.is_set()), None)
+        for place in self.earlier:
+            if not place.judged.is_set():
+                return place.judged
+        return None
 
     def _obstacle(self) -> trio.Event | None:
         """Return the event to wait for before this call may continue, or None."""

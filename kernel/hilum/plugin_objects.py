@@ -36,21 +36,16 @@ def check_file(path: str | os.PathLike[str]) -> str:
         UsageError: There is no such file, or it is not a Python file.
     """
     absolute = os.path.abspath(os.path.expanduser(path))
+    shown = repr(os.fspath(path))
     if os.path.isdir(absolute):
-        raise UsageError(
-            f"The plugin file {os.fspath(path)!r} is a folder.",
-            hint="Name one of its Python files.",
-        )
+        hint = "Name one of its Python files."
+        raise UsageError(f"The plugin file {shown} is a folder.", hint=hint)
     if not os.path.isfile(absolute):
-        raise UsageError(
-            f"There is no plugin file {os.fspath(path)!r}.",
-            hint="Name an existing file that ends with .py.",
-        )
+        hint = "Name an existing file that ends with .py."
+        raise UsageError(f"There is no plugin file {shown}.", hint=hint)
     if not absolute.endswith(".py"):
-        raise UsageError(
-            f"The plugin file {os.fspath(path)!r} does not end with .py.",
-            hint="Name a Python file.",
-        )
+        hint = "Name a Python file."
+        raise UsageError(f"The plugin file {shown} does not end with .py.", hint=hint)
     return absolute
 
 

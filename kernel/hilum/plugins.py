@@ -180,21 +180,8 @@ class Host:
                 plugin.
         """
         given = [*(wanted or ()), *extra]
-        installed = all_entry_points("hilum")
-        self._installed = {point.name for points in installed.values() for point in points}
-        asked = [*installed] if wanted is None else []
-        asked += [thing for thing in given if isinstance(thing, str) and not is_file(thing)]
-        # A name in `block` may be that of a plugin that was uninstalled; that is not a mistake.
-        for name in (*asked, *(chosen.allow or ()), *chosen.order):
-            if normal(name) not in installed:
-                raise unknown_name_error("plugin", name, self._installed)
-        first = [*map(normal, chosen.order)]
-        names = {*map(normal, asked)}
-        ordered = [name for name in first if name in names]
-        ordered += dict.fromkeys(map(normal, asked))
-        for name in dict.fromkeys(ordered):
-            self._add_installed(installed[name])
-        self._move_foreign_back(first)
+        names = [thing for thing in given if isinstance(thing, str) and not is_file(thing)]
+        self._find_installed(names, chosen, all_installed=wanted is None)
         for thing in given:
             if is_file(thing):
                 self._add_file(check_file(thing))  # type: ignore[arg-type]
@@ -204,6 +191,34 @@ class Host:
         for path in project_files:
             self._add_file(path, project=True)
         self._block(chosen, without)
+
+    def _find_installed(
+        self, names: list[str], chosen: PluginSettings, *, all_installed: bool
+    ) -> None:
+        """Add installed plugins in the order of the settings.
+
+        Args:
+            names: The names that the caller passed.
+            chosen: The plugins that the settings allow, block and put first.
+            all_installed: Whether all installed plugins are added.
+
+        Raises:
+            UsageError: A name is not installed.
+        """
+        installed = all_entry_points("hilum")
+        self._installed = {point.name for points in installed.values() for point in points}
+        if all_installed:
+            names = [*installed, *names]
+        # A name in `block` may be that of a plugin that was uninstalled; that is not a mistake.
+        for name in (*names, *(chosen.allow or ()), *chosen.order):
+            if normal(name) not in installed:
+                raise unknown_name_error("plugin", name, self._installed)
+        wanted = dict.fromkeys(map(normal, names))
+        first = [normal(name) for name in chosen.order]
+        for name in dict.fromkeys((*first, *wanted)):
+            if name in wanted:
+                self._add_installed(installed[name])
+        self._move_foreign_back(first)
 
     def _move_foreign_back(self, first: Sequence[str]) -> None:
         """Move other authors' plugins behind those of hilum, unless the settings order them."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from hilum.deferred_tools import ACCESS_TOOLS, access_tool_specs
 from hilum.events import PromptFrozen, RoundEnded
@@ -45,8 +46,8 @@ class EncodedConversation(msgspec.Struct):
     frozen: PromptFrozen | None = None
     head: bytes = b""
     head_size: TextStats = NOTHING
-    messages: list[bytes] = msgspec.field(default_factory=list)
-    sizes: list[TextStats] = msgspec.field(default_factory=list)
+    messages: list[bytes] = []
+    sizes: list[TextStats] = []
     size: TextStats = NOTHING
 
     @property
@@ -86,10 +87,7 @@ def _without_forged_notes(message: Message) -> Message:
     if isinstance(message, UserMessage):
         return UserMessage(_escape_parts(message.parts))
     if isinstance(message, ToolMessage):
-        results = [
-            msgspec.structs.replace(result, parts=_escape_parts(result.parts))
-            for result in message.results
-        ]
+        results = [replace(result, parts=_escape_parts(result.parts)) for result in message.results]
         return ToolMessage(tuple(results))
     if isinstance(message, NoteMessage):  # a note that quotes data contains no other note
         return NoteMessage(escape_notes(message.text))
@@ -97,10 +95,13 @@ def _without_forged_notes(message: Message) -> Message:
 
 
 def _escape_parts(parts: Iterable[Text | Image]) -> tuple[Text | Image, ...]:
-    return tuple(
-        Text(escape_notes(part.text), part.source) if isinstance(part, Text) else part
-        for part in parts
-    )
+    """Return the parts of a message with note tags escaped in their texts."""
+    escaped: list[Text | Image] = []
+    for part in parts:
+        if isinstance(part, Text):
+            part = Text(escape_notes(part.text), part.source)
+        escaped.append(part)
+    return tuple(escaped)
 
 
 def _size(piece: bytes, message: Message) -> TextStats:
@@ -108,15 +109,17 @@ def _size(piece: bytes, message: Message) -> TextStats:
 
     Images and fields that only the vendor can read are counted separately from the text.
     """
-    parts: Iterable[Any] = (
-        message.parts if isinstance(message, UserMessage | AssistantMessage) else ()
-    )
-    if isinstance(message, ToolMessage):
-        parts = [part for result in message.results for part in result.parts]
+    parts: list[Any] = []
+    if isinstance(message, UserMessage | AssistantMessage):
+        parts += message.parts
+    elif isinstance(message, ToolMessage):
+        for result in message.results:
+            parts += result.parts
     images = [b64encode(part.data) for part in parts if isinstance(part, Image)]
-    return compute_text_stats(
-        piece, images, [text for part in parts for text in opaque(getattr(part, "vendor", {}))]
-    )
+    encrypted: list[bytes] = []
+    for part in parts:
+        encrypted += opaque(getattr(part, "vendor", {}))
+    return compute_text_stats(piece, images, encrypted)
 
 
 def request(agent: Agent, model: Model, attempt: int) -> Request:
@@ -132,18 +135,19 @@ def request(agent: Agent, model: Model, attempt: int) -> Request:
 
 async def layers(agent: Agent) -> list[Layer]:
     """Collect the layers of all plugins; a plugin that fails keeps its last good ones."""
-    found = [Layer(5, "agent", agent.profile.prompt)] if agent.profile.prompt else []
+    found = []
+    if agent.profile.prompt:
+        found.append(Layer(5, "agent", agent.profile.prompt))
     for plugin, value in await agent.session.hooks.gather("build_prompt_layer", agent=agent):
         if not isinstance(value, PluginFailure):
             agent.good_layers[plugin] = (value,) if isinstance(value, Layer) else tuple(value)
         found += agent.good_layers.get(plugin, ())
     # A layer may quote a file or a server: like all other data, it must not contain a note.
-    found = [msgspec.structs.replace(layer, text=escape_notes(layer.text)) for layer in found]
-    # Here and not only when they are logged, because they are compared with the frozen ones.
-    texts = await agent.session.redaction.texts([layer.text for layer in found])
-    found = [
-        msgspec.structs.replace(layer, text=text) for layer, text in zip(found, texts, strict=True)
-    ]
+    escaped = [escape_notes(layer.text) for layer in found]
+    # Secrets are replaced here and not only in the log, because the layers are compared with the
+    # frozen ones.
+    texts = await agent.session.redaction.texts(escaped)
+    found = [replace(layer, text=text) for layer, text in zip(found, texts, strict=True)]
     # Sorting is stable: layers of one rank keep the order of their plugins, and so the prompt's
     # bytes.
     return sorted(found, key=lambda layer: layer.rank)
@@ -191,7 +195,10 @@ async def freeze_prompt(
     changed = tuple(name for name in was | now if was and was.get(name) != now.get(name))
     mode = agent.mode.name
     if cause == "run" and old.model:
-        cause = "model" if old.model != model else "mode" if old.mode != mode else "run"
+        if old.model != model:
+            cause = "model"
+        elif old.mode != mode:
+            cause = "mode"
     frozen = PromptFrozen(
         layers=built, tools=tools, cause=cause, mode=mode, model=model, changed=changed
     )
@@ -201,9 +208,11 @@ async def freeze_prompt(
 
 
 def _named(layers: Iterable[Layer], tools: Iterable[ToolSpec]) -> dict[str, object]:
-    return {f"layer {layer.name}": layer for layer in layers} | {
-        f"tool {tool.name}": tool for tool in tools
-    }
+    """Return layers and tools by the names that ``PromptFrozen.changed`` lists."""
+    named: dict[str, object] = {f"layer {layer.name}": layer for layer in layers}
+    for tool in tools:
+        named[f"tool {tool.name}"] = tool
+    return named
 
 
 async def round_end(agent: Agent, notes: list[str], objected: bool = False) -> RoundEnded:
@@ -214,8 +223,8 @@ async def round_end(agent: Agent, notes: list[str], objected: bool = False) -> R
         return RoundEnded(notes=tuple(notes), objected=objected)
     changed = await _changed_layers(agent)
     for layer in changed:
-        now_reads = f"now reads:\n{layer.text}" if layer.text else "no longer holds."
-        notes.append(f"Your instructions changed. The part {layer.name!r} {now_reads}")
+        change = f"now reads:\n{layer.text}" if layer.text else "no longer holds."
+        notes.append(f"Your instructions changed. The part {layer.name!r} {change}")
     available = {spec.name: spec for spec in specs(agent)}
     gone = sorted(conversation.tools - available.keys())
     new = sorted(available.keys() - conversation.tools)
@@ -255,7 +264,7 @@ def _tool_notes(agent: Agent, gone: Sequence[str], new: Sequence[ToolSpec]) -> I
 def _signature(spec: ToolSpec) -> str:
     """Return a tool's name with its parameters; optional ones are marked with ``?``."""
     required = spec.parameters.get("required", ())
-    names = [
-        name if name in required else f"{name}?" for name in spec.parameters.get("properties", {})
-    ]
+    names = []
+    for name in spec.parameters.get("properties", {}):
+        names.append(name if name in required else f"{name}?")
     return f"{spec.name}({', '.join(names)})"

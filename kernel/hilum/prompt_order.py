@@ -26,7 +26,7 @@ class PromptOrder:
 
     @contextmanager
     def turn(self, agent: str) -> Iterator[list[trio.Event]]:
-        """Take the next turn among the prompts that are given to an agent, until the block ends.
+        """Register a prompt to an agent until the block ends, behind the earlier ones.
 
         Yields:
             An event for each earlier prompt, set once that prompt is queued, answered or refused.

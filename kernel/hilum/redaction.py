@@ -18,8 +18,9 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, Literal, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
-from hilum.arguments import safe_answer
+from hilum.arguments import encode_arguments, safe_answer
 from hilum.errors import PluginError
 from hilum.events import Event, ModelAnswered, PluginFault, PromptQueued, RunStarted, SessionOpened
 from hilum.hooks import Table
@@ -56,8 +57,6 @@ _LEFT_ALONE = frozenset(
         "hook",
         "code",
         "name",
-    }
-    | {
         "media_type",
         "source",
         "withheld",
@@ -75,6 +74,8 @@ _LEFT_ALONE = frozenset(
 _NO_TEXTS = (SessionOpened, Image)
 Origin = Literal["prompt", "model", "arguments", "result", "other"]
 Lookup = Callable[[str, Origin], str]
+Found = dict[tuple[Origin, str], str]
+"""Texts with their origin, each with the text without secrets."""
 E = TypeVar("E", bound=Event)
 
 
@@ -147,18 +148,17 @@ class Redaction:
             return self._marked(event, self._withheld)
         if not self._hooks.implemented(HOOK):
             return event
-        found: dict[tuple[Origin, str], str] = {}
+        found: Found = {}
         for _ in range(MAX_PASSES):
             walk = _Walk(self, found, by_model=by_model)
             changed = self._marked(event, walk.lookup)
             if not walk.missing:
                 return changed
-            for origin, texts in walk.missing.items():
-                try:
-                    answers = self._hooks.filter(HOOK, "texts", texts=tuple(texts), origin=origin)
-                    self._keep(found, origin, texts, answers)
-                except PluginError:
-                    return self._marked(event, self._withheld)
+            try:
+                for origin, texts in walk.missing.items():
+                    self._search(found, origin, tuple(texts))
+            except PluginError:
+                return self._marked(event, self._withheld)
         # New texts appear in every pass: withholding all of them is safer than writing one
         # unsearched.
         return self._marked(event, self._withheld)
@@ -176,7 +176,7 @@ class Redaction:
         self.check()
         if not self._hooks.implemented(HOOK):
             return
-        found: dict[tuple[Origin, str], str] = {}
+        found: Found = {}
         for _ in range(MAX_PASSES):
             walk = _Walk(self, found, by_model=by_model)
             self._marked(event, walk.lookup)
@@ -187,7 +187,7 @@ class Redaction:
 
     async def texts(self, texts: Sequence[str], origin: Origin = "other") -> list[str]:
         """Return texts without secrets; all are withheld if they cannot be searched."""
-        found: dict[tuple[Origin, str], str] = {}
+        found: Found = {}
         walk = _Walk(self, found)
         if self.problem():
             return [self._withheld(text, origin) for text in texts]
@@ -219,12 +219,7 @@ class Redaction:
         known = self.known(("model", identity))
         if known is None:
             try:
-                self._keep(
-                    {},
-                    "model",
-                    [identity],
-                    self._hooks.filter(HOOK, "texts", texts=(identity,), origin="model"),
-                )
+                self._search({}, "model", (identity,))
             except PluginError:
                 return ""
             known = self.known(("model", identity))
@@ -256,51 +251,58 @@ class Redaction:
         for part in message.parts:
             if isinstance(part, ToolCall):
                 name = part.name if part.name in tools else cleaned[part.name]
-                # An empty id is replaced by one of the kernel's own.
-                if cleaned.get(part.id) == part.id:
-                    identity = part.id
-                else:
-                    identity = ""
-                parts.append(msgspec.structs.replace(part, name=name, id=identity))
-            else:
-                parts.append(part)
-        return msgspec.structs.replace(message, parts=tuple(parts))
+                # The kernel replaces an empty id by one of its own.
+                identity = part.id if cleaned.get(part.id) == part.id else ""
+                part = replace(part, name=name, id=identity)
+            parts.append(part)
+        return replace(message, parts=tuple(parts))
 
-    async def _ask(
-        self, found: dict[tuple[Origin, str], str], origin: Origin, texts: Iterable[str]
-    ) -> None:
+    async def _ask(self, found: Found, origin: Origin, texts: Iterable[str]) -> None:
+        """Search texts for secrets, in a thread if they are large.
+
+        Raises:
+            PluginError: They cannot be searched.
+        """
         asked = tuple(texts)
         try:
             if sum(map(len, asked)) > IN_THREAD:
                 answers = await self._hooks.filter_in_thread(
                     HOOK, "texts", texts=asked, origin=origin
                 )
+                self._keep(found, origin, asked, answers)
             else:
-                answers = self._hooks.filter(HOOK, "texts", texts=asked, origin=origin)
-            self._keep(found, origin, asked, answers)
+                self._search(found, origin, asked)
         except PluginError as error:
-            raise self._error(
-                f"A text could not be searched for secrets. {error.message}"
-            ) from None
+            problem = f"A text could not be searched for secrets. {error.message}"
+            raise self._error(problem) from None
+
+    def _search(self, found: Found, origin: Origin, texts: tuple[str, ...]) -> None:
+        """Search texts for secrets at once, and keep the results.
+
+        Raises:
+            PluginError: A plugin failed.
+        """
+        answers = self._hooks.filter(HOOK, "texts", texts=texts, origin=origin)
+        self._keep(found, origin, texts, answers)
 
     def _keep(
-        self,
-        found: dict[tuple[Origin, str], str],
-        origin: Origin,
-        texts: Iterable[str],
-        answers: Sequence[str],
+        self, found: Found, origin: Origin, texts: tuple[str, ...], answers: Sequence[str]
     ) -> None:
-        asked = tuple(texts)
+        """Keep the results of texts that were searched.
+
+        Raises:
+            PluginError: There are not as many results as texts.
+        """
         # A string is a sequence, too: its characters would be taken for the answers.
-        if isinstance(answers, str) or len(answers) != len(asked):
-            raise PluginError(f"A plugin returned {len(answers)} texts for {len(asked)}.")
-        for text, answer in zip(asked, answers, strict=True):
+        if isinstance(answers, str) or len(answers) != len(texts):
+            raise PluginError(f"A plugin returned {len(answers)} texts for {len(texts)}.")
+        for text, answer in zip(texts, answers, strict=True):
             # The clean text is known from now on, too: it recurs in later events.
-            for key, value in (((origin, text), answer), ((origin, answer), answer)):
-                found[key] = value
+            for key in ((origin, text), (origin, answer)):
+                found[key] = answer
                 if key not in self._kept:
                     self._size += len(key[1])
-                self._kept[key] = value
+                self._kept[key] = answer
         # The least recently used texts are dropped first, because those of a conversation recur.
         while self._size > MAX_KEPT:
             (_, text), _ = self._kept.popitem(last=False)
@@ -327,20 +329,15 @@ class Redaction:
             names = _names([changed.text, changed.attached], [event.text, event.attached])
             self.names.update(names)
             if names:
-                changed = msgspec.structs.replace(changed, redacted=names)
+                changed = replace(changed, redacted=names)
             return changed  # type: ignore[no-any-return]
         if isinstance(event, ModelAnswered):
-            now = changed.message.calls
-            before = event.message.calls
-            withheld = [
-                one.id
-                for one, two in zip(now, before, strict=True)
-                if one.arguments != two.arguments
-            ]
+            pairs = zip(changed.message.calls, event.message.calls, strict=True)
+            withheld = [new.id for new, old in pairs if new.arguments != old.arguments]
             names = _names(_texts(changed), _texts(event))
             self.names.update(names)
             if names or withheld:
-                changed = msgspec.structs.replace(changed, redacted=names, withheld=tuple(withheld))
+                changed = replace(changed, redacted=names, withheld=tuple(withheld))
         return changed  # type: ignore[no-any-return]
 
 
@@ -350,9 +347,7 @@ class _Walk:
     It collects the texts that have not been searched yet.
     """
 
-    def __init__(
-        self, redaction: Redaction, found: dict[tuple[Origin, str], str], *, by_model: bool = False
-    ) -> None:
+    def __init__(self, redaction: Redaction, found: Found, *, by_model: bool = False) -> None:
         self._redaction = redaction
         self._found = found
         self._by_model = by_model
@@ -415,7 +410,7 @@ def _walk_call(value: ToolCall, lookup: Lookup) -> ToolCall:
     vendor = _walk_vendor(value.vendor, lookup)
     if (arguments, problem, vendor) == (value.arguments, value.problem, value.vendor):
         return value
-    return msgspec.structs.replace(value, arguments=arguments, problem=problem, vendor=vendor)
+    return replace(value, arguments=arguments, problem=problem, vendor=vendor)
 
 
 def _walk_text(value: Text, lookup: Lookup, origin: Origin) -> Text:
@@ -424,7 +419,7 @@ def _walk_text(value: Text, lookup: Lookup, origin: Origin) -> Text:
     text = lookup(value.text, origin)
     if text is value.text:
         return value
-    return msgspec.structs.replace(value, text=text)
+    return replace(value, text=text)
 
 
 def _walk_struct(value: Any, lookup: Lookup, origin: Origin) -> Any:
@@ -450,7 +445,7 @@ def _walk_struct(value: Any, lookup: Lookup, origin: Origin) -> Any:
         if new is not inner:
             changes[field] = new
     if changes:
-        return msgspec.structs.replace(value, **changes)
+        return replace(value, **changes)
     return value
 
 
@@ -465,10 +460,11 @@ def _walk_thinking(part: Thinking, lookup: Lookup) -> Thinking:
     vendor = _walk(part.vendor, lookup, "model")
     if text == part.text and vendor == part.vendor:
         return part
-    plain = all(
-        isinstance(field, str) and len(field) <= MAX_PLAIN_FIELD for field in part.vendor.values()
-    )
-    return Thinking(text, part.vendor if plain and vendor == part.vendor else {})
+    fields = part.vendor.values()
+    is_plain = all(isinstance(field, str) and len(field) <= MAX_PLAIN_FIELD for field in fields)
+    if is_plain and vendor == part.vendor:
+        return Thinking(text, vendor)
+    return Thinking(text)
 
 
 def _walk_vendor(vendor: dict[str, Any], lookup: Lookup) -> dict[str, Any]:
@@ -495,17 +491,18 @@ def _walk_arguments(text: str, lookup: Lookup) -> str:
     except (ValueError, RecursionError):
         return lookup(text, "arguments")
     cleaned = _walk_json(decoded, lookup)
-    spelled = text if cleaned == decoded else msgspec.json.encode(cleaned).decode()
+    spelled = text if cleaned == decoded else encode_arguments(cleaned)
     whole = lookup(spelled, "arguments")
     if whole == spelled:
         return spelled
     try:
         msgspec.json.decode(whole, type=dict[str, Any])
     except (ValueError, RecursionError):
-        # A placeholder that replaced quotes or brackets has damaged the JSON, but a call must keep
-        # an object.
+        # A placeholder that replaced quotes or brackets has damaged the JSON, but the arguments of
+        # a call must stay an object.
         found = PLACEHOLDER.search(whole)
-        return msgspec.json.encode({"withheld": found.group() if found else WITHHELD}).decode()
+        withheld = found.group() if found else WITHHELD
+        return encode_arguments({"withheld": withheld})
     return whole
 
 
@@ -538,9 +535,10 @@ def _walk_json(value: Any, lookup: Lookup) -> Any:
 
 def _texts(event: ModelAnswered) -> list[str]:
     """Return the texts of an answer that can contain placeholders."""
-    return [
-        part.arguments if isinstance(part, ToolCall) else part.text for part in event.message.parts
-    ]
+    texts = []
+    for part in event.message.parts:
+        texts.append(part.arguments if isinstance(part, ToolCall) else part.text)
+    return texts
 
 
 def _names(now: Iterable[str], before: Iterable[str]) -> tuple[str, ...]:
@@ -548,12 +546,9 @@ def _names(now: Iterable[str], before: Iterable[str]) -> tuple[str, ...]:
 
     They are in the order of the texts.
     """
-    known = {name for text in before for name in PLACEHOLDER.findall(text)}
-    return tuple(
-        dict.fromkeys(
-            name for text in now for name in PLACEHOLDER.findall(text) if name not in known
-        )
-    )
+    known = PLACEHOLDER.findall("\n".join(before))
+    found = PLACEHOLDER.findall("\n".join(now))
+    return tuple(name for name in dict.fromkeys(found) if name not in known)
 
 
 def notice(names: Sequence[str]) -> str:

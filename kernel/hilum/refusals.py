@@ -7,7 +7,7 @@ looks complete. A program that only reads the state must not mistake it for a su
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -29,6 +29,8 @@ MAX_NAMES = 10
 """Maximum number of refused calls that are named."""
 MAX_TARGET = 160
 """Maximum length of the target of such a call, in characters."""
+MAX_PATH = 4096
+"""Maximum length of a path in characters, as on Linux."""
 _TARGETS = ("path", "command", "url", "query", "name")
 
 
@@ -49,52 +51,67 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class CallOutcome(msgspec.Struct, frozen=True):
-    """The outcome of a call, as far as it shows whether its run had an effect.
+    """A summary of a call that ended, without its arguments, which may be large.
 
     Attributes:
-        name: Name of the tool, and the target of the call.
+        tool: Name of the tool.
+        title: Name of the tool, with the path, command or address that the call was about.
+        code: The code of its failure; empty for success.
+        texts: Those of its arguments that may be paths; none for a failure, because the list of
+            written files is their only use.
         identity: Equal for calls of the same tool with the same arguments.
         denied: Whether it was denied because no user was present to approve it.
         rule: A rule that would have allowed the call; empty if none is known.
         broken: Why a gate that is not working refused it; empty if none did.
         changed: Whether it succeeded and its tool does more than reading.
-        succeeded: Whether it succeeded.
     """
 
-    name: str
+    tool: str
+    title: str
+    code: str
+    texts: dict[str, str]
     identity: int
     denied: bool
     rule: str
     broken: str
     changed: bool
-    succeeded: bool
 
     @classmethod
     def of(cls, call: ToolCall, started: CallStarted | None, result: ToolResult) -> CallOutcome:
-        """Create the outcome from a call and its result."""
-        refused = result.code in (E_DENIED, E_PLUGIN) and any(
-            text in result.text for text in GATE_TEXTS
-        )
+        """Create the summary from a call and its result."""
+        code = result.code
+        texts: dict[str, str] = {}
+        if not code:
+            for name, value in _decode_arguments(call).items():
+                if isinstance(value, str) and len(value) <= MAX_PATH:
+                    texts[name] = value
+        broken = ""
+        if code in (E_DENIED, E_PLUGIN) and any(text in result.text for text in GATE_TEXTS):
+            broken = result.text.removeprefix(f"{code}: ")
         return cls(
-            name=describe_call(call),
-            # A hash instead of the arguments, which may be large.
+            tool=call.name,
+            title=describe_call(call),
+            code=code,
+            texts=texts,
             identity=hash((call.name, call.arguments)),
-            denied=result.code == E_DENIED and UNATTENDED in result.text,
+            denied=code == E_DENIED and UNATTENDED in result.text,
             rule=str(result.data.get(RULE, "")),
-            broken=result.text.removeprefix(f"{result.code}: ") if refused else "",
-            changed=not result.code and started is not None and started.risk != "read",
-            succeeded=not result.code,
+            broken=broken,
+            changed=not code and started is not None and started.risk != "read",
         )
+
+
+def _decode_arguments(call: ToolCall) -> dict[str, Any]:
+    """Return the arguments of a call; none if they are not a JSON object."""
+    try:
+        return msgspec.json.decode(call.arguments or "{}", type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return {}
 
 
 def describe_call(call: ToolCall) -> str:
     """Return the name of a call's tool, with the path, command or address of the call."""
-    try:
-        arguments = msgspec.json.decode(call.arguments or "{}")
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return call.name
-    if not isinstance(arguments, dict):
-        return call.name
+    arguments = _decode_arguments(call)
     for key in _TARGETS:
         target = arguments.get(key)
         if isinstance(target, str) and target:
@@ -134,7 +151,7 @@ def _gate_refusal(broken: Sequence[CallOutcome], count: int) -> Refusal:
     if len(broken) == count:
         what = "No call was run."
     elif len(broken) == 1:
-        what = f"The call {broken[0].name} was refused by a gate that is not working."
+        what = f"The call {broken[0].title} was refused by a gate that is not working."
     else:
         what = f"{len(broken)} calls were refused by a gate that is not working."
     return Refusal(
@@ -154,11 +171,11 @@ def _broken(outcomes: Iterable[CallOutcome]) -> list[CallOutcome]:
     for outcome in outcomes:
         if outcome.broken:
             broken[outcome.identity] = outcome
-        elif outcome.succeeded:
+        elif not outcome.code:
             broken.pop(outcome.identity, None)
     return list(broken.values())
 
 
 def _names(outcomes: Iterable[CallOutcome]) -> str:
-    names = list(dict.fromkeys(outcome.name for outcome in outcomes))
+    names = list(dict.fromkeys(outcome.title for outcome in outcomes))
     return ", ".join(names[:MAX_NAMES])

@@ -99,9 +99,9 @@ class SameResults(msgspec.Struct):
 class FailureCounts(msgspec.Struct):
     """Counts of an agent's failed and repeated calls."""
 
-    calls: dict[str, Failures] = msgspec.field(default_factory=dict)
-    aims: dict[Aim, Failures] = msgspec.field(default_factory=dict)
-    results: dict[str, SameResults] = msgspec.field(default_factory=dict)
+    calls: dict[str, Failures] = {}
+    aims: dict[Aim, Failures] = {}
+    results: dict[str, SameResults] = {}
 
     def refusal(self, call: ToolCall) -> str:
         """Return why this call is not run again; empty if it may run."""
@@ -183,9 +183,8 @@ class FailureCounts(msgspec.Struct):
     def due(self) -> list[str]:
         """Return the notes for the model that are due; each is returned until it is marked."""
         notes = {}
-        for failures in (*self.aims.values(), *self.calls.values()):
-            if failures.count >= MAX_REPEATED_FAILURES and not failures.noted:
-                notes[failures.tool, failures.code] = f"{failed_note(failures)} {ADVICE}"
+        for failures in self.reached():
+            notes[failures.tool, failures.code] = f"{failed_note(failures)} {ADVICE}"
         for same in self.results.values():
             if same.count >= SAME_RESULTS_NOTED and not same.noted:
                 notes[same.tool, ""] = (

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from hilum.arguments import safe_answer, safe_id
 from hilum.deferred_tools import ACCESS_TOOLS
@@ -65,8 +66,8 @@ class Router(msgspec.Struct, eq=False):
 
     roles: dict[str, str]
     fallback: Sequence[str]
-    providers: dict[str, Provider] = msgspec.field(default_factory=dict)
-    _models: dict[str, Model] = msgspec.field(default_factory=dict)
+    providers: dict[str, Provider] = {}
+    _models: dict[str, Model] = {}
 
     def add(self, provider: Provider) -> None:
         """Add a provider, unless one of that name exists."""
@@ -219,7 +220,7 @@ async def attempt(agent: Agent) -> ModelFailed | None:
     usage = done.usage
     # A cost that the provider reports is the actual one; prices only allow an estimate.
     if usage.cost is None and model.info.price is not None:
-        usage = msgspec.structs.replace(usage, cost=model.info.price.cost(usage))
+        usage = replace(usage, cost=model.info.price.cost(usage))
     seconds = trio.current_time() - began
     tools = {*session.tools, *ACCESS_TOOLS}
     message = _tidy(await session.redaction.call_names(done.message, tools), name)
@@ -353,5 +354,5 @@ def _tidy(message: AssistantMessage, name: str) -> AssistantMessage:
             while identity in seen:
                 identity += f"-{index}"
             seen.add(identity)
-            parts[index] = msgspec.structs.replace(part, id=identity)
-    return msgspec.structs.replace(message, parts=tuple(parts), model=name)
+            parts[index] = replace(part, id=identity)
+    return replace(message, parts=tuple(parts), model=name)

@@ -493,14 +493,8 @@ def find_address_policy() -> AddressPolicy:
         NeedsUser: None is installed. There is no default, because an address that was not checked
             must not be mistaken for one that was.
     """
-    policy = _load_service(ADDRESS_POLICY_GROUP)
-    if policy is None:
-        raise NeedsUser(
-            "No installed plugin can check network addresses.",
-            code=E_NOT_INSTALLED,
-            hint="pip install 'hilum[web]'",
-        )
-    return cast(AddressPolicy, policy)
+    service = _require_service(ADDRESS_POLICY_GROUP, "check network addresses", "'hilum[web]'")
+    return cast(AddressPolicy, service)
 
 
 def find_approval_texts() -> ApprovalTexts:
@@ -510,14 +504,8 @@ def find_approval_texts() -> ApprovalTexts:
         NeedsUser: None is installed. There is no default, because a face must not request the
             approval of a call that it cannot show completely.
     """
-    texts = _load_service(APPROVAL_TEXTS_GROUP)
-    if texts is None:
-        raise NeedsUser(
-            "No installed plugin can describe calls for approval.",
-            code=E_NOT_INSTALLED,
-            hint="pip install hilum-guard",
-        )
-    return cast(ApprovalTexts, texts)
+    service = _require_service(APPROVAL_TEXTS_GROUP, "describe calls for approval", "hilum-guard")
+    return cast(ApprovalTexts, service)
 
 
 def find_file_saver() -> FileSaver:
@@ -527,14 +515,27 @@ def find_file_saver() -> FileSaver:
         NeedsUser: None is installed. There is no default, because a file that is written in another
             way could not be undone.
     """
-    saver = _load_service(FILE_SAVER_GROUP)
-    if saver is None:
-        raise NeedsUser(
-            "No installed plugin can save files.",
-            code=E_NOT_INSTALLED,
-            hint="pip install hilum-files",
-        )
-    return cast(FileSaver, saver)
+    service = _require_service(FILE_SAVER_GROUP, "save files", "hilum-files")
+    return cast(FileSaver, service)
+
+
+def _require_service(group: str, purpose: str, package: str) -> object:
+    """Load the service of a group.
+
+    Args:
+        group: The group of entry points.
+        purpose: What a plugin with the service can do, as a verb phrase.
+        package: The package that provides the service, as ``pip install`` takes it.
+
+    Raises:
+        NeedsUser: No installed plugin has the service.
+        PluginError: See ``_load_service``.
+    """
+    service = _load_service(group)
+    if service is None:
+        problem = f"No installed plugin can {purpose}."
+        raise NeedsUser(problem, code=E_NOT_INSTALLED, hint=f"pip install {package}")
+    return service
 
 
 def _load_service(group: str) -> object | None:

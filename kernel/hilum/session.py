@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from hilum import __version__
 from hilum import events as ev
@@ -213,7 +214,7 @@ class Session:
         if actor.conversation.phase != "idle" and agent not in self._working:
             give_up(actor, "interrupted", "E_INTERRUPTED", "The run was cut off and not resumed.")
         run = self._new_run(agent, state)
-        self.emit(msgspec.structs.replace(queued, piped=given.piped), actor, run.id)
+        self.emit(replace(queued, piped=given.piped), actor, run.id)
         if queued.redacted and not actor.parent:
             say = notice(queued.redacted)
             self.note("redaction.prompt", say=say, names=list(queued.redacted))

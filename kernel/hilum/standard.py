@@ -278,7 +278,7 @@ async def find_session(kernel: Kernel, wanted: str, workspace: str | os.PathLike
         # Opening a session writes two events: ``SessionOpened`` and ``AgentStarted``.
         if info.title or info.events > 2:
             return info.id
-    hint = "`hilum sessions list --all` lists the sessions of all folders; a program names one by its id."
+    hint = "`hilum sessions list --all` lists the sessions of all folders. Resume one by its id."
     raise UsageError(f"There is no session of {folder} to resume.", code=E_UNKNOWN, hint=hint)
 
 

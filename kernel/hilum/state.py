@@ -6,7 +6,7 @@ Only ``Conversation.apply`` changes it, live and on resume, so a resumed run has
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -23,11 +23,10 @@ from hilum.messages import (
     Usage,
     UserMessage,
 )
-from hilum.refusals import CallOutcome, describe_call
+from hilum.refusals import CallOutcome
 from hilum.repetition import FailureCounts
 from hilum.tokens import NOTHING, TextStats, TokenCalibrator
 
-MAX_PATH = 4096  # maximum length of a path in characters, as on Linux
 Phase = Literal["idle", "freeze", "think", "call", "round", "check"]
 
 
@@ -60,40 +59,14 @@ class CallState(msgspec.Struct):
         return self.written or self.call
 
     @property
+    def waits_for_user(self) -> bool:
+        """Whether the user has not answered the question about it yet."""
+        return self.asked is not None and self.answered is None and self.done is None
+
+    @property
     def lost(self) -> bool:
         """Whether the model's own text of the call is lost."""
         return self.withheld and self.written is None
-
-
-class FinishedCall(msgspec.Struct, frozen=True):
-    """A summary of a call that ended, without its arguments, which may be large.
-
-    Attributes:
-        name: Name of the tool.
-        code: The code of its failure; empty for success.
-        texts: Those of its arguments that may be paths.
-        title: The tool's name, with the path, command or address that the call was about.
-    """
-
-    name: str
-    code: str
-    texts: dict[str, str]
-    title: str
-
-    @classmethod
-    def of(cls, call: ToolCall, code: str) -> FinishedCall:
-        """Create the summary from a call and its code."""
-        try:
-            arguments = msgspec.json.decode(call.arguments or "{}", type=dict[str, Any])
-        except (msgspec.DecodeError, RecursionError, UnicodeError):
-            arguments = {}
-        texts = {
-            key: text
-            for key, text in arguments.items()
-            if isinstance(text, str) and len(text) <= MAX_PATH
-        }
-        # The paths are for the list of written files, to which a failed call adds none.
-        return cls(call.name, code, {} if code else texts, describe_call(call))
 
 
 class RunState(msgspec.Struct):
@@ -105,27 +78,25 @@ class RunState(msgspec.Struct):
         first_failure: Why the first model failed, if a fallback was called then.
         answer: The last text of the model; the pieces of an answer that was cut off are joined.
         finished: The calls that ended.
-        outcomes: Their outcomes, as far as they decide whether the run was successful.
     """
 
     id: str
     model: str = ""
     turn: int = 0
     attempt: int = 0
-    failures: dict[str, int] = msgspec.field(default_factory=dict)
+    failures: dict[str, int] = {}
     failed: ev.ModelFailed | None = None
     objections: int = 0
     continued: int = 0
     shortened: bool = False
     cut: bool = False
     first_failure: str = ""
-    finished: list[FinishedCall] = msgspec.field(default_factory=list)
-    outcomes: list[CallOutcome] = msgspec.field(default_factory=list)
+    finished: list[CallOutcome] = []
     compactions: int = 0
     size: TextStats = NOTHING
     answer: str = ""
     usage: Usage = Usage()
-    calls: dict[str, CallState] = msgspec.field(default_factory=dict)
+    calls: dict[str, CallState] = {}
     cause: Literal["run", "compaction", "mode", "model"] = "run"
 
 
@@ -171,22 +142,22 @@ class Conversation(msgspec.Struct, eq=False):
         ended: How the last run ended; ``None`` before the first run, and during a run.
     """
 
-    messages: list[Message] = msgspec.field(default_factory=list)
+    messages: list[Message] = []
     request: int | None = None
     shortened: bool = False
     epoch: int = 0
     frozen: ev.PromptFrozen = ev.PromptFrozen(layers=(), tools=())
-    told: dict[str, str] = msgspec.field(default_factory=dict)
+    told: dict[str, str] = {}
     tools: frozenset[str] = frozenset()
     phase: Phase = "idle"
     state: ev.State = "idle"
     run: RunState | None = None
-    queue: list[ev.PromptQueued] = msgspec.field(default_factory=list)
+    queue: list[ev.PromptQueued] = []
     usage: Usage = Usage()
     failures: FailureCounts = msgspec.field(default_factory=FailureCounts)
-    calibrators: dict[str, TokenCalibrator] = msgspec.field(default_factory=dict)
+    calibrators: dict[str, TokenCalibrator] = {}
     compaction_requested: ev.CompactionRequested | None = None
-    grants: set[str] = msgspec.field(default_factory=set)
+    grants: set[str] = set()
     stopped: str = ""
     ended: ev.RunEnded | None = None
 
@@ -199,15 +170,14 @@ class Conversation(msgspec.Struct, eq=False):
         if fold is not None:
             fold(event, self.run)
         if self.run is not None and self.phase in ("call", "round"):
-            waiting = any(
-                s.asked and not s.answered and not s.done for s in self.run.calls.values()
-            )
+            waiting = any(state.waits_for_user for state in self.run.calls.values())
             self.state = "waiting_for_approval" if waiting else "waiting_for_tool"
 
     @property
     def pending(self) -> list[str]:
         """Ids of the current run and of the queued ones."""
-        return [*([self.run.id] if self.run else []), *(prompt.run for prompt in self.queue)]
+        queued = [prompt.run for prompt in self.queue]
+        return [self.run.id, *queued] if self.run else queued
 
     def calibrator(self, model: str) -> TokenCalibrator:
         """Return the calibrator of a model's token estimates."""
@@ -292,16 +262,17 @@ class Conversation(msgspec.Struct, eq=False):
         self.messages, self.request = apply_compaction(
             self.messages, plan, self.kept_request, event.request
         )
-        self.epoch = self.epoch + 1
+        self.epoch += 1
         self.compaction_requested = None
-        # Files that were read may be gone from the conversation, and must be read again
+        # The content of files may be gone from the conversation, so reading them again is no
+        # repetition.
         self.failures.results.clear()
         # The prompt is frozen again: the provider's cache is lost with a compaction anyway.
         if run is not None:
             self.phase = "freeze"
             run.cause = "compaction"
             run.failed = None
-            run.compactions = run.compactions + 1
+            run.compactions += 1
 
     def _model_started(self, event: ev.ModelStarted, run: RunState) -> None:
         run.attempt = event.attempt
@@ -323,7 +294,7 @@ class Conversation(msgspec.Struct, eq=False):
             run.first_failure = run.first_failure or event.message
 
     def _model_answered(self, event: ev.ModelAnswered, run: RunState) -> None:
-        run.turn = run.turn + 1
+        run.turn += 1
         run.attempt = 0
         run.failures = {}
         run.compactions = 0
@@ -334,7 +305,10 @@ class Conversation(msgspec.Struct, eq=False):
                 run.size, event.usage.input
             )
         text = event.message.text
-        run.answer = join_answer(run.answer, text) if run.cut else text or run.answer
+        if run.cut:
+            run.answer = join_answer(run.answer, text)
+        elif text:
+            run.answer = text
         # If there are calls, the loop continues in any case; their arguments are checked
         # separately.
         run.cut = event.message.stop == "length" and not event.message.calls
@@ -352,7 +326,9 @@ class Conversation(msgspec.Struct, eq=False):
 
     def _approval_asked(self, event: ev.ApprovalAsked, run: RunState) -> None:
         # An answer to an earlier question about this call does not answer the new one.
-        run.calls[event.call.id].asked, run.calls[event.call.id].answered = event, None
+        state = run.calls[event.call.id]
+        state.asked = event
+        state.answered = None
 
     def _approval_answered(self, event: ev.ApprovalAnswered, run: RunState) -> None:
         for state in run.calls.values():
@@ -373,18 +349,16 @@ class Conversation(msgspec.Struct, eq=False):
     def _call_done(self, event: ev.CallDone, run: RunState) -> None:
         state = run.calls[event.result.call_id]
         state.done = event
-        run.finished.append(FinishedCall.of(state.call, event.result.code))
-        run.outcomes.append(CallOutcome.of(state.call, state.started, event.result))
+        run.finished.append(CallOutcome.of(state.call, state.started, event.result))
         self.failures.record(state.call, state.started, event.result, run.turn)
         if not self.open_calls():
             self.phase = "round"
 
     def _round_ended(self, event: ev.RoundEnded, run: RunState) -> None:
         if run.calls:
-            results = ToolMessage(
-                tuple(state.done.result for state in run.calls.values() if state.done)
-            )
-            self.messages.append(replace_texts(results, event.shortened, images=True))
+            results = [state.done.result for state in run.calls.values() if state.done]
+            message = ToolMessage(tuple(results))
+            self.messages.append(replace_texts(message, event.shortened, images=True))
         self.failures.mark_noted()
         if event.notes:
             self.messages.append(NoteMessage("\n\n".join(event.notes)))

@@ -87,10 +87,10 @@ class Store(Protocol):
     """Stores sessions. A session is named by its id or by any unambiguous beginning of it."""
 
     async def create(self, info: SessionInfo) -> Log:
-        """Create a session with an empty log and take its lease."""
+        """Create a session with an empty log and acquire its lease."""
 
     async def open(self, session: str) -> Log:
-        """Take the lease of a session.
+        """Acquire the lease of a session.
 
         Raises:
             StoreError: ``"E_UNKNOWN"`` no such session; ``"E_BUSY"`` another process is writing to
@@ -98,7 +98,11 @@ class Store(Protocol):
         """
 
     async def info(self, session: str) -> SessionInfo:
-        """Describe one session, without a lease. Raises ``StoreError`` with ``"E_UNKNOWN"``."""
+        """Return the description of a session, without a lease.
+
+        Raises:
+            StoreError: ``"E_UNKNOWN"``, there is no such session.
+        """
 
     async def list(self, workspace: str = "") -> Sequence[SessionInfo]:
         """List sessions, last used first: all of them, or those of one workspace."""
@@ -112,7 +116,8 @@ class Store(Protocol):
     async def delete(self, session: str) -> None:
         """Delete a session and its log.
 
-        Raises ``StoreError`` with ``"E_BUSY"`` while it is open.
+        Raises:
+            StoreError: ``"E_BUSY"``, the session is open.
         """
 
     async def close(self) -> None:
@@ -172,12 +177,11 @@ class MemoryStore:
         if session in self._logs:
             found = [session]
         else:
-            found = [s for s in self._logs if s.startswith(session)]
+            found = [known for known in self._logs if known.startswith(session)]
         if len(found) != 1:
-            what = "There is no session" if not found else "More than one session begins with"
-            raise StoreError(
-                f"{what} {session!r}.", code="E_UNKNOWN", hint="hilum sessions list shows all."
-            )
+            what = "More than one session begins with" if found else "There is no session"
+            hint = "hilum sessions list shows all."
+            raise StoreError(f"{what} {session!r}.", code="E_UNKNOWN", hint=hint)
         log = self._logs[found[0]]
         if free and log.leased:
             raise StoreError(
@@ -193,13 +197,13 @@ class MemoryStore:
         return await self.open(info.id)
 
     async def open(self, session: str) -> Log:
-        """Take the lease of a session."""
+        """Acquire the lease of a session."""
         log = self._find(session, free=True)
         log.leased = True
         return log
 
     async def info(self, session: str) -> SessionInfo:
-        """Describe one session."""
+        """Return the description of a session."""
         return self._find(session).info
 
     async def list(self, workspace: str = "") -> Sequence[SessionInfo]:

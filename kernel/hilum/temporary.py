@@ -50,9 +50,8 @@ def make_temporary_folder(kind: str = "") -> tuple[str, int]:
             continue  # this process was suspended for so long that another one removed the folder
         try:
             _lock(fd)
-            os.rename(
-                new, os.path.join(folder, OWNER)
-            )  # no other process sees it before it is locked
+            # Renamed only now, so that no other process sees the file before it is locked.
+            os.rename(new, os.path.join(folder, OWNER))
         except (BlockingIOError, FileNotFoundError):
             os.close(fd)
             continue

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from hilum.arguments import encode_arguments, normalized, problem_of
 from hilum.errors import GATE_FAILED, UNATTENDED, ToolDenied, ToolError
@@ -115,47 +116,31 @@ async def _judge(agent: Agent, call: ToolCall, tool: Tool) -> Judgement:
             # Gates fail closed: the plugin that failed might have refused the call.
             if isinstance(value, PluginFailure):
                 return Judgement(deny(f"The plugin {plugin}, {GATE_FAILED}: {value}."), call)
-        try:
-            found = _first_rewriting(call, tool, answers)
-        except _WrongRewriting as wrong:
-            fault = hooks.record_failure(wrong.plugin, "on_tool_call", wrong.error)
-            problem = f"The plugin {wrong.plugin}, {GATE_FAILED}: it rewrote the call wrongly."
-            return Judgement(deny(f"{problem} {fault}."), call)
+        found = _first_rewriting(call, tool, answers)
         if found is None:
             verdicts = [verdict for _, verdict in answers]
             verdict = _strictest(agent, call, tool, [*kept, *verdicts])
             return Judgement(verdict, call, tuple(dict.fromkeys(rewritten_by)))
-        plugin, verdict, call = found
+        plugin, verdict, rewritten = found
+        if isinstance(rewritten, Exception):
+            fault = hooks.record_failure(plugin, "on_tool_call", rewritten)
+            problem = f"The plugin {plugin}, {GATE_FAILED}: it rewrote the call wrongly."
+            return Judgement(deny(f"{problem} {fault}."), call)
+        call = rewritten
         rewritten_by.append(plugin)
         if verdict.kind == "ask":
-            kept.append(msgspec.structs.replace(verdict, arguments=None))
+            kept.append(replace(verdict, arguments=None))
     plugins = ", ".join(sorted(set(rewritten_by)))
     return Judgement(deny(f"Plugins keep rewriting the call: {plugins}."), call)
 
 
-class _WrongRewriting(Exception):
-    """A plugin rewrote a call so that it cannot run.
-
-    Args:
-        plugin: Name of the plugin.
-        error: The problem.
-    """
-
-    def __init__(self, plugin: str, error: Exception) -> None:
-        super().__init__(plugin)
-        self.plugin = plugin
-        self.error = error
-
-
 def _first_rewriting(
     call: ToolCall, tool: Tool, answers: Sequence[tuple[str, Verdict]]
-) -> tuple[str, Verdict, ToolCall] | None:
+) -> tuple[str, Verdict, ToolCall | Exception] | None:
     """Return the first gate that rewrites a call, its verdict, and the new call.
 
-    Later gates judge the new call before they rewrite it.
-
-    Raises:
-        _WrongRewriting: The new arguments do not fit.
+    If the new arguments do not fit, the error takes the place of the new call. Later gates judge
+    the new call before they rewrite it.
     """
     for plugin, verdict in answers:
         if verdict.arguments is None:
@@ -163,7 +148,7 @@ def _first_rewriting(
         try:
             rewritten = _rewritten(call, tool, verdict)
         except (ToolError, TypeError, ValueError, RecursionError) as error:
-            raise _WrongRewriting(plugin, error) from None
+            return plugin, verdict, error
         if rewritten is not call:
             return plugin, verdict, rewritten
     return None
@@ -189,7 +174,7 @@ def _rewritten(call: ToolCall, tool: Tool, verdict: Verdict) -> ToolCall:
         return call
     # Arguments that a gate wrote are checked like those of a model.
     tool.check(text)
-    return msgspec.structs.replace(call, arguments=text)
+    return replace(call, arguments=text)
 
 
 def _strictest(agent: Agent, call: ToolCall, tool: Tool, verdicts: list[Verdict]) -> Verdict:
@@ -210,7 +195,7 @@ def _strictest(agent: Agent, call: ToolCall, tool: Tool, verdicts: list[Verdict]
         left += _session_questions(agent, tool, is_settled)
     strictest = max([allow(), *left], key=lambda verdict: verdict.rank)
     # The new arguments of a gate are part of the call by now.
-    return msgspec.structs.replace(strictest, arguments=None)
+    return replace(strictest, arguments=None)
 
 
 def _session_questions(agent: Agent, tool: Tool, is_settled: bool) -> Iterator[Verdict]:
@@ -237,11 +222,11 @@ async def _approve(
         ToolDenied: The user refused, did not answer in time, or is not present.
     """
     session = agent.session
-    known = state.asked is not None and (state.asked.call, state.asked.scope) == (
-        call,
-        verdict.scope,
-    )
-    answer = state.answered if known else None
+    asked = state.asked
+    answer = None
+    # An answer from before a resume counts only for exactly the same question.
+    if asked is not None and asked.call == call and asked.scope == verdict.scope:
+        answer = state.answered
     if answer is None:
         # Denied at once, because nobody would answer before the time limit.
         if not session.attended:
@@ -257,8 +242,9 @@ async def _approve(
         raise ToolDenied(message, code="E_APPROVAL_TIMEOUT", hint=hint)
     who = "Nobody could approve" if answer.by == "headless" else "The user rejected"
     reason = answer.reason.strip() or "no reason given"
-    stop = "" if reason.endswith((".", "!", "?", "…")) else "."
-    raise ToolDenied(f"{who} the call: {reason}{stop}", code="E_REJECTED", hint="Change your plan.")
+    if not reason.endswith((".", "!", "?", "…")):
+        reason += "."
+    raise ToolDenied(f"{who} the call: {reason}", code="E_REJECTED", hint="Change your plan.")
 
 
 async def _ask(
@@ -274,17 +260,16 @@ async def _ask(
     identity = os.urandom(6).hex()
     seconds = session.options.approval_timeout
     with session._calls_in_flight.approval(agent, identity, seconds) as opened:
-        agent.emit(
-            ApprovalAsked(
-                id=identity,
-                call=call,
-                risk=tool.risk,
-                reason=verdict.reason,
-                scope=verdict.scope,
-                seconds=seconds,
-            )
+        question = ApprovalAsked(
+            id=identity,
+            call=call,
+            risk=tool.risk,
+            reason=verdict.reason,
+            scope=verdict.scope,
+            seconds=seconds,
         )
-        session._calls_in_flight.ask()
+        agent.emit(question)
+        session._calls_in_flight.start_oldest()
         await opened.wait()
     if state.answered is None:
         late = f"Nobody answered within {seconds:g} seconds."

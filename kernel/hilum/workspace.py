@@ -33,11 +33,8 @@ _FOLDER = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
 _STEP = _FOLDER | getattr(os, "O_PATH", 0)
 # Opening a pipe must not block, and a terminal must not become the process's controlling terminal.
 _FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-_HAVE_CONTENT = (
-    stat.S_IFREG,
-    stat.S_IFDIR,
-    stat.S_IFLNK,
-)  # folders and links are refused by ``open`` itself
+# ``open`` itself refuses folders and links.
+_HAVE_CONTENT = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 
 
 class PathError(ToolError):
@@ -113,10 +110,7 @@ class Workspace:
     def __init__(self, root: str | Path, extra: Iterable[str | Path] = ()) -> None:
         # A single string would otherwise be iterated character by character, and the first one, a
         # slash, would give access to the whole file system.
-        if isinstance(extra, str):
-            given = [root, extra]
-        else:
-            given = [root, *extra]
+        given = [root, extra] if isinstance(extra, str) else [root, *extra]
         plain = [os.path.expanduser(self._text(path)) for path in given]
         roots = tuple(Path(os.path.realpath(os.path.join(plain[0], path))) for path in plain)
         self.__attrs_init__(roots[0], tuple(dict.fromkeys(roots)))
@@ -137,7 +131,7 @@ class Workspace:
         """
         text = self._text(path)
         plain = self.root / (os.path.expanduser(text) if text.startswith("~/") else text)
-        with self._told(path):
+        with self._path_errors(path):
             # A `..` at the end is always resolved: left as it is, it would lead out of the folder
             # that is checked.
             if follow or plain.name == "..":
@@ -164,7 +158,10 @@ class Workspace:
         It is relative to the root if it is below that, with forward slashes.
         """
         path = Path(path)
-        shown = (path.relative_to(self.root) if path.is_relative_to(self.root) else path).as_posix()
+        if path.is_relative_to(self.root):
+            path = path.relative_to(self.root)
+        shown = path.as_posix()
+        # A folder named "~" must not look like the home folder.
         return f"./{shown}" if shown.startswith("~/") else shown
 
     @contextmanager
@@ -187,7 +184,7 @@ class Workspace:
         real = self.resolve(path, follow=follow)
         root = self._root_of(real) or self.root
         *folders, name = real.relative_to(root).parts or (".",)
-        with self._told(path):
+        with self._path_errors(path):
             if not _HAS_OPENAT:
                 if make:
                     real.parent.mkdir(parents=True, exist_ok=True)
@@ -254,8 +251,8 @@ class Workspace:
         return text
 
     @contextmanager
-    def _told(self, path: str | Path) -> Iterator[None]:
-        """Raise PathError for operating system errors."""
+    def _path_errors(self, path: str | Path) -> Iterator[None]:
+        """Convert operating system errors of the block into ``PathError``."""
         try:
             yield
         except FileNotFoundError:
@@ -302,9 +299,8 @@ def _real(path: Path) -> Path:
         return Path(os.path.realpath(path, strict=True))
     except (FileNotFoundError, NotADirectoryError):
         real = os.path.realpath(path)
-        if (
-            os.path.realpath(real) != real
-        ):  # a link to itself stops it, and the remaining links may lead anywhere
+        # A link to itself ends the resolution, and the remaining links may lead anywhere.
+        if os.path.realpath(real) != real:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
         return Path(real)
 

@@ -163,7 +163,7 @@ async def test_bench_hides_the_machine(monkeypatch):
     assert not b.folder.exists()
 
 
-async def test_unawaited_coroutine_fails_the_test(pytester):
+def test_unawaited_coroutine_fails_the_test(pytester):
     """A tool that forgets an await fails the test that called it."""
     pytester.makepyprojecttoml(
         '[tool.pytest.ini_options]\ntrio_mode = true\naddopts = ["-p", "hilum.testing"]\n'
@@ -189,12 +189,12 @@ async def test_unawaited_coroutine_fails_the_test(pytester):
             b = await bench(answers=["hi"])
             assert (await b.run("x")).text == "hi"
     """)
-    result = pytester.runpytest_subprocess("-q", timeout=60)
+    result = pytester.runpytest_inprocess("-q")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*was never awaited*"])
 
 
-async def test_fixture_fails_the_test_for_faults_and_keeps_benches_apart(pytester):
+def test_fixture_fails_the_test_for_faults_and_keeps_benches_apart(pytester):
     """The fixture checks what open_bench checks; two benches live in one test."""
     pytester.makeconftest('pytest_plugins = ["hilum.testing"]')
     pytester.makepyprojecttoml("[tool.pytest.ini_options]\ntrio_mode = true\n")
@@ -218,7 +218,7 @@ async def test_fixture_fails_the_test_for_faults_and_keeps_benches_apart(pyteste
             assert (await one.run("x")).text + (await two.run("x")).text == "12"
             assert one.workspace != two.workspace
     """)
-    result = pytester.runpytest_subprocess("-q", "-W", "error", timeout=60)
+    result = pytester.runpytest_inprocess("-q", "-W", "error")
     result.assert_outcomes(passed=2, errors=1) if result.parseoutcomes().get(
         "errors"
     ) else result.assert_outcomes(passed=1, failed=1)

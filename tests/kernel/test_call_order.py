@@ -116,7 +116,7 @@ def one_after_another(calls):
     return files, seen
 
 
-@pytest.mark.slow(cases=25)
+@pytest.mark.slow(cases=12)
 @pytest.mark.parametrize("seed", range(60))
 async def test_random_answers_act_as_if_in_order_and_as_parallel_as_can_be(
     bench, autojump_clock, seed
@@ -147,6 +147,7 @@ def sum_of(answers):
     return joined
 
 
+@pytest.mark.slow(cases=15)
 @pytest.mark.parametrize("seed", range(40))
 async def test_random_places_never_wait_for_ever(seed, autojump_clock):
     """Claims of all kinds, taken up in random order, given up at random times: all come to an
@@ -369,6 +370,7 @@ async def test_a_call_that_waits_for_approval_of_its_new_path_holds_back_what_me
     assert kit.results[1].text == repr([("b", "call-1;")])
 
 
+@pytest.mark.slow(cases=15)
 @pytest.mark.parametrize("seed", range(40))
 async def test_random_rewriting_never_reverses_an_order(bench, autojump_clock, seed):
     """Calls that gates move act in order where they meet at last.
@@ -474,7 +476,7 @@ async def questions_of(bench, seed):
     return expected, asked
 
 
-@pytest.mark.slow(cases=25)
+@pytest.mark.slow(cases=12)
 @pytest.mark.parametrize("seed", range(200))
 async def test_questions_come_in_the_order_of_the_calls_however_long_gates_take(
     bench, autojump_clock, seed

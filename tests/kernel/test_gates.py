@@ -39,7 +39,7 @@ def look() -> str:
     return "seen"
 
 
-@pytest.mark.slow(cases=40)
+@pytest.mark.slow(cases=20)
 @pytest.mark.parametrize(("face", "gate", "name"), CASES)
 def test_nothing_gets_past_a_gate_that_is_not_in_working_order(tmp_path, face, gate, name):
     """No call starts, and what a failing gate would have judged does not happen."""
@@ -56,6 +56,7 @@ def test_nothing_gets_past_a_gate_that_is_not_in_working_order(tmp_path, face, g
     ],
 )
 @pytest.mark.parametrize("gate", gates.GATES)
+@pytest.mark.slow(cases=7)
 def test_a_hole_that_is_put_back_is_found(tmp_path, gate, hole, name):
     """What the tests above measure would show a gate that falls open."""
     assert gates.play("kernel on trio", tmp_path / "site", gate, name, hole)
@@ -71,6 +72,7 @@ def test_what_was_never_raised_is_no_interrupt():
 
 @pytest.mark.parametrize("place", gates.WORKING)
 @pytest.mark.parametrize("gate", gates.GATES)
+@pytest.mark.slow(cases=4)
 def test_a_gate_in_working_order_lets_calls_run(tmp_path, place, gate):
     """The test above would be worth nothing if the tools never ran."""
     site = gates.Site.make(

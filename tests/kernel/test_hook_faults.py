@@ -108,6 +108,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow(cases=15)
 @pytest.mark.parametrize(("hook", "kind"), CASES)
 async def test_session_goes_on_whatever_goes_wrong(bench, autojump_clock, hook, kind):
     """Every run ends, the fault is an event naming plugin and hook, the good plugin's part is

@@ -30,8 +30,10 @@ def check_text(texts: Sequence[str]) -> None:
 def check_folder(path: str) -> str:
     """Return the absolute path of a workspace, with links resolved.
 
+    The folder need not exist.
+
     Raises:
-        UsageError: There is no such folder, or it cannot be read.
+        UsageError: The folder cannot be read, or the current folder no longer exists.
     """
     try:
         absolute = os.path.abspath(os.path.expanduser(path))

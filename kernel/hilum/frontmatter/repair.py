@@ -60,39 +60,37 @@ def repair(text: str, first: int, why: NotYaml, raw: frozenset[str]) -> Repaired
         excused |= allowed
         if key in found.fields:
             found.problems.append(twice(key, entry.line, found.lines[key]))
-        found.fields[key], found.lines[key] = value, entry.line
+        found.fields[key] = value
+        found.lines[key] = entry.line
         found.problems.extend(problems)
     if not found.problems and not excused:  # each entry alone is valid, but the whole is not
-        found.problems.append(
-            Problem(why.line, f"This is not YAML ({why}); each key was read separately.")
-        )
+        message = f"This is not YAML ({why}); each key was read separately."
+        found.problems.append(Problem(why.line, message))
     return found
 
 
 def _entries(lines: list[str], first: int) -> tuple[list[Entry], list[Problem]]:
+    """Return the entries of front matter, and the problems with lines that belong to none."""
     entries: list[Entry] = []
     stray: list[Problem] = []
     for number, line in enumerate(lines, first):
-        match = re.match(_KEY, line) or re.match(_TIGHT_KEY, line)
+        match = _match_key(line)
         if match:
             entries.append(Entry(number, unquoted(match[1]), [line]))
         elif line.rstrip() == "..." or line.startswith("%YAML"):
-            stray.append(
-                Problem(
-                    number, f"The line {line.strip()[:60]!r} has no meaning here and is ignored."
-                )
-            )
+            message = f"The line {line.strip()[:60]!r} has no meaning here and is ignored."
+            stray.append(Problem(number, message))
         elif entries:
             entries[-1].lines.append(line)
         elif line.strip() and not line.lstrip().startswith("#"):
-            stray.append(
-                Problem(
-                    number,
-                    f"This line is ignored because it has no key: {line.strip()[:80]!r}",
-                    fatal=True,
-                )
-            )
+            message = f"This line is ignored because it has no key: {line.strip()[:80]!r}"
+            stray.append(Problem(number, message, fatal=True))
     return entries, stray
+
+
+def _match_key(line: str) -> re.Match[str] | None:
+    """Match the key at the beginning of a line, with its colon."""
+    return re.match(_KEY, line) or re.match(_TIGHT_KEY, line)
 
 
 def _read(
@@ -109,21 +107,16 @@ def _read(
             continue
         if len(mapping.fields) != 1:
             break
-        ((key, value),), problems = mapping.fields.items(), list(mapping.notes)
+        ((key, value),) = mapping.fields.items()
+        problems = list(mapping.notes)
         if quoting and key not in raw:
-            problems.append(
-                Problem(
-                    entry.line,
-                    f"The value of {key!r} is not YAML ({reason}); it was read as if quoted.",
-                )
-            )
+            message = f"The value of {key!r} is not YAML ({reason}); it was read as if quoted."
+            problems.append(Problem(entry.line, message))
         return key, value, problems, key in raw
     if entry.key in raw and len(entry.lines) == 1:
         return entry.key, _plain(entry), [], True
-    problem = Problem(
-        entry.line, f"The value of {entry.key!r} is not YAML ({reason}); it was read line by line."
-    )
-    return entry.key, _plain(entry), [problem], False
+    message = f"The value of {entry.key!r} is not YAML ({reason}); it was read line by line."
+    return entry.key, _plain(entry), [Problem(entry.line, message)], False
 
 
 def _quoted(lines: list[str]) -> list[str]:
@@ -151,9 +144,12 @@ def _quoted(lines: list[str]) -> list[str]:
         if re.fullmatch(r"[|>][+-]?\d?[+-]?(\s+#.*)?", value):
             block = len(margin)
         elif not (key is None and re.fullmatch(_KEY + r"\s*", content)) and not _is_yaml(value):
+            if key:
+                front += f"{key}: "
             # In single quotes only the quote itself is escaped, by doubling it (YAML 1.2, section
             # 7.3.2).
-            line = f"{front}{key + ': ' if key else ''}'{value.replace(chr(39), chr(39) * 2)}'"
+            escaped = value.replace("'", "''")
+            line = f"{front}'{escaped}'"
         result.append(line)
     return result
 
@@ -171,7 +167,7 @@ def _plain(entry: Entry) -> object:
 
     The text after the colon comes first; the lines below are joined as the first line suggests.
     """
-    match = re.match(_KEY, entry.lines[0]) or re.match(_TIGHT_KEY, entry.lines[0])
+    match = _match_key(entry.lines[0])
     first = entry.lines[0][match.end() :].strip() if match else entry.lines[0]
     rest = [line.strip() for line in entry.lines[1:] if not line.startswith("#")]
     filled = [line for line in rest if line]

@@ -56,9 +56,8 @@ def parse(text: str, first: int = 1) -> Mapping:
         return builder.document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise NotYaml(
-            first + (mark.line if mark else 0), error.problem or error.context or "it is not YAML"
-        ) from None
+        line = first + mark.line if mark else first
+        raise NotYaml(line, error.problem or error.context or "it is not YAML") from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # escapes such as "\UFFFFFFFF"
         raise NotYaml(first, str(error).partition("\n")[0] or "it is not YAML") from None
 
@@ -67,9 +66,8 @@ def parse(text: str, first: int = 1) -> Mapping:
 def _loader() -> Any:
     import yaml
 
-    return getattr(
-        yaml, "CSafeLoader", yaml.SafeLoader
-    )  # ten times as fast, if libyaml is available
+    # The loader of libyaml is ten times as fast, if it is available.
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Builder:
@@ -178,17 +176,16 @@ class _Builder:
         tag = event.tag
         if tag is None:
             return
-        if not tag.startswith(_CORE_TAG) or tag.removeprefix(_CORE_TAG) not in _PLAIN_TAGS:
+        name = tag.removeprefix(_CORE_TAG)
+        if name == tag or name not in _PLAIN_TAGS:
             raise NotYaml(line, f"tags are not supported here: {tag[:60]!r}")
-        self.notes.append(
-            Problem(line, f"The tag !!{tag.removeprefix(_CORE_TAG)} is ignored: texts stay texts.")
-        )
+        self.notes.append(Problem(line, f"The tag !!{name} is ignored: texts stay texts."))
 
 
 def twice(key: str, line: int, before: int) -> Problem:
     """Report a duplicate key, and which of the values counts."""
-    return Problem(
-        line,
-        f"The key {key[:60]!r} is repeated here (first on line {before}): this value counts, that"
-        " one does not.",
+    message = (
+        f"The key {key[:60]!r} is repeated here (first on line {before}): this value counts, the"
+        " first one does not."
     )
+    return Problem(line, message)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from types import CodeType, TracebackType
+from types import CodeType
 from typing import NamedTuple
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 # Everything that our own code may raise, except what trio and Python use to end a program.
 # A plugin may raise any class: where its code runs, use `is_failure`.
@@ -94,24 +95,26 @@ def split_failure(error: BaseException) -> tuple[BaseException | None, BaseExcep
 def _is_failure(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return False  # `split` tests the whole group first, but only its members decide
-    if isinstance(error, KeyboardInterrupt):
-        return not _is_interrupt(error.__traceback__)
-    return not isinstance(error, trio.Cancelled)
+    return not isinstance(error, trio.Cancelled) and not is_interrupt(error)
 
 
-def _is_interrupt(traceback: TracebackType | None) -> bool:
-    """Return whether the exception was raised by trio's handler of SIGINT.
+def is_interrupt(error: BaseException) -> bool:
+    """Return whether an error is or contains a ``KeyboardInterrupt`` that Ctrl-C caused.
 
-    Args:
-        traceback: The exception's traceback; ``None`` if it was never raised but put into a group
-            by the plugin.
+    A ``KeyboardInterrupt`` that a plugin raises itself does not count.
     """
-    if traceback is None:
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(is_interrupt, error.exceptions))
+    if not isinstance(error, KeyboardInterrupt):
         return False
+    traceback = error.__traceback__
+    if traceback is None:  # a plugin created the exception and never raised it
+        return False
+    # The innermost frame raised the exception. Only trio's handler of SIGINT raises it in trio.
     while traceback.tb_next is not None:
         traceback = traceback.tb_next
-    name: str = traceback.tb_frame.f_globals.get("__name__", "")
-    return name.startswith("trio.")
+    module: str = traceback.tb_frame.f_globals.get("__name__", "")
+    return module.startswith("trio.")
 
 
 def unwrap_group(error: BaseException) -> BaseException:
@@ -187,7 +190,7 @@ class PluginFailure(msgspec.Struct, frozen=True):
 
     def without_frames(self) -> PluginFailure:
         """Return the failure without its traceback, which would keep its frames' objects alive."""
-        return msgspec.structs.replace(self, error=RuntimeError(str(self)), text=str(self))
+        return replace(self, error=RuntimeError(str(self)), text=str(self))
 
     def __str__(self) -> str:
         if self.text:

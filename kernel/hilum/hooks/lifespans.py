@@ -37,9 +37,9 @@ class Lifespans(msgspec.Struct, eq=False):
     crashed: Crashed
     project: str
     deadline: float = 30.0
-    _instances: list[object] = msgspec.field(default_factory=list)
-    _preferred: list[object] = msgspec.field(default_factory=list)
-    _open: list[_Lifespan] = msgspec.field(default_factory=list)
+    _instances: list[object] = []
+    _preferred: list[object] = []
+    _open: list[_Lifespan] = []
 
     async def open(self, plugin: str, module: object, *, preferred: bool = False) -> object:
         """Enter a plugin's lifespan, if it has one.
@@ -147,8 +147,7 @@ class _Lifespan:
         self.settled.set()
         if not self.up or self._abandoned:
             return
-        error = self._task.error
-        failure = split_failure(error)[0] if error is not None else None
+        failure = self._find_failure()
         if failure is None and not self._stop.is_set() and not self._task.scope.cancel_called:
             failure = RuntimeError("It ended too early, before it was requested to stop.")
         if failure is not None:
@@ -156,11 +155,15 @@ class _Lifespan:
 
     def failure(self) -> BaseException:
         """Return why it did not open."""
-        error = self._task.error
-        failure = split_failure(error)[0] if error is not None else None
+        failure = self._find_failure()
         if failure is not None:
             return unwrap_group(failure)
         return RuntimeError("It ended before it had opened.")
+
+    def _find_failure(self) -> BaseException | None:
+        """Return the exception that ended its task, without cancellations."""
+        error = self._task.error
+        return None if error is None else split_failure(error)[0]
 
     async def abandon(self) -> bool:
         """End the lifespan before it has opened, and return whether it ended."""

@@ -127,7 +127,7 @@ class Registry(pluggy.PluginManager):
             HookError: An implementation does not fit its specification; none is registered in that
                 case, and the error lists every mistake.
         """
-        if mistakes or any(self._check_call(*each)[0] for each in contribution.functions()):
+        if mistakes or any(self._check_call(*each) for each in contribution.functions()):
             found = [*mistakes, *self._find_mistakes(contribution)]
             raise make_error(found, self._error)
         name = f"{contribution._plugin} {contribution._place}"
@@ -189,56 +189,49 @@ class Registry(pluggy.PluginManager):
     def _find_mistakes(self, contribution: Contribution) -> list[Mistake]:
         """Return the implementations that do not fit their hooks, each with its place."""
         found = []
-        for hook, options, function in contribution.functions():
-            problem, hint = self._check_call(hook, options, function)
-            if not problem:
-                problem, hint = self._check_names(hook, options, function)
-            if problem:
-                found.append(Mistake(problem, hint, locate_function(function)))
+        for each in contribution.functions():
+            mistake = self._check_call(*each) or self._check_names(*each)
+            if mistake is not None:
+                found.append(mistake)
         return found
 
-    def _check_call(self, hook: str, options: Marks, function: Any) -> tuple[str, str]:
-        """Check what pluggy does not: that a function can be called as its hook is.
-
-        Returns:
-            The problem and a hint; both are empty if there is none.
-        """
+    def _check_call(self, hook: str, options: Marks, function: Any) -> Mistake | None:
+        """Return why a function cannot be called as its hook is, which pluggy does not check."""
         if not isinstance(function, FunctionType | MethodType):
-            return f"{hook} must be a function.", ""
+            return Mistake(f"{hook} must be a function.")
         # The table calls functions itself, and would call a wrapper like any implementation.
         if options.get("wrapper") or options.get("hookwrapper"):
-            return f"{hook} is marked as a wrapper, but hooks have no wrappers.", ""
+            problem = f"{hook} is marked as a wrapper, but hooks have no wrappers."
+            return Mistake(problem, place=locate_function(function))
         spec = self._specs.get(hook)
         if spec is None:
-            return "", ""
+            return None
         # Both are called where nothing can be awaited, for example while an event is written.
         if spec.shape in ("collect", "filter") and inspect.iscoroutinefunction(function):
-            return f"{hook} must be a plain def.", "Remove async."
+            place = locate_function(function)
+            return Mistake(f"{hook} must be a plain def.", "Remove async.", place)
         # pluggy neither passes nor checks arguments that have a default. We pass them.
         if function.__defaults__:
             return self._check_names(hook, options, function)
-        return "", ""
+        return None
 
-    def _check_names(self, hook: str, options: Marks, function: Any) -> tuple[str, str]:
-        """Explain which name pluggy rejects: that of the hook, or of an argument.
-
-        Returns:
-            The problem and a hint; both are empty if there is none.
-        """
+    def _check_names(self, hook: str, options: Marks, function: Any) -> Mistake | None:
+        """Return which name pluggy rejects: that of the hook, or of an argument."""
         spec = self._specs.get(hook)
+        place = locate_function(function)
         if spec is None:
             if options.get("optionalhook"):
-                return "", ""
+                return None
             hint = suggest(hook, self._specs) or "The hook reference lists them all."
-            return f"There is no hook {hook!r}.", hint
+            return Mistake(f"There is no hook {hook!r}.", hint, place)
         known = spec.arguments
         extra = sorted(set(inspect.signature(function).parameters).difference(known))
         if not extra:
-            return "", ""
+            return None
         has = ", ".join(sorted(known)) or "no arguments"
         hints = [suggest(name, known) for name in extra]
         problem = f"{hook} has no argument {', '.join(extra)}; it has {has}."
-        return problem, " ".join(hint for hint in hints if hint)
+        return Mistake(problem, " ".join(filter(None, hints)), place)
 
 
 def read_marks(owner: object, mark: str) -> tuple[Marks, list[str]]:
@@ -287,5 +280,8 @@ def _is_own_function(owner: object, value: object) -> bool:
 
 @functools.cache
 def read_class_marks(kind: type, mark: str) -> tuple[Marks, list[str]]:
-    """Do the same as ``read_marks`` for a class, once, because every session has an instance."""
+    """Return the result of ``read_marks`` for a class.
+
+    It is cached, because every session has an instance of the class.
+    """
     return read_marks(kind, mark)

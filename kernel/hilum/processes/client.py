@@ -352,9 +352,8 @@ class Process:
         """
         try:
             if not self.pid:
-                self._channel.socket.shutdown(
-                    socket.SHUT_WR
-                )  # the request is half sent, or not started yet
+                # The request is half sent, or the command has not started yet.
+                self._channel.socket.shutdown(socket.SHUT_WR)
             elif not self._end or self._end[0] == "left":
                 await self._channel.socket.send(b"%f\n" % max(grace, 0))
         except OSError:  # the command has just ended
@@ -415,9 +414,9 @@ class Process:
             return CommandError(message, hint="Check the name, or install it.")
         message = f"The program {program!r} cannot be started: {reason}."
         hint = "Check its path, mode and arguments."
-        return CommandError(
-            message, hint="Put the long argument into a file." if number == E2BIG else hint
-        )
+        if number == E2BIG:
+            hint = "Put the long argument into a file."
+        return CommandError(message, hint=hint)
 
 
 class _Window:

@@ -149,7 +149,7 @@ class Bench:
         return self._events
 
     def of(self, kind: type[E]) -> list[E]:
-        """The events of one type, oldest first."""
+        """Return the events of one type, oldest first."""
         return [event for event in self.events if isinstance(event, kind)]
 
     @property
@@ -175,12 +175,11 @@ class Bench:
         for result in reversed(self.results):
             if of in (result.name, result.call_id):
                 return result
-        raise AssertionError(
-            f"No call of {of!r} ended; these did: {[result.name for result in self.results]}."
-        )
+        ended = [result.name for result in self.results]
+        raise AssertionError(f"No call of {of!r} ended; these did: {ended}.")
 
     def calls(self, name: str) -> list[Observed]:
-        """The calls of hooks and tools: how often, for which plugin, and with what outcome."""
+        """Return the calls of a hook or tool, each with its plugin and its outcome."""
         return [observed for observed in self.observed if observed.name == name]
 
     @property
@@ -215,9 +214,9 @@ class Bench:
             given = msgspec.json.decode(call.arguments or "{}")
             if call.name == name and given.items() >= arguments.items():
                 return self.result(call.id)
-        wanted = f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"
+        given_arguments = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
         listed = "\n".join(f"  {call.name} {call.arguments}" for call in ran) or "  nothing"
-        raise AssertionError(f"{wanted} did not run. This did:\n{listed}")
+        raise AssertionError(f"{name}({given_arguments}) did not run. This did:\n{listed}")
 
     def unexpected(self) -> str:
         """Describe the failures that were not allowed; empty if there are none."""
@@ -377,20 +376,20 @@ def _children() -> set[int]:
 
 
 def _alive(pid: int) -> bool:
+    """Return whether a process runs, and is not only waiting to be reaped."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1] not in ("Z", "X", "")
+        status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return False
+    # The state follows the name of the program, which is in parentheses (proc(5)).
+    state = status.rpartition(") ")[2][:1]
+    return state not in ("Z", "X", "")
 
 
 def _command(pid: int) -> str:
+    """Return the command line of a process."""
     try:
-        return (
-            Path(f"/proc/{pid}/cmdline")
-            .read_bytes()
-            .replace(b"\0", b" ")
-            .decode(errors="replace")
-            .strip()
-        )
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return "?"
+    return words.replace(b"\0", b" ").decode(errors="replace").strip()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from hilum.arguments import safe_answer
 from hilum.context import estimate
@@ -140,7 +141,7 @@ class ScriptedModel:
             ModelError: The answer is an exception, or the script has ended.
         """
         # The kernel continues to append to the list of messages; the request must not change.
-        request = msgspec.structs.replace(request, messages=tuple(request.messages))
+        request = replace(request, messages=tuple(request.messages))
         self.requests.append(request)
         self._news.set()
         self._news = trio.Event()
@@ -148,7 +149,7 @@ class ScriptedModel:
             yield chunks
 
     async def answer(self, request: Request) -> Answer:
-        """Take the next answer of the script.
+        """Return the next answer of the script, and remove it from there.
 
         Raises:
             ModelError: There is no answer left.
@@ -179,18 +180,19 @@ class ScriptedModel:
                     yield part
                 case Text() | Thinking() | ToolCall():
                     if isinstance(part, ToolCall) and not part.id:
-                        part = msgspec.structs.replace(part, id=self._identity(request))
+                        part = replace(part, id=self._identity(request))
                     parts.append(part)
                     for number, chunk in enumerate(_chunks(part, bool(self._pace))):
                         if number and self._pace:
                             await trio.sleep(self._pace)
                         yield chunk
-        calls = any(isinstance(part, ToolCall) for part in parts)
-        message = AssistantMessage(tuple(parts), stop=answer.stop or ("calls" if calls else "end"))
-        size = estimate(
-            _encoder.encode(safe_answer(message))
-        )  # it may contain text that cannot be encoded
-        yield Done(message, answer.usage or Usage(input=estimate(request.body), output=size))
+        has_calls = any(isinstance(part, ToolCall) for part in parts)
+        stop = answer.stop or ("calls" if has_calls else "end")
+        message = AssistantMessage(tuple(parts), stop=stop)
+        # The answer may contain text that cannot be encoded.
+        encoded = _encoder.encode(safe_answer(message))
+        usage = Usage(input=estimate(request.body), output=estimate(encoded))
+        yield Done(message, answer.usage or usage)
 
     def _identity(self, request: Request) -> str:
         """Return an id that no call of the conversation has.
@@ -235,11 +237,11 @@ class EchoModel(ScriptedModel):
         last = request.messages[-1]
         if isinstance(last, ToolMessage):
             return say("\n".join(result.text for result in last.results))
-        user = next((m for m in reversed(request.messages) if isinstance(m, UserMessage)), None)
-        if user:
-            text = next((part.text for part in user.parts if isinstance(part, Text)), "")
-        else:
-            text = ""
+        text = ""
+        for message in request.messages:
+            if isinstance(message, UserMessage):
+                texts = [part.text for part in message.parts if isinstance(part, Text)]
+                text = texts[0] if texts else ""
         name, _, arguments = text.partition(" ")
         if name in {tool.name for tool in request.tools} and arguments.startswith("{"):
             return Answer((ToolCall("", name, arguments),))
@@ -317,18 +319,16 @@ class ChaosModel:
             if isinstance(chunk, Done) and what == "cut":
                 return
             if isinstance(chunk, Done) and what == "bad_json":
-                parts = tuple(
-                    (
-                        msgspec.structs.replace(part, arguments=part.arguments[:-1])
-                        if isinstance(part, ToolCall)
-                        else part
-                    )
-                    for part in chunk.message.parts
-                )
-                chunk = msgspec.structs.replace(
-                    chunk, message=msgspec.structs.replace(chunk.message, parts=parts)
-                )
+                parts = tuple(map(_damage, chunk.message.parts))
+                chunk = replace(chunk, message=replace(chunk.message, parts=parts))
             yield chunk
+
+
+def _damage(part: Text | Thinking | ToolCall) -> Text | Thinking | ToolCall:
+    """Return a part of an answer; the arguments of a call lack their last character."""
+    if isinstance(part, ToolCall):
+        return replace(part, arguments=part.arguments[:-1])
+    return part
 
 
 class ModelProvider:
@@ -349,7 +349,11 @@ class ModelProvider:
         return self._name
 
     def model(self, name: str) -> Model:
-        """Return a model. Raises ``UsageError`` if there is none with that name."""
+        """Return the model of a name.
+
+        Raises:
+            UsageError: There is no model of that name.
+        """
         if name not in self._models:
             raise unknown_name_error(
                 "model", f"{self._name}/{name}", (f"{self._name}/{known}" for known in self._models)
@@ -357,11 +361,11 @@ class ModelProvider:
         return self._models[name]
 
     async def suggest(self) -> str | None:
-        """Name of the first model."""
+        """Return the name of the first model."""
         return next(iter(self._models), None)
 
     async def names(self) -> list[str]:
-        """Names of all models."""
+        """Return the names of all models."""
         return list(self._models)
 
 

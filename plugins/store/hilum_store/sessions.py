@@ -11,6 +11,7 @@ from pathlib import Path
 from hilum import StoreError, errors
 from hilum.events import AnyEvent
 from hilum.store import SessionInfo, spell_folder
+from msgspec.structs import astuple
 
 from hilum_store.checkpoint import Checkpointer
 from hilum_store.database import (
@@ -68,9 +69,9 @@ class SessionTable:
                 code=errors.E_UNKNOWN,
                 hint="hilum sessions list shows all.",
             )
-        names = ", ".join(row[1] for row in rows[:MAX_CANDIDATES]) + (
-            ", …" if len(rows) > MAX_CANDIDATES else ""
-        )
+        names = ", ".join(row[1] for row in rows[:MAX_CANDIDATES])
+        if len(rows) > MAX_CANDIDATES:
+            names += ", …"
         raise StoreError(
             f"More than one session begins with {session!r}.",
             code=errors.E_UNKNOWN,
@@ -79,12 +80,12 @@ class SessionTable:
 
     def list(self, workspace: str) -> Sequence[SessionInfo]:
         """Return all sessions or those of a workspace, most recently used first."""
-        where, values = (
-            ("WHERE workspace = ?", (spell_folder(workspace),)) if workspace else ("", ())
+        query = (
+            f"SELECT {FIELDS} FROM sessions WHERE ? IN ('', workspace)"
+            " ORDER BY updated DESC, number DESC"
         )
-        query = f"SELECT {FIELDS} FROM sessions {where} ORDER BY updated DESC, number DESC"
         with self._database.side() as side:
-            rows = side.execute(query, values).fetchall()
+            rows = side.execute(query, (spell_folder(workspace),)).fetchall()
         return [session_info(row) for row in rows]
 
     def read(self, session: str, after: int, limit: int) -> builtins.list[AnyEvent]:
@@ -95,16 +96,15 @@ class SessionTable:
 
     def create(self, info: SessionInfo) -> SqliteLog:
         """Create a session and acquire its lease."""
-        names = SessionInfo.__struct_fields__
-        insert = (
-            f"INSERT OR IGNORE INTO sessions ({FIELDS}, holder) VALUES"
-            f" ({', '.join('?' * (len(names) + 1))})"
-        )
+        # In the order of FIELDS, then the holder.
+        values = astuple(info)
+        marks = ", ".join("?" * (len(values) + 1))
+        insert = f"INSERT OR IGNORE INTO sessions ({FIELDS}, holder) VALUES ({marks})"
         holder = _signature()
         lease = None
         try:
             with self._database.writing() as side:
-                added = side.execute(insert, (*(getattr(info, name) for name in names), holder))
+                added = side.execute(insert, (*values, holder))
                 if added.rowcount != 1:
                     raise StoreError(
                         f"There is already a session {info.id}.",
@@ -127,9 +127,8 @@ class SessionTable:
         try:
             with self._database.writing() as side:
                 side.execute("UPDATE sessions SET holder = ? WHERE number = ?", (holder, number))
-            _, info = self.find(
-                info.id
-            )  # read again, because it could have changed before the lease was acquired
+            # Read again, because it could have changed before the lease was acquired.
+            _, info = self.find(info.id)
             return self._log(lease, number, holder, info, self._database.last(number))
         except BaseException:
             lease.release()

@@ -134,10 +134,16 @@ def strings(value: object) -> object:
     return [strings(inner) for inner in value] if isinstance(value, list) else value
 
 
+KEY = st.text("abc-_ é中", min_size=1).map(str.strip).filter(bool)
+VALUE = st.recursive(
+    st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+
+
 @SLOW
-@given(st.dictionaries(st.text("abc-_ é中", min_size=1).map(str.strip).filter(bool), st.recursive(
-    st.text(max_size=20), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
-    max_leaves=6), max_size=5))  # fmt: skip
+@given(st.dictionaries(KEY, VALUE, max_size=3))
 def test_what_a_yaml_library_writes_is_read_back_the_same(fields):
     written = yaml.safe_dump(fields, allow_unicode=True)
     if re.search(
@@ -184,7 +190,7 @@ def test_a_good_file_with_random_bytes_changed_keeps_its_other_keys():
     good = b"---\nname: pdf\ndescription: Reads files. Use when needed.\n"
     good += b"allowed-tools: Read Bash(git:*)\nmetadata:\n  v: '1.0'\n---\nBody\n"
     chance = random.Random(7)
-    for _ in range(1_000):
+    for _ in range(500):
         data = bytearray(good)
         for _ in range(chance.randint(1, 3)):
             at = chance.randrange(len(data))

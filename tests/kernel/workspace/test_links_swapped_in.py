@@ -11,7 +11,6 @@ import pytest
 from hilum.workspace import PathError, Place, Workspace
 
 INSIDE, SECRET = b"inside", b"outside"
-SWAPS = 3000
 
 
 @pytest.fixture
@@ -42,10 +41,10 @@ def write(workspace: Workspace, path: str, *, make: bool = False) -> None:
 
 
 @contextmanager
-def swapping(place: Path, target: Path) -> Iterator[Callable[[], bool]]:
+def swapping(place: Path, target: Path, times: int) -> Iterator[Callable[[], bool]]:
     """Put a link to ``target`` in a place and take it away, in a thread, as fast as it goes.
 
-    Tells when it was often.
+    Yields a function that tells whether it has been done so many times.
     """
     kept, swaps, stop = place.with_name("kept"), [0], threading.Event()
 
@@ -64,11 +63,11 @@ def swapping(place: Path, target: Path) -> Iterator[Callable[[], bool]]:
     thread = threading.Thread(target=swap)
     thread.start()
     try:
-        yield lambda: swaps[0] >= SWAPS or not thread.is_alive()
+        yield lambda: swaps[0] >= times or not thread.is_alive()
     finally:
         stop.set()
         thread.join()
-    assert swaps[0] >= SWAPS
+    assert swaps[0] >= times
 
 
 # Where the link appears, below the folder of the test, and where it leads.
@@ -82,14 +81,16 @@ SPOTS = {
 
 @pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("spot", SPOTS)
-def test_racing_link_never_leaks(root: Path, tmp_path: Path, spot: str, open_files) -> None:
-    """While a thread swaps thousands of times, reading gives what is inside or an error, and leaves
+def test_racing_link_never_leaks(
+    root: Path, tmp_path: Path, spot: str, open_files, trials: Callable[[int, int], int]
+) -> None:
+    """While a thread swaps hundreds of times, reading gives what is inside or an error, and leaves
     nothing open.
     """
     place, target = (tmp_path / path for path in SPOTS[spot])
     workspace, seen = Workspace(root), set[bytes]()
     before = open_files()
-    with swapping(place, target) as often:
+    with swapping(place, target, trials(600, 3000)) as often:
         while not often():
             with suppress(PathError):
                 seen.add(read(workspace, "a/name"))
@@ -101,12 +102,12 @@ def test_racing_link_never_leaks(root: Path, tmp_path: Path, spot: str, open_fil
 @pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("spot", SPOTS)
 def test_racing_link_never_takes_a_write(
-    root: Path, outside: Path, tmp_path: Path, spot: str
+    root: Path, outside: Path, tmp_path: Path, spot: str, trials: Callable[[int, int], int]
 ) -> None:
-    """While a thread swaps thousands of times, no file and no folder is made or changed outside."""
+    """While a thread swaps hundreds of times, no file and no folder is made or changed outside."""
     place, target = (tmp_path / path for path in SPOTS[spot])
     workspace = Workspace(root)
-    with swapping(place, target) as often:
+    with swapping(place, target, trials(600, 3000)) as often:
         while not often():
             for path in ("a/name", "a/new", "a/deep/new"):
                 with suppress(PathError):

@@ -86,7 +86,7 @@ async def test_killed_writer_loses_nothing_it_reported(child, path: Path, trials
     sound.
     """
     dice = random.Random(2026)
-    kills = trials(40, 200)
+    kills = trials(15, 200)
     store = SqliteStore(path)
     await (await store.create(SessionInfo(id="s1", workspace="/w"))).close()
     await store.close()
@@ -104,7 +104,7 @@ async def test_killed_writer_loses_nothing_it_reported(child, path: Path, trials
             log = await store.open("s1")
             assert log.last >= reported
             assert log.last == (await store.info("s1")).events
-            if seed % 20 == 19:
+            if seed % 20 == 19 or seed == kills - 1:
                 assert await read_all(store, "s1") == list(range(1, log.last + 1))
             await store.close()
     assert productive > kills / 4
@@ -120,7 +120,7 @@ async def main():
     log = await store.create(SessionInfo(id=name, workspace="/w"))
     say("ready")
     sys.stdin.readline()
-    for seq in range(1, 401):
+    for seq in range(1, 201):
         last = seq % 50 == 0
         log.append([RunEnded(seq=seq, agent="main", state="completed") if last else event(seq, 400)])
     say("done", log.last)
@@ -141,14 +141,15 @@ async def test_processes_write_different_sessions_at_once(child, path: Path) -> 
             process.stdin.write("\n")
             process.stdin.flush()
         store = SqliteStore(path)
-        while (seen := await read_all(store, "p0"))[-1:] != [400]:
+        while (seen := await read_all(store, "p0"))[-1:] != [200]:
             assert seen == list(range(1, len(seen) + 1))
+            await trio.sleep(0.01)
         for process in processes:
-            assert await trio.to_thread.run_sync(process.stdout.readline) == "done 400\n"
+            assert await trio.to_thread.run_sync(process.stdout.readline) == "done 200\n"
             assert await trio.to_thread.run_sync(process.wait) == 0
         for number in range(4):
-            assert await read_all(store, f"p{number}") == list(range(1, 401))
-        assert {info.events for info in await store.list()} == {400}
+            assert await read_all(store, f"p{number}") == list(range(1, 201))
+        assert {info.events for info in await store.list()} == {200}
         await store.close()
     connection = sqlite3.connect(path)
     assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

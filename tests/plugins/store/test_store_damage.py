@@ -241,58 +241,60 @@ async def test_folder_that_is_a_file(tmp_path: Path) -> None:
 # afterwards.
 UNPRIVILEGED = """
 import hilum_store.sessions
-path = Path(sys.argv[2])
 os.setgroups([])
 os.setresgid(65534, 65534, 65534)
 os.setresuid(65534, 65534, 65534)
 
 async def main():
-    store = SqliteStore(path)
-    try:
-        await store.list()
-        say("listed")
-    except StoreError as error:
-        say(error.code, "|", error.message, "|", error.hint)
-    await store.close()
+    for place in sys.argv[2:]:
+        store = SqliteStore(Path(place))
+        try:
+            await store.list()
+            say("listed")
+        except StoreError as error:
+            say(error.code, "|", error.message, "|", error.hint)
+        await store.close()
 """
+# Rights of the folder and of the file, which is missing for None, and words of the message.
+RIGHTS = [
+    (0o555, 0o644, "the folder"),
+    (0o000, 0o644, "cannot be used"),
+    (0o777, 0o444, "may not be read and written"),
+    (0o777, 0o000, "may not be read and written"),
+    (0o555, None, "may not be written"),
+]
 
 
 @pytest.mark.skipif(
     sys.platform == "win32" or os.geteuid() != 0,
     reason="only root can become somebody without rights",
 )
-@pytest.mark.parametrize(
-    ("folder", "file", "words"),
-    [
-        (0o555, 0o644, "the folder"),
-        (0o000, 0o644, "cannot be used"),
-        (0o777, 0o444, "may not be read and written"),
-        (0o777, 0o000, "may not be read and written"),
-        (0o555, None, "may not be written"),
-    ],
-)
-async def test_missing_rights_are_told(child, folder: int, file: int | None, words: str) -> None:  # type: ignore[no-untyped-def]
+async def test_missing_rights_are_told(child) -> None:  # type: ignore[no-untyped-def]
     """A folder or file that may not be read or written is told with its path, and stays as it
     is.
+
+    One process without rights tries all of them.
     """
     with tempfile.TemporaryDirectory(dir="/tmp") as place:
         os.chmod(place, 0o755)
-        path = Path(place, "data", "sessions.db")
-        await fill(path)
-        if file is None:
-            path.unlink()
-        else:
-            path.chmod(file)
-        path.parent.chmod(folder)
-        for each in path.parent.rglob("*"):
-            assert each.stat().st_uid == 0
-        process = child(UNPRIVILEGED, str(path))
-        output, _ = process.communicate(timeout=60)
-        code, message, hint = output.strip().split(" | ")
-        assert code == E_STORE
-        assert words in message
-        assert str(path.parent) in message
-        assert "store.path" in hint
+        paths = [Path(place, f"data{number}", "sessions.db") for number in range(len(RIGHTS))]
+        for path, (folder, file, _) in zip(paths, RIGHTS, strict=True):
+            await fill(path)
+            if file is None:
+                path.unlink()
+            else:
+                path.chmod(file)
+            path.parent.chmod(folder)
+            for each in path.parent.rglob("*"):
+                assert each.stat().st_uid == 0
+        output, _ = child(UNPRIVILEGED, *map(str, paths)).communicate(timeout=60)
+        told = output.splitlines()
+        for line, path, (_, _, words) in zip(told, paths, RIGHTS, strict=True):
+            code, message, hint = line.split(" | ")
+            assert code == E_STORE
+            assert words in message
+            assert str(path.parent) in message
+            assert "store.path" in hint
 
 
 @pytest.fixture
