@@ -15,6 +15,8 @@ import msgspec
 import trio
 from hilum import Agent, ContentPolicy, FileChanges, HilumError, ToolCall, Verdict
 
+from hilum_context.pieces import count_lines
+
 if TYPE_CHECKING:
     from hilum import Workspace
 
@@ -27,8 +29,6 @@ REGION_BYTES = 256_000
 # Maximum number of bytes of a file in which lines are counted.
 MAX_COUNTED_BYTES = 100_000_000
 _CHUNK = 1 << 18
-
-
 _REASONS = {
     "E_PATH_TRAVERSAL": "it is outside the workspace",
     "E_FILE_NOT_FOUND": "there is no such file",
@@ -166,7 +166,7 @@ class FileTexts(msgspec.Struct, eq=False):
         def read() -> FileText:
             if unsaved is not None:
                 part = unsaved[:HEAD_BYTES]
-                total = _count(unsaved)
+                total = count_lines(unsaved)
                 hashed = ""
             else:
                 part, total, hashed = self._head_of(real)
@@ -228,7 +228,7 @@ class FileTexts(msgspec.Struct, eq=False):
             if is_whole:
                 journal = self.agent.session.plugin(FileChanges)
                 hashed = journal.content_hash(data) if journal is not None else ""
-                return text, _count(text), hashed
+                return text, count_lines(text), hashed
             return text, _lines_in(file), ""
 
 
@@ -274,12 +274,6 @@ def _region(file: BinaryIO, line: int, span: int) -> tuple[list[str], int, int]:
 def _plain(text: str) -> str:
     """Return a text with ``\\n`` newlines and only valid Unicode."""
     return text.replace("\r\n", "\n").encode(errors="replace").decode()
-
-
-def _count(text: str) -> int:
-    if text:
-        return text.count("\n") + (not text.endswith("\n"))
-    return 0
 
 
 def _lines_in(file: BinaryIO) -> int:

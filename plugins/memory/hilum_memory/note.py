@@ -1,7 +1,7 @@
 """The note that replaces the messages that a compaction removes.
 
-It contains the user's requests, the summary, texts that must survive, and the results that can be
-read again. Code, not the model, writes everything around the summary, so that tool output cannot
+The note contains the user's requests, the summary, texts that must survive, and the results that
+can be read again. Code, not the model, writes everything around the summary, so that tool output cannot
 pass for the user's words.
 """
 

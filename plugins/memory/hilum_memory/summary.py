@@ -19,6 +19,7 @@ from hilum import (
     Text,
     ToolCall,
     ToolMessage,
+    ToolResult,
     estimate,
 )
 from hilum.models import ask_model
@@ -60,6 +61,8 @@ MAX_RESULT = 2_000
 # Each chunk is a request to a model; the limit bounds time and cost.
 MAX_CHUNKS = 6
 WINDOW_SHARE = 0.8
+# Shortens a text to at most so many characters.
+Cut = Callable[[str, int], str]
 
 
 class InvalidSummaryError(Exception):
@@ -227,21 +230,30 @@ def _entry(message: Message, scale: float) -> str:
         case NoteMessage(text):
             lines = [f"[note of the system] {cut(text, MAX_RESULT)}"]
         case AssistantMessage():
-            lines = [f"[agent] {cut(message.text, MAX_AGENT_TEXT)}"] if message.text else []
-            for call in message.calls:
-                lines.append(f"[call] {call.name} {cut(call.arguments, MAX_ARGUMENTS)}")
+            lines = _format_answer(message, cut)
         case ToolMessage():
-            lines = []
-            for result in message.results:
-                code = f", {result.code}" if result.code else ""
-                lines.append(f"[result of {result.name}{code}] {cut(result.text, MAX_RESULT)}")
+            lines = [_format_result(result, cut) for result in message.results]
         case _:
             texts = [part for part in message.parts if isinstance(part, Text)]
             lines = [_format_user_text(part, cut) for part in texts]
     return "\n".join(lines)
 
 
-def _format_user_text(part: Text, cut: Callable[[str, int], str]) -> str:
+def _format_answer(message: AssistantMessage, cut: Cut) -> list[str]:
+    lines = []
+    if message.text:
+        lines.append(f"[agent] {cut(message.text, MAX_AGENT_TEXT)}")
+    for call in message.calls:
+        lines.append(f"[call] {call.name} {cut(call.arguments, MAX_ARGUMENTS)}")
+    return lines
+
+
+def _format_result(result: ToolResult, cut: Cut) -> str:
+    code = f", {result.code}" if result.code else ""
+    return f"[result of {result.name}{code}] {cut(result.text, MAX_RESULT)}"
+
+
+def _format_user_text(part: Text, cut: Cut) -> str:
     if part.source in ("user", "piped"):
         return f"[user] {cut(part.text, MAX_USER_TEXT)}"
     # Context that plugins gathered for the prompt can be gathered again.

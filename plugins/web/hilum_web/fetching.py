@@ -176,8 +176,10 @@ class Fetcher:
             if before_request is not None:
                 before_request()
             # A page's validators are sent only to the URL that it came from. After a redirect, they
-            # would reveal to one site what another one has sent.
-            cached = known if known is not None and known.url == target.url else None
+            # would reveal the answer of one site to another site.
+            cached = known
+            if known is not None and known.url != target.url:
+                cached = None
             validators = cached.validators() if cached is not None else {}
             headers = {"accept": ACCEPT, **validators}
             async with self._client.stream("GET", target.url, headers=headers) as response:

@@ -40,7 +40,6 @@ PROVIDER_TIMEOUT = 10.0
 MAX_CACHED = 50
 FRESH_SECONDS = 600.0
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,300}>")
-_CHECK_ADDRESS = "the user must check its address in the settings"
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -256,7 +255,7 @@ def _advise(response: Response) -> str:
     # DuckDuckGo answers 202 instead of results when it is busy.
     if status >= 500 or status == HTTPStatus.ACCEPTED:
         return "try again later"
-    return _CHECK_ADDRESS
+    return "the user must check its address in the settings"
 
 
 def _rows(data: JsonObject, key: str) -> list[JsonObject]:

@@ -148,7 +148,7 @@ class Memories:
             new = msgspec.structs.replace(new, id=_insert(file, new, about))
             for one in alike:
                 file.execute("UPDATE memories SET replaced = ? WHERE id = ?", (new.id, one.id))
-            # At each write, because no background job runs for memories.
+            # Old memories are deleted at each write, because no background job runs for memories.
             self._delete_surplus(file, new, now)
             return WriteResult(new, "replaces" if alike else "new", tuple(alike))
 
@@ -181,12 +181,12 @@ class Memories:
         """Delete memories and those that they replaced, leaving no trace in the file.
 
         Raises:
-            UsageError: One of them does not exist, so none is deleted.
+            UsageError: One of the memories does not exist. In this case, no memory is deleted.
         """
         with open_database(self.path, write=True) as file:
             found = [_get(file, id) for id in dict.fromkeys(ids)]
             assert file is not None
-            # What a forgotten memory replaced often says nearly the same, so it must go, too.
+            # Replaced memories often contain nearly the same text, so they are deleted as well.
             wanted = [memory.id for memory in found]
             replaced = [memory.id for memory in _history(file, wanted)]
             _delete(file, [*wanted, *replaced])
@@ -194,7 +194,7 @@ class Memories:
             return found
 
     def forget_all(self, scopes: Sequence[str]) -> int:
-        """Delete all memories in scopes, and return the number of current ones among them."""
+        """Delete all memories in scopes, and return how many of them were current."""
         with open_database(self.path, write=True) as file:
             assert file is not None
             found = _select(file, scopes, "", "")

@@ -91,7 +91,7 @@ class LongTermMemory:
 
     @hookimpl
     async def gather_context(self, agent: Agent, request: ContextRequest) -> Sequence[Block] | None:
-        """Save what the prompt asks to remember, and return the memories relevant to the prompt."""
+        """Save the memories that a prompt requests, and return those relevant to the prompt."""
         # The prompt of a sub-agent is from another agent, not from the user.
         if not self.settings.enabled or agent.parent:
             return None
@@ -180,7 +180,7 @@ class LongTermMemory:
     # --- writing ----------------------------------------------------------------------------------
 
     async def _write_requests(self, agent: Agent, text: str) -> list[Memory]:
-        """Save what the user explicitly asks to remember, without calling a model."""
+        """Save the memories that the user explicitly requests, without calling a model."""
         user_text = lazy.user_text
         written = []
         for request in user_text.find_requests(text)[:MAX_PER_RUN]:
@@ -413,14 +413,14 @@ class LongTermMemory:
         material.apply(event)
         if isinstance(event, RunEnded):
             del self._runs[event.run]
-            # A stopped or failed run shows little about what the user wants, and most runs contain
-            # nothing lasting, so no model is asked.
+            # No model is asked about a stopped or failed run, which shows little about the user's
+            # wishes, nor about a run without lasting statements.
             if event.state in ("completed", "partial_success") and material.is_promising():
                 self.jobs.start_soon(self._learn, material, name=f"memories of run {event.run}")
 
     async def _learn(self, material: RunMaterial) -> None:
         """Learn from a run. Errors are only recorded as events."""
-        # One run at a time, so that the second one can see the first one's memories.
+        # One run at a time, so that each run can build on the memories of the previous one.
         async with self._turn:
             with trio.move_on_after(LEARNING_TIMEOUT) as scope:
                 try:
