@@ -310,7 +310,8 @@ class Browsers:
         if not is_screenshot:
             # The page chooses the name, so it gets no folders, no leading dot and no control
             # characters.
-            name = re.sub(r"[^\w.-]+", "_", os.path.basename(answer["name"])).lstrip(".")
+            base = os.path.basename(answer["name"])
+            name = re.sub(r"[^\w.-]+", "_", base).lstrip(".")
             # The end of a long name is kept, because it contains the suffix.
             path = f"downloads/{(name or 'download')[-100:]}"
             return await find_file_saver().save_file(call, path, blob)
@@ -342,7 +343,8 @@ class Browsers:
             lines.append(f"Saved {saved}: {len(blob):,} bytes.")
             data["path"] = saved
             if action == "screenshot" and len(blob) <= MAX_SHOWN:
-                images = (Image(f"image/{answer['kind']}", blob, source=f"tool:{call.name}"),)
+                media_type = f"image/{answer['kind']}"
+                images = (Image(media_type, blob, source=f"tool:{call.name}"),)
         lines.append(str(answer["text"]))
         if saved and action == "screenshot" and not images:
             lines.append("It is too large to show here.")

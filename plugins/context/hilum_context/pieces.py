@@ -60,7 +60,8 @@ class ContextPiece(msgspec.Struct, frozen=True):
     def tokens(self) -> int:
         """Its size in tokens, including its tag."""
         tag = TAGS[self.type]
-        return estimate(f"<{tag} path='{self.path}' line='{self.line}'>{self.text}</{tag}>")
+        opening = f"<{tag} path='{self.path}' line='{self.line}'>"
+        return estimate(f"{opening}{self.text}</{tag}>")
 
     def block(self) -> Block:
         """Return the block for the kernel."""

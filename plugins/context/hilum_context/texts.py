@@ -6,7 +6,7 @@ A file must be in the workspace and readable without approval; secrets in its te
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -205,7 +205,8 @@ class FileTexts(msgspec.Struct, eq=False):
             end = min(middle + span, total)
             redacted = self.redact("\n".join(region), shown)
             clean = _align(region, redacted.split("\n"))
-            return FileText(shown, clean[begin - first : end - first + 1], begin, total)
+            lines = clean[begin - first : end - first + 1]
+            return FileText(shown, lines, begin, total)
 
         return await _in_thread(read)
 
@@ -315,14 +316,14 @@ def _align(before: list[str], after: list[str]) -> list[str]:
     if len(before) == len(after):
         return after
     head = _count_equal(before, after)
-    tail = _count_equal(before[head:][::-1], after[head:][::-1])
+    tail = _count_equal(reversed(before[head:]), reversed(after[head:]))
     end = len(after) - tail
-    missing = len(before) - len(after)
-    return [*after[:end], *[""] * missing, *after[end:]]
+    padding = [""] * (len(before) - len(after))
+    return [*after[:end], *padding, *after[end:]]
 
 
-def _count_equal(some: list[str], others: list[str]) -> int:
-    """Return the number of equal leading lines in two lists."""
+def _count_equal(some: Iterable[str], others: Iterable[str]) -> int:
+    """Return the number of lines that are equal, from the first one on."""
     count = 0
     for one, other in zip(some, others, strict=False):
         if one != other:

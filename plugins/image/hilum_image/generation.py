@@ -195,7 +195,8 @@ async def _ask_providers(
 def _format_output(path: str, result: ImageResult, notes: list[str], suffix: str) -> Output:
     image = result.image
     size = image.size or "an image"
-    lines = [f"Saved {path}: {size}, {len(image.data):,} bytes, by {result.by}."]
+    byte_count = len(image.data)
+    lines = [f"Saved {path}: {size}, {byte_count:,} bytes, by {result.by}."]
     if result.cost is None:
         lines.append("Its cost is not known.")
     elif result.cost:

@@ -255,7 +255,8 @@ def format_origin(url: str) -> str:
     except ValueError:
         return "an invalid address"
     # Without user name and password, and without the path and query, which may contain a key.
-    return to_line(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", 200)
+    host = parts.netloc.rpartition("@")[2]
+    return to_line(f"{parts.scheme}://{host}", 200)
 
 
 def format_reason(text: str, status: int) -> str:

@@ -58,7 +58,8 @@ async def compact(
     # Before planning, because the plan must reserve room for these texts.
     kept = await _collect_kept_texts(agent, int(budget / 4 / calibrator.factor))
     # A model may write twice as many tokens as requested.
-    note_tokens = 2 * summary_tokens + min(NOTE_TOKENS, budget // 6) + sum(map(estimate, kept))
+    note_tokens = 2 * summary_tokens + min(NOTE_TOKENS, budget // 6)
+    note_tokens += sum(map(estimate, kept))
     planner = CompactionPlanner(
         messages,
         sizes,

@@ -238,7 +238,8 @@ def thin_result(result: ToolResult, head: int, tail: int, *, handle: bool) -> st
         back = (
             f'; recall_result(id="{result.call_id}") reads all of it, and searches it with pattern='
         )
-    return f"{first}\n[… {' and '.join(gone)} left out to make room{back} …]\n{last}".strip("\n")
+    notice = f"[… {' and '.join(gone)} left out to make room{back} …]"
+    return f"{first}\n{notice}\n{last}".strip("\n")
 
 
 def _get_own_text(message: Message) -> str:

@@ -188,7 +188,8 @@ def _is_repetitive(text: str) -> bool:
     words = re.sub(r"^#.*$", "", text, flags=re.MULTILINE).split()
     if len("".join(words)) < 20:
         return True
-    return len(words) > 60 and len(set(words)) < len(words) / 10
+    different = len(set(words))
+    return len(words) > 60 and different < len(words) / 10
 
 
 def split_messages(messages: Sequence[Message], room: int) -> list[str]:
@@ -295,9 +296,13 @@ def _find_calls(past: RemovedMessages) -> list[ToolCall]:
     return [call for message in _find_answers(past) for call in message.calls]
 
 
+def _find_texts(past: RemovedMessages) -> list[str]:
+    return [message.text for message in _find_answers(past) if message.text.strip()]
+
+
 def _find_decisions(past: RemovedMessages) -> list[str]:
-    texts = [message.text for message in _find_answers(past) if message.text.strip()]
-    return [to_one_line(text, 300) for text in texts[-6:-1]]
+    # Without the last text, which usually announces the next step.
+    return [to_one_line(text, 300) for text in _find_texts(past)[-6:-1]]
 
 
 def _find_files(past: RemovedMessages) -> list[str]:
@@ -308,19 +313,25 @@ def _find_files(past: RemovedMessages) -> list[str]:
             if re.fullmatch(r"\S*[/.]\S*", value):
                 paths.pop(value, None)  # the last use determines the order
                 paths[value] = call.name
-    return [f"{path} ({tool})" for path, tool in list(paths.items())[-30:]]
+    last_paths = list(paths.items())[-30:]
+    return [f"{path} ({tool})" for path, tool in last_paths]
 
 
 def _find_failures(past: RemovedMessages) -> list[str]:
-    rounds = [message for message in past.messages if isinstance(message, ToolMessage)]
-    failed = [result for message in rounds for result in message.results if result.code]
-    return [f"{each.name}: {each.code} {to_one_line(each.text, 150)}" for each in failed[-5:]]
+    failed: list[ToolResult] = []
+    for message in past.messages:
+        if isinstance(message, ToolMessage):
+            failed += [result for result in message.results if result.code]
+    lines = []
+    for result in failed[-5:]:
+        reason = to_one_line(result.text, 150)
+        lines.append(f"{result.name}: {result.code} {reason}")
+    return lines
 
 
 def _find_open_work(past: RemovedMessages) -> list[str]:
-    texts = [message.text for message in _find_answers(past) if message.text.strip()]
     # An agent usually announces its next step in its last message.
-    lines = [f"You last said: {to_one_line(text, 600)}" for text in texts[-1:]]
+    lines = [f"You last said: {to_one_line(text, 600)}" for text in _find_texts(past)[-1:]]
     for call in _find_calls(past)[-3:]:
         lines.append(f"You last called {call.name} {to_one_line(call.arguments, 120)}")
     return lines

@@ -112,9 +112,10 @@ def _read_times(root: str, paths: list[str]) -> list[tuple[str, float]]:
             names = list(islice(_walk_files(path), MAX_IN_FOLDER))
         for name in names:
             try:
-                found.append((os.path.relpath(name, root), os.lstat(name).st_mtime))
+                modified = os.lstat(name).st_mtime
             except OSError:  # it has been deleted in the meantime
                 continue
+            found.append((os.path.relpath(name, root), modified))
     return found
 
 

@@ -121,7 +121,8 @@ class RunMaterial:
         if self.outside:
             return list(self.said)
         # A command that failed is no example to follow.
-        return [*self.said, *(command for command, good in self.done.items() if good)]
+        succeeded = [command for command, good in self.done.items() if good]
+        return [*self.said, *succeeded]
 
     def render(self, known: Sequence[Memory]) -> str:
         """Return the material for the model, including known memories that it may contradict."""

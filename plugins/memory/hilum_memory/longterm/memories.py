@@ -206,31 +206,24 @@ class Memories:
         """Switch memory off or on in a workspace, or everywhere if the scope is ``None``."""
         with open_database(self.path, write=True) as file:
             assert file is not None
-            set_mark(file, "off" if scope is None else f"off:{scope}", "1" if off else "")
+            name = "off" if scope is None else f"off:{scope}"
+            set_mark(file, name, "1" if off else "")
 
     def _delete_surplus(self, file: sqlite3.Connection, new: Memory, now: float) -> None:
         """Delete memories that are too old or unused, or exceed the maximum number."""
-        ask = file.execute
-        old = (
-            # Only memories that a model chose expire; the user's own requests do not.
-            "SELECT id FROM memories WHERE origin = 'run' AND replaced = 0 AND max(updated,"
-            " used) < ?"
-        )
-        gone = {row["id"] for row in ask(old, (now - self._keep_days * DAY,))}
-        past = (
-            "SELECT m.id FROM memories m LEFT JOIN memories n ON n.id = m.replaced WHERE m.replaced"
-            " AND n.created < ?"
-        )
-        gone |= {row["id"] for row in ask(past, (now - HISTORY_DAYS * DAY,))}
+        # Only memories that a model chose expire; the user's own requests do not.
+        unused = """SELECT id FROM memories
+            WHERE origin = 'run' AND replaced = 0 AND max(updated, used) < ?"""
+        gone = _find_ids(file, unused, now - self._keep_days * DAY)
+        past = """SELECT m.id FROM memories m LEFT JOIN memories n ON n.id = m.replaced
+            WHERE m.replaced AND n.created < ?"""
+        gone |= _find_ids(file, past, now - HISTORY_DAYS * DAY)
         gone |= {memory.id for memory in _history(file, [new.id])[MAX_HISTORY:]}
-        count = "SELECT count(*) FROM memories WHERE scope = ? AND replaced = 0"
-        held = ask(count, (new.scope,)).fetchone()[0]
-        if held > self._most:
-            # Memories chosen by a model are deleted first; those requested by the user are deleted
-            # last.
-            least = """SELECT id FROM memories WHERE scope = ? AND replaced = 0 AND id <> ?
-                ORDER BY origin <> 'run', max(updated, used) LIMIT ?"""
-            gone |= {row["id"] for row in ask(least, (new.scope, new.id, held - self._most))}
+        # Memories chosen by a model are deleted first; those requested by the user are deleted
+        # last. The new memory is always kept.
+        surplus = """SELECT id FROM memories WHERE scope = ? AND replaced = 0 AND id <> ?
+            ORDER BY origin <> 'run' DESC, max(updated, used) DESC LIMIT -1 OFFSET ?"""
+        gone |= _find_ids(file, surplus, new.scope, new.id, self._most - 1)
         if gone:
             # Without the memories that replaced them, these would count as current.
             replaced = [memory.id for memory in _history(file, gone)]
@@ -238,6 +231,10 @@ class Memories:
 
 
 # --- rows -----------------------------------------------------------------------------------------
+
+
+def _find_ids(file: sqlite3.Connection, query: str, *values: object) -> set[int]:
+    return {row["id"] for row in file.execute(query, values)}
 
 
 def _memory(row: sqlite3.Row) -> Memory:

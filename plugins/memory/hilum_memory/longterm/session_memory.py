@@ -114,7 +114,7 @@ class LongTermMemory:
             request: The request for context.
             asks: Whether the prompt may ask to remember something.
         """
-        if await _in_thread(lambda: self.memories.is_off(self.workspace)):
+        if await self._is_off():
             return ""
         written: list[Memory] = []
         if asks:
@@ -125,6 +125,11 @@ class LongTermMemory:
         if budget and not self._is_kept_out():
             found = await self._recall(agent, request.subject, budget)
         return lazy.recall.format_block(written, found)
+
+    async def _is_off(self) -> bool:
+        """Return whether the user has switched memory off."""
+        # In the thread, because the first access imports SQLite.
+        return await _in_thread(lambda: self.memories.is_off(self.workspace))
 
     def _is_kept_out(self) -> bool:
         """Return whether a user's rule forbids memories in this kind of session.
@@ -165,7 +170,9 @@ class LongTermMemory:
         return found
 
     def _report_recall(self, ids: list[int]) -> None:
-        listed = ", ".join(map(str, ids[:10])) + (" …" if len(ids) > 10 else "")
+        listed = ", ".join(map(str, ids[:10]))
+        if len(ids) > 10:
+            listed += " …"
         say = f"memory: recalled {listed} (hilum memory show {ids[0]})"
         self.session.note("memory.recalled", ids=ids, say=say)
         # The prompt does not wait for the disk.
@@ -371,7 +378,7 @@ class LongTermMemory:
                 "Only an agent that talks with the user can save memories.",
                 hint="Say so in your answer.",
             )
-        if await _in_thread(lambda: self.memories.is_off(self.workspace)):
+        if await self._is_off():
             raise ToolDenied(
                 "The user has switched memory off.", hint="hilum memory on switches it on."
             )
@@ -437,7 +444,7 @@ class LongTermMemory:
                 self._report_refusal(HilumError(message, code=errors.E_TIMEOUT))
 
     async def _learn_from(self, material: RunMaterial) -> None:
-        if await _in_thread(lambda: self.memories.is_off(self.workspace)):
+        if await self._is_off():
             return
         typed = "\n".join(material.said)
         alike = await _in_thread(lambda: self.memories.search(typed, self.scopes, 10))
