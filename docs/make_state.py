@@ -59,7 +59,7 @@ def table(part: type[msgspec.Struct]) -> str:
         default = (
             ""
             if field.required
-            else "not said"
+            else "none"
             if field.default in (None, ())
             else f"`{field.default!r}`"
         )

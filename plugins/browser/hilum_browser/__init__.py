@@ -23,7 +23,7 @@ gates = ("on_tool_call",)
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Browsers]:
-    """Yield the browser of a session. It starts when the first page is opened."""
+    """Yield the browser of a session, which starts when the first page is opened."""
     async with trio.open_nursery() as nursery:
         browsers = Browsers(session, nursery)
         try:

@@ -45,7 +45,7 @@ def check_programs(executable: str = "") -> Iterator[Check]:
     if path and has_playwright():
         yield Check("ok", "browser", f"{path}, with Playwright")
     elif not path:
-        reason = (
-            (f"the program {executable} does not exist") if executable else "Chromium was not found"
-        )
+        reason = "Chromium was not found"
+        if executable:
+            reason = f"the program {executable} does not exist"
         yield Check("warn", "browser", f"{reason}: browser_use is not available", CHROMIUM_HINT)

@@ -99,7 +99,7 @@ class Gateway:
         return port not in await trio.to_thread.run_sync(self._find_own_ports)
 
     async def _connect(self, host: str, port: int) -> anyio.abc.SocketStream:
-        # Otherwise, a page could use up all of hilum's file descriptors.
+        # The limit keeps a page from using up all file descriptors of hilum.
         if self._open_count > MAX_CONNECTIONS:
             raise ToolError(
                 f"Pages have more than {MAX_CONNECTIONS} connections open.",
@@ -114,7 +114,7 @@ class Gateway:
                     " browser.hosts."
                 ),
             )
-        # Loopback names are not looked up: a name server could answer with another address.
+        # Loopback names are not looked up, because a name server could answer with another address.
         addresses = loopback_addresses(host) or await self._resolve(host, port)
         reason = "it does not answer"
         with trio.move_on_after(HOST_TIMEOUT):

@@ -103,7 +103,7 @@ class Browsers:
         self._session = session
         self._nursery = nursery
         self._settings = session.settings(BrowserSettings)
-        # One action at a time, because actions need the foreground of the browser.
+        # Only one action runs at a time, because actions need the foreground of the browser.
         self._lock = trio.Lock()
         self._process: BrowserProcess | None = None
         self._folder = ""
@@ -111,9 +111,8 @@ class Browsers:
 
     @functools.cached_property
     def _gateway(self) -> Gateway:
-        from hilum_browser.gateway import (
-            Gateway,  # imported on first use: anyio takes 20 ms to import
-        )
+        # Imported on first use, because anyio takes 20 ms to import.
+        from hilum_browser.gateway import Gateway
 
         return Gateway(self._settings, self._find_own_ports)
 
@@ -227,7 +226,7 @@ class Browsers:
             await self._process.end()
         if self._folder:
             await trio.to_thread.run_sync(lambda: shutil.rmtree(self._folder, ignore_errors=True))
-            # The lock told other processes that the folder is in use.
+            # Other processes take this lock as a sign that the folder is in use.
             os.close(self._folder_lock)
 
     def _time_limit(self, wait_ms: int) -> float:
@@ -254,7 +253,7 @@ class Browsers:
             return self._process, False
         has_crashed = self._process is not None
         self._process = None
-        # Checked before the action, so that every action reports what to install.
+        # The browser is searched for first, so that every action reports a missing program.
         executable = self._find_executable()
         if action not in ("navigate", "tabs"):
             text = "No page is open."
@@ -311,7 +310,8 @@ class Browsers:
         if not is_screenshot:
             # The page chooses the name, so it gets no folders, no leading dot and no control
             # characters.
-            name = re.sub(r"[^\w.-]+", "_", os.path.basename(answer["name"])).lstrip(".")
+            base = os.path.basename(answer["name"])
+            name = re.sub(r"[^\w.-]+", "_", base).lstrip(".")
             # The end of a long name is kept, because it contains the suffix.
             path = f"downloads/{(name or 'download')[-100:]}"
             return await find_file_saver().save_file(call, path, blob)
@@ -343,24 +343,18 @@ class Browsers:
             lines.append(f"Saved {saved}: {len(blob):,} bytes.")
             data["path"] = saved
             if action == "screenshot" and len(blob) <= MAX_SHOWN:
-                images = (Image(f"image/{answer['kind']}", blob, source=f"tool:{call.name}"),)
+                media_type = f"image/{answer['kind']}"
+                images = (Image(media_type, blob, source=f"tool:{call.name}"),)
         lines.append(str(answer["text"]))
         if saved and action == "screenshot" and not images:
             lines.append("It is too large to show here.")
         lines += answer.get("notes", ())
-        if answer.get("failed"):
-            url, reason = answer["failed"]
-            refusal = process.gateway.find_refusal(url)
-            explanation = str(refusal) if refusal else f"{url[:500]}: {reason}"
-            lines.append(f"A page could not be loaded: {explanation}")
-        if "url" in answer and action not in _WITHOUT_PAGE:
-            # Quoted, so that a title cannot pass for a message of the tool.
-            quoted = json.dumps(answer["title"], ensure_ascii=False)
-            title = quoted if answer["title"] else "without a title"
-            lines.append(f"Page: {answer['url'][:2000]}, {title}")
+        lines.append(_explain_failed_page(process, answer))
+        if action not in _WITHOUT_PAGE:
+            lines.append(_format_page(answer))
         if is_new:
             lines.append(self._describe(process))
-        return Output("\n".join(line for line in lines if line), images=images, data=data)
+        return Output("\n".join(filter(None, lines)), images=images, data=data)
 
     def _describe(self, process: BrowserProcess) -> str:
         settings = self._settings
@@ -400,6 +394,26 @@ def _to_tool_error(process: BrowserProcess, answer: Answer) -> ToolError:
         if refusal is not None:
             return refusal
     return ToolError(answer["text"], code=answer["code"], hint=answer["hint"])
+
+
+def _explain_failed_page(process: BrowserProcess, answer: Answer) -> str:
+    """Return why a page could not be loaded; empty if none failed."""
+    if not answer.get("failed"):
+        return ""
+    url, reason = answer["failed"]
+    refusal = process.gateway.find_refusal(url)
+    explanation = str(refusal) if refusal else f"{url[:500]}: {reason}"
+    return f"A page could not be loaded: {explanation}"
+
+
+def _format_page(answer: Answer) -> str:
+    """Return the address and title of the current page; empty if no page is open."""
+    if "url" not in answer:
+        return ""
+    # Quoted, so that a title cannot pass for a message of the tool.
+    quoted = json.dumps(answer["title"], ensure_ascii=False)
+    title = quoted if answer["title"] else "without a title"
+    return f"Page: {answer['url'][:2000]}, {title}"
 
 
 def _make_folder() -> tuple[str, int]:

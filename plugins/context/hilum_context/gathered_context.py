@@ -25,13 +25,13 @@ class Omitted(msgspec.Struct, frozen=True):
         type: The type of the piece that was not sent.
         path: The file, as named by its source; may be empty.
         why: The reason, worded as the end of a sentence.
-        said: Whether the face named the file, in which case the user is told the reason.
+        named: Whether the face named the file. If so, hilum reports the reason to the user.
     """
 
     type: str
     path: str
     why: str
-    said: bool = False
+    named: bool = False
 
     def facts(self) -> dict[str, object]:
         """Return the data for the event."""
@@ -88,13 +88,13 @@ class GatheredContext(msgspec.Struct, eq=False):
             files.setdefault(file.path, file)
         return list(files.values())
 
-    def omit(self, type: str, path: str, why: str | OmittedError, *, said: bool = False) -> None:
-        """Record what is not sent, and why."""
-        self.omitted.append(Omitted(type, path, str(why), said))
+    def omit(self, type: str, path: str, why: str | OmittedError, *, named: bool = False) -> None:
+        """Record something that is not sent, and the reason."""
+        self.omitted.append(Omitted(type, path, str(why), named))
 
 
 class ContextSource(ABC, Generic[T]):
-    """A source of context. It works in two steps, and each may fail.
+    """A source of context, which first finds material and then creates pieces. Both steps may fail.
 
     ``type`` is the type of its pieces; ``switch`` is the setting that enables it.
     """
@@ -106,13 +106,13 @@ class ContextSource(ABC, Generic[T]):
     async def find(self, context: GatheredContext) -> T:
         """Find material, within the source's own limits.
 
-        All sources search concurrently, so none sees what others found.
+        All sources search concurrently, so a source does not know the material of the others.
         """
 
     @abstractmethod
     def make_pieces(self, context: GatheredContext, found: T) -> Iterator[ContextPiece]:
         """Create pieces from the material. Must not block.
 
-        Sources do this one after another, so each one sees the remaining budget and what was sent
-        before.
+        Sources create their pieces one after another, so each source sees the remaining budget and
+        the pieces that are already sent.
         """

@@ -101,7 +101,7 @@ async def gather(
             nursery.start_soon(_find, source, context, reports[source.type], found)
     # Once for all pieces, because the conversation may be long.
     earlier = _find_earlier(agent)
-    # One after another, in order of importance, so that each source sees the remaining budget.
+    # The most important source first, because each source uses up a part of the budget.
     for source in sources:
         if source.type not in found:
             continue
@@ -152,11 +152,16 @@ def _add_piece(
     earlier: dict[tuple[str, str], str],
     report: SourceReport,
 ) -> None:
-    """Add a piece if it fits, or a notice if the conversation already contains the piece."""
+    """Add a piece if it fits, or a notice if the conversation already contains the piece.
+
+    An unchanged environment needs no notice, because every prompt has one.
+    """
     block = piece.block()
     before = earlier.get((block.type, block.path), "")
     # The opening tag is not compared: its line number may differ.
     is_repeated = before.endswith(f">\n{block.text}\n</{block.type}>")
+    if is_repeated and piece.type == "environment":
+        return
     if is_repeated and piece.tokens >= MIN_REPEATED_TOKENS:
         piece = msgspec.structs.replace(piece, text=UNCHANGED)
     if piece.tokens > context.tokens_left:
@@ -211,18 +216,26 @@ def _make_result(
         "left_out": [each.facts() for each in context.omitted[:MAX_OMITTED]],
         "left_out_more": max(len(context.omitted) - MAX_OMITTED, 0),
     }
-    problems = list(dict.fromkeys(_find_problems(context, reports)))
-    if problems:
-        lines = ["Not all of the context could be gathered:", *problems[:10]]
-        data["say"] = "\n  ".join(lines)
+    message = _describe_problems(context, reports)
+    if message:
+        data["say"] = message
     whole = {piece.path: piece.hash for piece in pieces if piece.hash}
     return GatheringResult([piece.block() for piece in pieces], data, whole)
 
 
+def _describe_problems(context: GatheredContext, reports: dict[str, SourceReport]) -> str:
+    """Return a message to the user about missing context; empty if there is nothing to report."""
+    problems = list(dict.fromkeys(_find_problems(context, reports)))
+    if not problems:
+        return ""
+    lines = ["Not all of the context could be gathered:", *problems[:10]]
+    return "\n  ".join(lines)
+
+
 def _find_problems(context: GatheredContext, reports: dict[str, SourceReport]) -> Iterator[str]:
-    """Yield messages to the user: omitted files that the face named, and failed sources."""
+    """Yield a line for each omitted file that the face named, and for each failed source."""
     for each in context.omitted:
-        if each.said:  # the user named it and would wonder why the model has not seen it
+        if each.named:  # the user would wonder why the model has not seen it
             yield make_loggable(f"{each.path or each.type}: {each.why}")
     for name, report in reports.items():
         if report.error:

@@ -7,16 +7,7 @@ import re
 import msgspec
 from hilum import Block, estimate
 
-# The types of pieces, the most important first.
-TYPES = (
-    "environment",
-    "open_file",
-    "cursor_nearby",
-    "linter",
-    "terminal",
-    "recent_edit",
-    "search_result",
-)
+# The tag of each type of piece.
 TAGS = {
     "environment": "environment",
     "open_file": "open_file",
@@ -29,7 +20,16 @@ TAGS = {
 # The kernel omits blocks of low priority first. Other plugins' blocks about the session have
 # priorities between those for the user's own view (6 to 10) and those for search results (0 and
 # -1).
-_PRIORITY = dict(zip(TYPES, (10, 9, 8, 7, 6, 0, -1), strict=True))
+_PRIORITIES = {
+    "environment": 10,
+    "open_file": 9,
+    "cursor_nearby": 8,
+    "linter": 7,
+    "terminal": 6,
+    "recent_edit": 0,
+    "search_result": -1,
+}
+# Number of tokens reserved for the notice about a cut.
 NOTICE_TOKENS = 30
 # With spaces and in any case, because models accept such a tag as closed, too.
 _CLOSING = rf"(?i)<(?=\s*/\s*(?:{'|'.join(TAGS.values())})\b)"
@@ -39,7 +39,7 @@ class ContextPiece(msgspec.Struct, frozen=True):
     """A piece of context, which becomes a block.
 
     Args:
-        type: One of ``TYPES``.
+        type: The type, a key of ``TAGS``.
         text: The text.
         path: The displayed path of the file.
         line: The line that it is about; 0 for none.
@@ -60,14 +60,15 @@ class ContextPiece(msgspec.Struct, frozen=True):
     def tokens(self) -> int:
         """Its size in tokens, including its tag."""
         tag = TAGS[self.type]
-        return estimate(f"<{tag} path='{self.path}' line='{self.line}'>{self.text}</{tag}>")
+        opening = f"<{tag} path='{self.path}' line='{self.line}'>"
+        return estimate(f"{opening}{self.text}</{tag}>")
 
     def block(self) -> Block:
         """Return the block for the kernel."""
         # A file may contain a block's closing tag, followed by text that imitates the user's.
         text = re.sub(_CLOSING, r"<\\", self.text)
         tag = TAGS[self.type]
-        return Block(tag, text, self.path, self.line, _PRIORITY[self.type])
+        return Block(tag, text, self.path, self.line, _PRIORITIES[self.type])
 
     def about(self) -> dict[str, object]:
         """Return the event's data about the piece."""
@@ -92,7 +93,7 @@ def cut_text(text: str, tokens: int, total: int | None = None) -> tuple[str, int
     Returns:
         The text, with a notice if it was cut, and the number of complete lines in it.
     """
-    lines = _count_lines(text)
+    lines = count_lines(text)
     if total is None and estimate(text) <= tokens:
         return text, lines
     room = max(tokens - NOTICE_TOKENS, 0)
@@ -118,7 +119,8 @@ def _cut_to_size(text: str, tokens: int) -> str:
     return kept
 
 
-def _count_lines(text: str) -> int:
+def count_lines(text: str) -> int:
+    """Return the number of lines in a text; the last one may lack a newline."""
     if not text:
         return 0
     return text.count("\n") + (not text.endswith("\n"))

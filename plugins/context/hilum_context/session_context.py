@@ -56,7 +56,7 @@ class SessionContext:
         """
         lint = self.session.plugin(Lint)
         if lint:
-            # Otherwise the model would receive the same errors twice.
+            # Without this, the model would receive the same errors from both plugins.
             lint.reported_by = "context"
         return ()
 
@@ -94,8 +94,8 @@ class SessionContext:
     def _find_policy(self, agent: Agent) -> ContentPolicy | None:
         """Return the content policy, or ``None`` if no installed plugin provides one.
 
-        Text that has not been searched for secrets must not leave this machine. Without a policy
-        nothing is sent, and the user is told why once per session.
+        Text that has not been searched for secrets must not leave this machine. Without a policy,
+        nothing is sent, and hilum reports the reason once per session.
         """
         policy = find_content_policy(self.session)
         if policy is None and not self._reported_policy:

@@ -240,9 +240,9 @@ def _wrong(error: msgspec.ValidationError, name: str) -> UsageError:
     return UsageError(f"{name}: {key or 'the whole'}: {what}.", code=E_BAD_ARGS, hint=hint)
 
 
-def _describe_place(said: str, data: bytes) -> str:
+def _describe_place(message: str, data: bytes) -> str:
     """Return a decoder's message, with line and column instead of the byte offset."""
-    what, _, byte = said.partition(" (byte ")
+    what, _, byte = message.partition(" (byte ")
     what = what.removeprefix("JSON is malformed: ").rstrip(".") or "it is malformed"
     if not byte.rstrip(")").isdigit():
         return what

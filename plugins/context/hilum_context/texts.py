@@ -6,7 +6,7 @@ A file must be in the workspace and readable without approval; secrets in its te
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import msgspec
 import trio
 from hilum import Agent, ContentPolicy, FileChanges, HilumError, ToolCall, Verdict
+
+from hilum_context.pieces import count_lines
 
 if TYPE_CHECKING:
     from hilum import Workspace
@@ -27,8 +29,6 @@ REGION_BYTES = 256_000
 # Maximum number of bytes of a file in which lines are counted.
 MAX_COUNTED_BYTES = 100_000_000
 _CHUNK = 1 << 18
-
-
 _REASONS = {
     "E_PATH_TRAVERSAL": "it is outside the workspace",
     "E_FILE_NOT_FOUND": "there is no such file",
@@ -166,7 +166,7 @@ class FileTexts(msgspec.Struct, eq=False):
         def read() -> FileText:
             if unsaved is not None:
                 part = unsaved[:HEAD_BYTES]
-                total = _count(unsaved)
+                total = count_lines(unsaved)
                 hashed = ""
             else:
                 part, total, hashed = self._head_of(real)
@@ -205,7 +205,8 @@ class FileTexts(msgspec.Struct, eq=False):
             end = min(middle + span, total)
             redacted = self.redact("\n".join(region), shown)
             clean = _align(region, redacted.split("\n"))
-            return FileText(shown, clean[begin - first : end - first + 1], begin, total)
+            lines = clean[begin - first : end - first + 1]
+            return FileText(shown, lines, begin, total)
 
         return await _in_thread(read)
 
@@ -228,7 +229,7 @@ class FileTexts(msgspec.Struct, eq=False):
             if is_whole:
                 journal = self.agent.session.plugin(FileChanges)
                 hashed = journal.content_hash(data) if journal is not None else ""
-                return text, _count(text), hashed
+                return text, count_lines(text), hashed
             return text, _lines_in(file), ""
 
 
@@ -276,12 +277,6 @@ def _plain(text: str) -> str:
     return text.replace("\r\n", "\n").encode(errors="replace").decode()
 
 
-def _count(text: str) -> int:
-    if text:
-        return text.count("\n") + (not text.endswith("\n"))
-    return 0
-
-
 def _lines_in(file: BinaryIO) -> int:
     """Count the lines of a file, or of the beginning of a very large one."""
     file.seek(0)
@@ -321,14 +316,14 @@ def _align(before: list[str], after: list[str]) -> list[str]:
     if len(before) == len(after):
         return after
     head = _count_equal(before, after)
-    tail = _count_equal(before[head:][::-1], after[head:][::-1])
+    tail = _count_equal(reversed(before[head:]), reversed(after[head:]))
     end = len(after) - tail
-    missing = len(before) - len(after)
-    return [*after[:end], *[""] * missing, *after[end:]]
+    padding = [""] * (len(before) - len(after))
+    return [*after[:end], *padding, *after[end:]]
 
 
-def _count_equal(some: list[str], others: list[str]) -> int:
-    """Return the number of equal leading lines in two lists."""
+def _count_equal(some: Iterable[str], others: Iterable[str]) -> int:
+    """Return the number of lines that are equal, from the first one on."""
     count = 0
     for one, other in zip(some, others, strict=False):
         if one != other:

@@ -17,7 +17,7 @@ __all__ = ["ImageSettings", "generate_image", "provide_tools"]
 def provide_tools(session: Session) -> Sequence[Tool]:
     """Return the tool.
 
-    It is deferred if image generation is disabled. A call then explains how to configure it.
+    The tool is deferred if image generation is disabled. A call then explains how to enable it.
     """
     # A deferred tool costs no tokens until the model looks for it.
     is_deferred = not session.settings(ImageSettings).enabled

@@ -62,7 +62,7 @@ async def generate(call: Call, settings: ImageSettings, options: Options) -> Out
             code=errors.E_BAD_ARGS,
             hint="End it with .png, .jpg or .webp.",
         )
-    # Otherwise, an existing file of that name would be noticed only after the image was paid for.
+    # Checked now, because after the request the image would already have been paid for.
     await saver.check_save(call, name, overwrite=options.overwrite)
     base, mask = await _read_base_and_mask(call, options.edit, options.mask)
     wanted = ImageRequest(options.description, options.size or settings.size, suffix, base, mask)
@@ -181,9 +181,8 @@ async def _ask_providers(
                 code=errors.E_TIMEOUT,
                 hint="Try again, or increase image.timeout.",
             )
-        except (
-            ProviderError
-        ) as error:  # RequestRejected is not a ProviderError, so it ends the call
+        # RequestRejected is not a ProviderError, so it ends the call.
+        except ProviderError as error:
             last = error
         notes.append(str(last))
     # Keeps the code and hint of the error if it is the only reason.
@@ -196,7 +195,8 @@ async def _ask_providers(
 def _format_output(path: str, result: ImageResult, notes: list[str], suffix: str) -> Output:
     image = result.image
     size = image.size or "an image"
-    lines = [f"Saved {path}: {size}, {len(image.data):,} bytes, by {result.by}."]
+    byte_count = len(image.data)
+    lines = [f"Saved {path}: {size}, {byte_count:,} bytes, by {result.by}."]
     if result.cost is None:
         lines.append("Its cost is not known.")
     elif result.cost:

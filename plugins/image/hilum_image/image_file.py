@@ -91,9 +91,8 @@ def _read_jpeg_size(data: bytes) -> tuple[int, int]:
 def _read_webp_size(data: bytes) -> tuple[int, int]:
     if len(data) < 25:
         return 0, 0
-    data = data.ljust(
-        30, b"\0"
-    )  # a lossless file may be shorter than the headers of the other formats
+    # A lossless file may be shorter than the headers of the other formats.
+    data = data.ljust(30, b"\0")
     # RFC 9649, sections 2.7, 2.5 and 2.6: extended, lossy and lossless files.
     match data[12:16]:
         case b"VP8X":

@@ -41,6 +41,11 @@ API = "https://api.openai.com/v1"
 REPLACEMENT = "gpt-image-1-mini"
 _FORMATS = {".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp"}
 _REJECTIONS = ("content_policy_violation", "moderation_blocked", "content_filter")
+_HINTS = {
+    # OpenAI sends this code with status 429, but waiting does not help.
+    "insufficient_quota": "The user must add credit there.",
+    "model_not_found": "The setting image.model chooses another one.",
+}
 # Models that generate images of any size within limits.
 _FREE_SIZE = re.compile(r"gpt-image-[2-9]")
 _MAX_TEXT = {"dall-e-2": 1_000, "dall-e-3": 4_000}
@@ -184,7 +189,7 @@ class OpenAI(msgspec.Struct, frozen=True):
         status = answer.status
         kind, text = _get_error(answer.data)
         reason = format_reason(text or kind, status)
-        # Some models send no code for such a rejection, only this text.
+        # Some models reject a description only with this text, without a code.
         if kind in _REJECTIONS or (status == 400 and "safety system" in text):
             return RequestRejected(
                 f"{WHO} rejects this description: {reason}",
@@ -197,12 +202,7 @@ class OpenAI(msgspec.Struct, frozen=True):
                 code=errors.E_NOT_CONFIGURED,
                 hint="The user must check image.openai_api_key, or OPENAI_API_KEY.",
             )
-        hint = answer.advice
-        # OpenAI sends this code with status 429, but waiting does not help.
-        if kind == "insufficient_quota":
-            hint = "The user must add credit there."
-        elif kind == "model_not_found":
-            hint = "The setting image.model chooses another one."
+        hint = _HINTS.get(kind, answer.advice)
         if status == 429:
             message = f"{where} receives too many requests: {reason}"
         else:

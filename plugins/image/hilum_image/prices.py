@@ -49,7 +49,7 @@ def compute_price(model: str, size: str, quality: str, usage: object) -> float |
     if not isinstance(details, Mapping):
         details = {}
     image_tokens = _count(details.get("image_tokens"))
-    # Also supports responses that do not distinguish between text and image tokens.
+    # Some responses do not distinguish between text and image tokens.
     text_tokens = _count(details.get("text_tokens"))
     if not text_tokens:
         text_tokens = _count(usage.get("input_tokens")) - image_tokens

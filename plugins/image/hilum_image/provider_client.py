@@ -20,8 +20,8 @@ MAX_ANSWER = 80_000_000
 MAX_IMAGE = 50_000_000
 CONNECT_TIMEOUT = 10.0
 FETCH_TIMEOUT = 60.0
-# httpx also decodes other encodings if their packages are installed. These can turn a few bytes
-# into gigabytes in one step; gzip and deflate yield at most a thousand times as much.
+# httpx also decodes other encodings if their packages are installed. Such an encoding can turn a
+# few bytes into gigabytes in one step; gzip and deflate can only yield a thousand times the input.
 _ENCODINGS = ("", "identity", "gzip", "deflate")
 
 Client = httpx.AsyncClient
@@ -31,16 +31,15 @@ def open_client(
     url: str, headers: Mapping[str, str], auth: tuple[str, str] | None = None
 ) -> Client:
     """Open a client for a provider. It uses the proxy that is configured in the environment."""
-    is_secure = url.startswith("https://")
+    # Loading certificates takes 20 ms, and plain HTTP needs none.
+    verify = httpx.create_ssl_context() if url.startswith("https://") else False
     return httpx.AsyncClient(
         headers={**headers, "accept-encoding": "gzip, deflate"},
         auth=auth,
         proxy=find_proxy(url) or None,
         trust_env=False,  # find_proxy() finds the proxy; credentials in .netrc are not used
         follow_redirects=False,  # a redirect would send the key elsewhere
-        verify=httpx.create_ssl_context()
-        if is_secure
-        else False,  # loading certificates takes 20 ms
+        verify=verify,
         # No limit on reading: a provider may compute for minutes before the first byte, and the
         # caller limits the whole request.
         timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT),
@@ -256,7 +255,8 @@ def format_origin(url: str) -> str:
     except ValueError:
         return "an invalid address"
     # Without user name and password, and without the path and query, which may contain a key.
-    return to_line(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", 200)
+    host = parts.netloc.rpartition("@")[2]
+    return to_line(f"{parts.scheme}://{host}", 200)
 
 
 def format_reason(text: str, status: int) -> str:
@@ -275,7 +275,7 @@ def to_line(text: str, limit: int) -> str:
 
     Invisible characters could hide instructions for the model, or change what a terminal shows.
     """
-    # Cut first: a server's text may be megabytes long, and most of it is dropped.
+    # The text is cut first, because a server may send megabytes.
     words = text[: 4 * limit].split()
     visible = ["".join(filter(str.isprintable, word)) for word in words]
     line = " ".join(filter(None, visible))

@@ -115,9 +115,8 @@ class StableDiffusion(msgspec.Struct, frozen=True):
             nursery.start_soon(self._watch, client, api, show_progress)
             try:
                 answer = await request(client, WHO, "POST", f"{api}/{action}", json=fields)
-            except (
-                ProviderError
-            ) as error:  # raised below, because the nursery would wrap it in a group
+            # Raised below, because the nursery would wrap it in a group.
+            except ProviderError as error:
                 failed = error
             except trio.Cancelled:
                 # The server does not notice that the connection was closed and would continue.

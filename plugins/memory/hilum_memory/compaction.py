@@ -9,7 +9,7 @@ from hilum import Compaction, Message, estimate
 from hilum.hooks import PluginFailure
 
 from hilum_memory.note import read_removed, write_note
-from hilum_memory.plan import CompactionPlan, CompactionPlanner
+from hilum_memory.plan import CompactionPlanner
 from hilum_memory.recall import RECALL
 from hilum_memory.settings import MemorySettings
 from hilum_memory.shortening import shorten
@@ -58,7 +58,8 @@ async def compact(
     # Before planning, because the plan must reserve room for these texts.
     kept = await _collect_kept_texts(agent, int(budget / 4 / calibrator.factor))
     # A model may write twice as many tokens as requested.
-    note_tokens = 2 * summary_tokens + min(NOTE_TOKENS, budget // 6) + sum(map(estimate, kept))
+    note_tokens = 2 * summary_tokens + min(NOTE_TOKENS, budget // 6)
+    note_tokens += sum(map(estimate, kept))
     planner = CompactionPlanner(
         messages,
         sizes,
@@ -76,9 +77,10 @@ async def compact(
     if not plan.upto:
         return Compaction(thinned=dict(plan.thinned)) if plan.thinned else None
     current = None if request is None else messages[request]
-    # From the original messages, not the shortened ones, so that the summary misses nothing.
+    # The original messages are summarized, not the shortened ones, so that no detail is lost.
     past = read_removed(messages[: plan.upto], current)
-    _report_plan(agent, plan)
+    say = f"compacting: summarizing {plan.upto} messages"
+    agent.session.note("memory.summarizing", say=say, agent=agent.name)
     focus = requested.focus if requested else ""
     summary, why = await summarize(agent, past, summary_tokens, settings.summary_timeout, focus)
     if why:
@@ -87,11 +89,6 @@ async def compact(
     is_running = conversation.run is not None
     note = write_note(past, summary, kept, working=is_running, handle=can_recall)
     return Compaction(plan.upto, note, dict(plan.thinned))
-
-
-def _report_plan(agent: Agent, plan: CompactionPlan) -> None:
-    say = f"compacting: summarizing {plan.upto} messages"
-    agent.session.note("memory.summarizing", say=say, agent=agent.name)
 
 
 async def _collect_kept_texts(agent: Agent, budget: int) -> list[str]:

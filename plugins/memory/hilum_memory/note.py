@@ -1,7 +1,7 @@
 """The note that replaces the messages that a compaction removes.
 
-It contains the user's requests, the summary, texts that must survive, and the results that can be
-read again. Code, not the model, writes everything around the summary, so that tool output cannot
+The note contains the user's requests, the summary, texts that must survive, and the results that
+can be read again. Code, not the model, writes everything around the summary, so that tool output cannot
 pass for the user's words.
 """
 
@@ -102,7 +102,8 @@ def write_note(
     """
     parts = [INTRODUCTION]
     if past.asked:
-        parts.append(_tagged("asked", "\n".join(f"- {line}" for line in past.asked)))
+        requests = [f"- {line}" for line in past.asked]
+        parts.append(_tagged("asked", "\n".join(requests)))
     if working:
         parts.append(WORKING)
     parts.append(_tagged("summary", summary))
@@ -128,7 +129,8 @@ def _list_results(messages: Sequence[Message]) -> str:
         words = [result.name]
         if result.call_id in calls:
             words += find_short_arguments(calls[result.call_id])
-        lines.append(f"- {result.call_id}: {to_one_line(' '.join(words), 120)}")
+        description = to_one_line(" ".join(words), 120)
+        lines.append(f"- {result.call_id}: {description}")
     return "\n".join(lines)
 
 

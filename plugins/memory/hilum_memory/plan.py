@@ -27,8 +27,8 @@ HEAD_CHARACTERS = 1_200
 TAIL_CHARACTERS = 600
 # About the size of a screenshot; providers count images in their own ways.
 IMAGE_TOKENS = 1_200
-# Divisor of the budget that gives the maximum size of a shortened result (1/20): in a small window,
-# 1,800 characters of dense text are too many.
+# A shortened result may take one part in this many of the budget. In a small window, 1,800
+# characters of dense text would be too many.
 THIN_SHARE = 20
 
 
@@ -102,7 +102,7 @@ class CompactionPlanner:
         if thinned and not cut and sum(sizes) <= budget:
             return CompactionPlan(0, thinned, sum(sizes))
         upto = self._cut(sizes, budget - reserve)
-        # The results of a single turn may exceed the window, but even the last ones must fit.
+        # The results of the last turn alone may exceed the window, so they are shortened as well.
         # The budget is half of the available size, so twice the budget is what the model can read.
         if sum(sizes[upto:]) > 2 * budget - reserve:
             thinned |= self._thin_hard(upto, 2 * budget - reserve)
@@ -152,7 +152,7 @@ class CompactionPlanner:
     def _is_big(self, result: ToolResult, limit: int) -> bool:
         if result.name in self.never:
             return False
-        # An image costs as much as a long text, whatever the length of its text.
+        # An image takes as many tokens as a long text.
         if any(isinstance(part, Image) for part in result.parts):
             return True
         return len(result.text) > self.over or self.measure(result.text) > 3 * limit
@@ -165,7 +165,7 @@ class CompactionPlanner:
         return thin_result(result, size * 2 // 3, size // 3, handle=self.handle)
 
     def _find_needed(self, tail: int, among: Mapping[str, ToolResult]) -> set[str]:
-        """Return the newest results about things that recent turns mention, such as an edited file.
+        """Return the newest results about each file or path that recent turns mention.
 
         Args:
             tail: Index where the recent turns begin.
@@ -233,11 +233,13 @@ def thin_result(result: ToolResult, head: int, tail: int, *, handle: bool) -> st
     images = _count_images(result)
     if images:
         gone.append(f"{images} image{'s' * (images > 1)}")
+    back = ""
     if handle:
-        back = f'; recall_result(id="{result.call_id}") gives all of it, with pattern= it searches'
-    else:
-        back = ""
-    return f"{first}\n[… {' and '.join(gone)} left out to make room{back} …]\n{last}".strip("\n")
+        back = (
+            f'; recall_result(id="{result.call_id}") reads all of it, and searches it with pattern='
+        )
+    notice = f"[… {' and '.join(gone)} left out to make room{back} …]"
+    return f"{first}\n{notice}\n{last}".strip("\n")
 
 
 def _get_own_text(message: Message) -> str:

@@ -63,14 +63,16 @@ class ResultFinder:
 
 def format_page(text: str, offset: int, size: int = PAGE_CHARACTERS) -> str:
     """Return a page of a text, with the offset of the next page."""
+    total = len(text)
     part = text[offset : offset + size]
-    end = min(offset + size, len(text))
+    end = min(offset + size, total)
     if not part and offset:
-        return f"The result has {len(text):,} characters; there is nothing after them."
-    more = f"; continue with offset={end}" if end < len(text) else ""
+        return f"The result has {total:,} characters; there is nothing after them."
+    more = f"; continue with offset={end}" if end < total else ""
     if not offset and not more:
         return part
-    return f"{part}\n[characters {offset:,} to {end:,} of {len(text):,}{more}]"
+    notice = f"[characters {offset:,} to {end:,} of {total:,}{more}]"
+    return f"{part}\n{notice}"
 
 
 async def search_lines(text: str, pattern: str) -> str:

@@ -19,6 +19,7 @@ from hilum import (
     Text,
     ToolCall,
     ToolMessage,
+    ToolResult,
     estimate,
 )
 from hilum.models import ask_model
@@ -60,6 +61,8 @@ MAX_RESULT = 2_000
 # Each chunk is a request to a model; the limit bounds time and cost.
 MAX_CHUNKS = 6
 WINDOW_SHARE = 0.8
+# Shortens a text to at most so many characters.
+Cut = Callable[[str, int], str]
 
 
 class InvalidSummaryError(Exception):
@@ -185,7 +188,8 @@ def _is_repetitive(text: str) -> bool:
     words = re.sub(r"^#.*$", "", text, flags=re.MULTILINE).split()
     if len("".join(words)) < 20:
         return True
-    return len(words) > 60 and len(set(words)) < len(words) / 10
+    different = len(set(words))
+    return len(words) > 60 and different < len(words) / 10
 
 
 def split_messages(messages: Sequence[Message], room: int) -> list[str]:
@@ -227,21 +231,30 @@ def _entry(message: Message, scale: float) -> str:
         case NoteMessage(text):
             lines = [f"[note of the system] {cut(text, MAX_RESULT)}"]
         case AssistantMessage():
-            lines = [f"[agent] {cut(message.text, MAX_AGENT_TEXT)}"] if message.text else []
-            for call in message.calls:
-                lines.append(f"[call] {call.name} {cut(call.arguments, MAX_ARGUMENTS)}")
+            lines = _format_answer(message, cut)
         case ToolMessage():
-            lines = []
-            for result in message.results:
-                code = f", {result.code}" if result.code else ""
-                lines.append(f"[result of {result.name}{code}] {cut(result.text, MAX_RESULT)}")
+            lines = [_format_result(result, cut) for result in message.results]
         case _:
             texts = [part for part in message.parts if isinstance(part, Text)]
             lines = [_format_user_text(part, cut) for part in texts]
     return "\n".join(lines)
 
 
-def _format_user_text(part: Text, cut: Callable[[str, int], str]) -> str:
+def _format_answer(message: AssistantMessage, cut: Cut) -> list[str]:
+    lines = []
+    if message.text:
+        lines.append(f"[agent] {cut(message.text, MAX_AGENT_TEXT)}")
+    for call in message.calls:
+        lines.append(f"[call] {call.name} {cut(call.arguments, MAX_ARGUMENTS)}")
+    return lines
+
+
+def _format_result(result: ToolResult, cut: Cut) -> str:
+    code = f", {result.code}" if result.code else ""
+    return f"[result of {result.name}{code}] {cut(result.text, MAX_RESULT)}"
+
+
+def _format_user_text(part: Text, cut: Cut) -> str:
     if part.source in ("user", "piped"):
         return f"[user] {cut(part.text, MAX_USER_TEXT)}"
     # Context that plugins gathered for the prompt can be gathered again.
@@ -283,9 +296,13 @@ def _find_calls(past: RemovedMessages) -> list[ToolCall]:
     return [call for message in _find_answers(past) for call in message.calls]
 
 
+def _find_texts(past: RemovedMessages) -> list[str]:
+    return [message.text for message in _find_answers(past) if message.text.strip()]
+
+
 def _find_decisions(past: RemovedMessages) -> list[str]:
-    texts = [message.text for message in _find_answers(past) if message.text.strip()]
-    return [to_one_line(text, 300) for text in texts[-6:-1]]
+    # Without the last text, which usually announces the next step.
+    return [to_one_line(text, 300) for text in _find_texts(past)[-6:-1]]
 
 
 def _find_files(past: RemovedMessages) -> list[str]:
@@ -296,19 +313,25 @@ def _find_files(past: RemovedMessages) -> list[str]:
             if re.fullmatch(r"\S*[/.]\S*", value):
                 paths.pop(value, None)  # the last use determines the order
                 paths[value] = call.name
-    return [f"{path} ({tool})" for path, tool in list(paths.items())[-30:]]
+    last_paths = list(paths.items())[-30:]
+    return [f"{path} ({tool})" for path, tool in last_paths]
 
 
 def _find_failures(past: RemovedMessages) -> list[str]:
-    rounds = [message for message in past.messages if isinstance(message, ToolMessage)]
-    failed = [result for message in rounds for result in message.results if result.code]
-    return [f"{each.name}: {each.code} {to_one_line(each.text, 150)}" for each in failed[-5:]]
+    failed: list[ToolResult] = []
+    for message in past.messages:
+        if isinstance(message, ToolMessage):
+            failed += [result for result in message.results if result.code]
+    lines = []
+    for result in failed[-5:]:
+        reason = to_one_line(result.text, 150)
+        lines.append(f"{result.name}: {result.code} {reason}")
+    return lines
 
 
 def _find_open_work(past: RemovedMessages) -> list[str]:
-    texts = [message.text for message in _find_answers(past) if message.text.strip()]
     # An agent usually announces its next step in its last message.
-    lines = [f"You last said: {to_one_line(text, 600)}" for text in texts[-1:]]
+    lines = [f"You last said: {to_one_line(text, 600)}" for text in _find_texts(past)[-1:]]
     for call in _find_calls(past)[-3:]:
         lines.append(f"You last called {call.name} {to_one_line(call.arguments, 120)}")
     return lines

@@ -1,6 +1,6 @@
 """The service ``hilum.AddressPolicy``, which checks addresses for other plugins.
 
-It is stateless, so it is registered as an entry point and needs no session.
+The service is stateless, so this module is registered as an entry point and needs no session.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ _V4 = {
     "224.0.0.0/4": "a multicast address",
     "240.0.0.0/4": "a reserved address",
 }
-# Only 2000::/3 is global unicast in IPv6. The table contains the exceptions inside that range. It
-# also contains the well-known ranges outside it, so that messages are clear.
+# Only 2000::/3 is global unicast in IPv6. The table contains the exceptions inside that range, and
+# the well-known ranges outside of it, so that messages can name them.
 _V6 = {
     "2001::/23": "an address reserved for protocols",
     "2001:db8::/32": "an address for documentation",
@@ -126,7 +126,7 @@ class _Range(msgspec.Struct, frozen=True):
 
 @cache
 def _ranges() -> list[_Range]:
-    """Return the table, exceptions first. It is built for the first address, not at import."""
+    """Return the table, exceptions first. The first address that is checked builds the table."""
     entries = dict.fromkeys(_GLOBAL, "") | _V4 | _V6
     found = []
     for text, reason in entries.items():

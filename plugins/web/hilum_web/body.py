@@ -39,14 +39,7 @@ async def read_body(response: Response, url: str, limit: int, *, cut: bool = Fal
         ToolError: ``E_TOO_LARGE``; or ``E_CONTENT`` if the body is damaged or has an encoding that
             was not requested.
     """
-    encoding = response.headers.get("content-encoding", "").strip().lower()
-    if encoding not in _PLAIN and encoding not in _COMPRESSED:
-        raise ToolError(
-            f"{format_site(url)} compressed its response with {to_line(encoding, 40)}, which was "
-            "not requested.",
-            code=errors.E_CONTENT,
-            hint="Use another source.",
-        )
+    encoding = _read_encoding(response, url)
     # Refused before the body is transferred.
     if not cut and _declares_more(response, limit):
         raise _too_large(url, limit)
@@ -71,6 +64,18 @@ async def read_body(response: Response, url: str, limit: int, *, cut: bool = Fal
             hint="Try again.",
         )
     return bytes(body)
+
+
+def _read_encoding(response: Response, url: str) -> str:
+    encoding: str = response.headers.get("content-encoding", "").strip().lower()
+    if encoding not in _PLAIN and encoding not in _COMPRESSED:
+        raise ToolError(
+            f"{format_site(url)} compressed its response with {to_line(encoding, 40)}, which was "
+            "not requested.",
+            code=errors.E_CONTENT,
+            hint="Use another source.",
+        )
+    return encoding
 
 
 def _declares_more(response: Response, limit: int) -> bool:
@@ -104,8 +109,8 @@ async def _read(
 
 
 async def _close(response: Response, source: AsyncGenerator[bytes, None]) -> None:
-    # httpx nests generators that do not close each other. The inner ones finish when they read from
-    # a closed connection.
+    # httpx nests generators that do not close each other. Reading from the closed connection ends
+    # the inner generators.
     if not response.is_closed:
         await response.aclose()
         with suppress(Exception):

@@ -17,6 +17,7 @@ from hilum import ToolError, errors
 
 from hilum_web.addresses import Reach
 from hilum_web.body import read_body
+from hilum_web.bounded_cache import store
 from hilum_web.http_client import (
     REQUEST_ERRORS,
     Response,
@@ -176,8 +177,10 @@ class Fetcher:
             if before_request is not None:
                 before_request()
             # A page's validators are sent only to the URL that it came from. After a redirect, they
-            # would reveal to one site what another one has sent.
-            cached = known if known is not None and known.url == target.url else None
+            # would reveal the answer of one site to another site.
+            cached = known
+            if known is not None and known.url != target.url:
+                cached = None
             validators = cached.validators() if cached is not None else {}
             headers = {"accept": ACCEPT, **validators}
             async with self._client.stream("GET", target.url, headers=headers) as response:
@@ -210,14 +213,8 @@ class Fetcher:
         digest = hashlib.blake2b(page.body, digest_size=16).digest()
         # A reader of later parts must know that these parts belong to another version.
         page.changed = self._digests.get(url, digest) != digest
-        self._digests[url] = digest
-        self._digests.move_to_end(url)
-        if len(self._digests) > MAX_DIGESTS:
-            self._digests.popitem(last=False)
-        self._pages[url] = page
-        self._pages.move_to_end(url)
-        if len(self._pages) > MAX_PAGES:
-            self._pages.popitem(last=False)
+        store(self._digests, url, digest, MAX_DIGESTS)
+        store(self._pages, url, page, MAX_PAGES)
         size = sum(len(each.body) for each in self._pages.values())
         # The newest page stays even if it alone exceeds the limit.
         while size > MAX_CACHED_BYTES and len(self._pages) > 1:

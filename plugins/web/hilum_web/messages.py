@@ -17,7 +17,7 @@ def format_site(url: str) -> str:
 
 def format_retry(header: str) -> str:
     """Return when to try again, from the value of a ``Retry-After`` header."""
-    # Some sites send a date instead, or a time for which no session would wait.
+    # Some sites send a date instead of seconds, or a time longer than any session.
     if header.isdecimal() and len(header) < 7:
         return f"in {int(header)} s"
     return "later"

@@ -42,7 +42,7 @@ TEXT_TYPES = (
     "image/svg+xml",
 )
 PDF_TYPE = "application/pdf"
-# A shorter part is not cut back to the end of a line, because too little of it would remain.
+# Only a part that is shorter than this may end at any line; a longer one ends at a paragraph.
 MIN_LINE_CUT = 2_000
 MAX_FORMATTED_JSON = 5_000_000
 _CHANGED_NOTE = (
@@ -164,18 +164,13 @@ def _show_part(page: Page, text: PageText, fragment: str, start: int, limit: int
     if more:
         part = _cut_at_border(part, limit)
     end = start + len(part)
-    head = [text.title] if text.title else []
-    head.append(page.url)
+    head = list(filter(None, (text.title, page.url)))
     if start or more:
         total = f" of {size:,}" if text.complete else ""
         head.append(f"Characters {start:,} to {end:,}{total}.")
-    if start:
-        head += [_CHANGED_NOTE] if page.changed else []
-    elif fragment and text.at < 0:
-        head.append(f"It has no element named {fragment!r}.")
-    if not text.text.strip():
-        part = _EMPTY_NOTE
-    paragraphs = ["\n".join(head), part.strip()]
+    head += _find_notes(page, text, fragment, start)
+    shown = part.strip() or _EMPTY_NOTE
+    paragraphs = ["\n".join(head), shown]
     if more:
         paragraphs.append(f"[The page continues: read the rest with start={end}.]")
     data = {
@@ -187,6 +182,15 @@ def _show_part(page: Page, text: PageText, fragment: str, start: int, limit: int
         "type": to_line(page.content_type, 200),
     }
     return Output("\n\n".join(paragraphs), data=data)
+
+
+def _find_notes(page: Page, text: PageText, fragment: str, start: int) -> list[str]:
+    """Return notes about the page, for the beginning of a part."""
+    if start and page.changed:
+        return [_CHANGED_NOTE]
+    if not start and fragment and text.at < 0:
+        return [f"It has no element named {fragment!r}."]
+    return []
 
 
 def _cut_at_border(part: str, limit: int) -> str:

@@ -74,7 +74,7 @@ class PageText(msgspec.Struct):
 class ReaderProcess:
     """A process that reads one page.
 
-    It may be started while waiting for the site to respond, because it takes a while to be ready.
+    A caller may start the process before the site responds, because starting takes a while.
 
     Args:
         processes: The session's processes.

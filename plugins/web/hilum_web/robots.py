@@ -13,6 +13,7 @@ from protego import Protego
 
 from hilum_web.addresses import Reach
 from hilum_web.body import read_body
+from hilum_web.bounded_cache import store
 from hilum_web.http_client import REQUEST_ERRORS, Client, find_redirect
 from hilum_web.resolver import resolve_url
 
@@ -53,9 +54,7 @@ class Robots:
         read_at, rules = self._rules.get(origin, (-FRESH_SECONDS, None))
         if time.monotonic() - read_at >= FRESH_SECONDS:
             rules = await self._read_rules(origin)
-            self._rules[origin] = (time.monotonic(), rules)
-            while len(self._rules) > MAX_SITES:
-                self._rules.popitem(last=False)
+            store(self._rules, origin, (time.monotonic(), rules), MAX_SITES)
         if rules is not None and not rules.can_fetch(url, PRODUCT):
             raise ToolError(
                 f"{parts.netloc} does not allow programs to read this page (robots.txt).",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from http import HTTPStatus
@@ -15,6 +16,7 @@ import trio
 from hilum import ToolError, errors
 
 from hilum_web.body import read_body
+from hilum_web.bounded_cache import store
 from hilum_web.http_client import (
     REQUEST_ERRORS,
     Client,
@@ -40,7 +42,6 @@ PROVIDER_TIMEOUT = 10.0
 MAX_CACHED = 50
 FRESH_SECONDS = 600.0
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,300}>")
-_CHECK_ADDRESS = "the user must check its address in the settings"
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -53,6 +54,8 @@ class Result(msgspec.Struct, frozen=True):
 
 Search = Callable[[str], Awaitable[list[Result]]]
 JsonObject = dict[str, Any]
+# The time of a search, its results and the provider.
+CachedSearch = tuple[float, list[Result], str]
 
 
 class Searcher:
@@ -64,7 +67,7 @@ class Searcher:
 
     def __init__(self, settings: WebSettings) -> None:
         self._settings = settings
-        self._cache: dict[str, tuple[float, list[Result], str]] = {}
+        self._cache: OrderedDict[str, CachedSearch] = OrderedDict()
         self._client: Client | None = None
 
     async def aclose(self) -> None:
@@ -99,7 +102,7 @@ class Searcher:
                 failed.append(f"{name}: {error.message}")
                 continue
             if found:
-                self._store(query, found, name)
+                store(self._cache, query, (time.monotonic(), found, name), MAX_CACHED)
                 return found, name
             empty = empty or name
         # An empty result from one provider is an answer, even if others failed.
@@ -116,11 +119,6 @@ class Searcher:
             code=errors.E_UNREACHABLE,
             hint="Use web_fetch if you know an address, or continue with what you know.",
         )
-
-    def _store(self, query: str, found: list[Result], name: str) -> None:
-        self._cache[query] = (time.monotonic(), found, name)
-        while len(self._cache) > MAX_CACHED:
-            del self._cache[next(iter(self._cache))]
 
     def _providers(self, processes: Processes) -> Iterable[tuple[str, Search]]:
         settings = self._settings
@@ -256,7 +254,7 @@ def _advise(response: Response) -> str:
     # DuckDuckGo answers 202 instead of results when it is busy.
     if status >= 500 or status == HTTPStatus.ACCEPTED:
         return "try again later"
-    return _CHECK_ADDRESS
+    return "the user must check its address in the settings"
 
 
 def _rows(data: JsonObject, key: str) -> list[JsonObject]:

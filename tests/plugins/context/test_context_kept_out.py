@@ -25,27 +25,24 @@ def everywhere(path: str) -> dict[str, object]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "path",
-    [".env", "deploy/.env.local", "id_rsa", ".ssh/config", "server.pem", "link.txt", ".npmrc"],
-)
 @pytest.mark.parametrize("with_guard", [True, False])
-async def test_files_with_secrets_are_not_sent(opened, put, root, ask, path, with_guard) -> None:
+async def test_files_with_secrets_are_not_sent(opened, put, root, ask, with_guard) -> None:
     """By their names, whatever link leads there.
 
     Also where the guard is left out of the session, or the text is given.
     """
     plugins = ("files", "search", "shell", "lint", "context", *["guard"] * with_guard)
-    put({path if path != "link.txt" else ".env": "SOME_NAME=hunter2hunter2\n"})
-    if path == "link.txt":
-        (root / "link.txt").symlink_to(".env")
-    async with opened(plugins=plugins) as bench:
-        sent = await ask(bench, f"Where is SOME_NAME? See {path}.", **everywhere(path))
-        assert "hunter2" not in sent.text
-        assert sent.blocks == []
-        assert "keys and passwords" in sent.left_out[path]
-        sent = await ask(bench, open_files=[{"path": path, "text": "PASSWORD=hunter2hunter2"}])
-        assert sent.blocks == []
+    paths = [".env", "deploy/.env.local", "id_rsa", ".ssh/config", "server.pem", ".npmrc"]
+    put(dict.fromkeys(paths, "SOME_NAME=hunter2hunter2\n"))
+    (root / "link.txt").symlink_to(".env")
+    async with opened(plugins=plugins, answers=["Yes."] * 14) as bench:
+        for path in [*paths, "link.txt"]:
+            sent = await ask(bench, f"Where is SOME_NAME? See {path}.", **everywhere(path))
+            assert "hunter2" not in sent.text
+            assert sent.blocks == []
+            assert "keys and passwords" in sent.left_out[path]
+            sent = await ask(bench, open_files=[{"path": path, "text": "PASSWORD=hunter2hunter2"}])
+            assert sent.blocks == []
 
 
 async def test_without_an_installed_guard_nothing_is_sent(opened, put, ask, monkeypatch) -> None:

@@ -31,7 +31,7 @@ from hilum_rules.sections import is_limiting
 from hilum_shell.output import strip_escapes
 from hilum_shell.programs import describe_target
 
-SIZE = 20_000
+SIZE = 8_000
 UNITS = (
     *(
         "x",
@@ -117,7 +117,7 @@ def seconds(read, text):
     return time.process_time() - began
 
 
-@pytest.mark.slow(cases=10)
+@pytest.mark.slow(cases=8)
 @pytest.mark.parametrize("name", READERS)
 def test_reading_takes_linear_time(name):
     """Four times the text takes about four times as long.

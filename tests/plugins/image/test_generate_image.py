@@ -215,7 +215,7 @@ async def test_failures_of_openai_are_told(painter, draw, tmp_path, status, answ
     ("status", "answer", "headers", "words"),
     [
         (200, b'{"data":' + b"[" * 100_000 + b"]" * 100_000 + b"}", {}, "not JSON. Is this the address of its API?"),
-        (200, gzip.compress(bytes(90_000_000)), {"content-encoding": "gzip"}, "larger than 80 MB"),
+        (200, gzip.compress(bytes(3_000_000)), {"content-encoding": "gzip"}, "larger than 2 MB"),
         (200, b"\x1b\xff\xff\x00", {"content-encoding": "br"}, "with br, which was not requested"),
         (402, {"error": "Pay.\n\nIgnore \u202eall \x1b[2J"}, {}, "answered 402: Pay. Ignore all [2J. The user must add credit"),
         (429, {}, {"retry-after": "120"}, "Try again in 120 s."),
@@ -225,8 +225,9 @@ async def test_failures_of_openai_are_told(painter, draw, tmp_path, status, answ
 )  # fmt: skip
 @pytest.mark.parametrize("who", ["openai", "sd"])
 async def test_nasty_answers_end_in_a_sentence_and_a_next_step(
-    painter, draw, who, status, answer, headers, words
+    painter, draw, monkeypatch, who, status, answer, headers, words
 ):
+    monkeypatch.setattr("hilum_image.provider_client.MAX_ANSWER", 2_000_000)
     path, settings = (
         (OPENAI, openai(painter))
         if who == "openai"

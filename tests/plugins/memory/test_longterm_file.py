@@ -215,7 +215,7 @@ def everything(path) -> bytes:
 
 def test_what_is_forgotten_is_in_no_file_any_more(memories, path) -> None:
     """Neither its text, nor its words in the index, nor what it replaced."""
-    for number in range(300):
+    for number in range(60):
         add(memories, f"Filler{number}x about the weather in town{number}y.")
     add(memories, "Xylophone 1 belongs to Quetzalcoatl")
     id = add(memories, "Xylophone 2 belongs to Quetzalcoatl")
@@ -450,7 +450,7 @@ def test_many_processes_write_at_once(memories, path) -> None:
             memories.add(Memory(scope="/work", text="All write this one."))
         memories.forget([memories.search(f"alpha{sys.argv[2]}x", ["/work"])[0][0].id])
     """
-    children = [start(code, path, str(number)) for number in range(4)]
+    children = [start(code, path, str(number)) for number in range(3)]
     for child in children:
         child.stdin.write("x")
         child.stdin.flush()
@@ -459,9 +459,9 @@ def test_many_processes_write_at_once(memories, path) -> None:
         assert child.returncode == 0, errors
     held = texts(memories)
     assert held.count("All write this one.") == 1
-    assert len(held) == 4 * 7 + 1
-    assert all(sum(f"alpha{number}x" in text for text in held) == 7 for number in range(4))
-    assert len(memories.search("process", [HERE], limit=100)) == 4 * 7
+    assert len(held) == 3 * 7 + 1
+    assert all(sum(f"alpha{number}x" in text for text in held) == 7 for number in range(3))
+    assert len(memories.search("process", [HERE], limit=100)) == 3 * 7
 
 
 def start(code: str, *arguments: object) -> "subprocess.Popen[str]":

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 URL = "https://pages.example/x"
 TEXT = b"".join(b"line %d of a page\n" % i for i in range(2_000))
+SHORT = TEXT[:6_000]
 
 
 class Sent(httpx.AsyncByteStream):
@@ -56,18 +57,18 @@ def raw(data):
 
 
 PACKED = [
-    ("", TEXT), ("identity", TEXT), ("gzip", zipped(TEXT)), ("GZIP", zipped(TEXT)),
-    ("x-gzip", zipped(TEXT)),
-    ("deflate", zlib.compress(TEXT)), ("deflate", raw(TEXT)), ("gzip", zlib.compress(TEXT)), ("deflate", zipped(TEXT)),
-    ("gzip", zipped(TEXT[:1000]) + zipped(TEXT[1000:])), ("gzip", zipped(TEXT) + b"\0" * 512),
-    ("gzip", zipped(TEXT) + b"trailing"), ("gzip", zipped(b"") + zipped(TEXT) + zipped(b"")),
+    ("", SHORT), ("identity", SHORT), ("gzip", zipped(SHORT)), ("GZIP", zipped(SHORT)),
+    ("x-gzip", zipped(SHORT)),
+    ("deflate", zlib.compress(SHORT)), ("deflate", raw(SHORT)), ("gzip", zlib.compress(SHORT)), ("deflate", zipped(SHORT)),
+    ("gzip", zipped(SHORT[:1000]) + zipped(SHORT[1000:])), ("gzip", zipped(SHORT) + b"\0" * 512),
+    ("gzip", zipped(SHORT) + b"trailing"), ("gzip", zipped(b"") + zipped(SHORT) + zipped(b"")),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("packed", "data"), PACKED, ids=range(len(PACKED)))
 @pytest.mark.parametrize("size", [1, 2, 3, 1000, 10**9])
 async def test_body_is_unpacked_however_it_is_cut(packed, data, size):
-    assert (await read(data, packed, size=size))[0] == TEXT
+    assert (await read(data, packed, size=size))[0] == SHORT
 
 
 @given(

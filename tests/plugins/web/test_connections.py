@@ -46,6 +46,7 @@ TARGETS = [
 FAILS = (AddressRefused, httpx.HTTPError, httpx.InvalidURL)
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_no_redirect_leads_to_a_forbidden_connection(network, status):
     network.names |= NAMES

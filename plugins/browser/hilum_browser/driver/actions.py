@@ -10,9 +10,10 @@ import json
 import re
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Literal
 
-from playwright.async_api import BrowserContext, Error, FilePayload, Locator
+from playwright.async_api import BrowserContext, Error, FilePayload, Locator, Page
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from .errors import (
@@ -21,11 +22,9 @@ from .errors import (
     explain_element_error,
     explain_network_error,
     explain_slow_page,
-    first_line,
     format_site,
 )
 from .navigation import LOAD_TIMEOUT, Navigation
-from .orphans import OrphanFinder
 from .page_content import READ_TIMEOUT, PageContent
 from .protocol import WAITING_ACTIONS, Answer, Arguments, Config
 from .suggestions import suggest_selectors
@@ -59,11 +58,11 @@ class Actions:
         self._seconds = config.timeout
         self._limit_ms = 1000 * config.timeout
         self._navigation = Navigation(config.page_timeout)
-        self._orphans = OrphanFinder(context)
         self._content = PageContent(config.timeout, config.max_text)
         self._folder = folder
         self._agents: dict[str, Tabs] = {}
         self._is_acting = False
+        self._without_tab: set[Page] = set()
 
     async def run(self, agent: str, action: str, arguments: Arguments) -> Answer:
         """Run an action. Only actions that wait may run concurrently with another one.
@@ -81,15 +80,7 @@ class Actions:
         Raises:
             ActionError: The action failed.
         """
-        if agent not in self._agents:
-            self._agents[agent] = Tabs(self._context, self._folder, self._config.max_download)
-        tabs = self._agents[agent]
-        if not self._is_acting:  # another action may be about to assign a page to a tab
-            self._drop_orphans(tabs)
-        # Event handlers answer dialogs during the action, so they need its arguments.
-        tabs.accept = arguments["accept"]
-        tabs.dialog_text = arguments["text"]
-        tabs.dialog_count = 0
+        tabs = self._prepare_tabs(agent, arguments)
         tab = None if action in _WITHOUT_TAB else tabs.select(arguments["tab"])
         is_waiting = action in WAITING_ACTIONS
         self._is_acting = self._is_acting or not is_waiting
@@ -111,10 +102,31 @@ class Actions:
             raise self._drop_crashed(tabs, tabs.current)
         return answer | {"notes": tabs.take_notes()}
 
+    def _prepare_tabs(self, agent: str, arguments: Arguments) -> Tabs:
+        """Return the tabs of an agent, prepared for the next action."""
+        if agent not in self._agents:
+            self._agents[agent] = Tabs(self._context, self._folder, self._config.max_download)
+        tabs = self._agents[agent]
+        if not self._is_acting:  # another action may be about to assign a page to a tab
+            self._drop_orphans(tabs)
+        # Event handlers answer dialogs during the action, so they need its arguments.
+        tabs.accept = arguments["accept"]
+        tabs.dialog_text = arguments["text"]
+        tabs.dialog_count = 0
+        return tabs
+
     def _drop_orphans(self, tabs: Tabs) -> None:
-        all_tabs = [tab for each in self._agents.values() for tab in each.all]
-        for page in self._orphans.find(all_tabs):
+        """Close the pages that have no tab, because their opener was closed before they appeared.
+
+        A page is closed only if it has no tab at two calls, because its tab may be about to open
+        at the first one.
+        """
+        without_tab = set(self._context.pages)
+        for each in self._agents.values():
+            without_tab.difference_update(tab.page for tab in each.all)
+        for page in without_tab & self._without_tab:
             tabs.drop(page)
+        self._without_tab = without_tab
 
     async def _execute(
         self, tabs: Tabs, tab: Tab | None, action: str, arguments: Arguments
@@ -189,8 +201,7 @@ class Actions:
 
     def _close_busy(self, tabs: Tabs, tab: Tab) -> ActionError:
         """Close a page that no longer responds."""
-        tabs.forget(tab)
-        tabs.drop(tab.page)
+        tabs.discard(tab)
         if tab.open_dialog is None:
             problem = "is busy with a script that does not end"
         else:
@@ -202,8 +213,7 @@ class Actions:
         )
 
     def _drop_crashed(self, tabs: Tabs, tab: Tab) -> ActionError:
-        tabs.forget(tab)
-        tabs.drop(tab.page)
+        tabs.discard(tab)
         return ActionError(
             "E_FAILED",
             f"The page {format_site(tab.page.url)} crashed, and its tab was closed.",
@@ -224,12 +234,6 @@ class Actions:
         if "net::ERR_" in message:
             failed = tab.failed if tab else None
             return explain_network_error(failed[0] if failed else arguments["url"], message)
-        if "Unknown key" in message:
-            return ActionError(
-                "E_BAD_ARGS",
-                f"{first_line(message)}.",
-                "Key names are, for example, Enter, Escape, ArrowDown, Control+A.",
-            )
         if isinstance(error, PlaywrightTimeout) and tab is not None:
             return await self._explain_timeout(message, tabs, tab, action, arguments)
         return explain_element_error(message, arguments["selector"], site, self._seconds)
@@ -365,19 +369,19 @@ class Actions:
             tab = await tabs.open()
         # A page whose script never ends would also block any navigation away from it.
         if not await tab.is_alive():
-            tabs.forget(tab)
-            tabs.drop(tab.page)
+            tabs.discard(tab)
             tab = await tabs.new()
-        return await self._navigation.goto(tab, arguments["url"])
+        url = arguments["url"]
+        return await self._navigation.load(tab, partial(tab.page.goto, url), url)
 
     async def _back(self, tab: Tab, _: Arguments) -> Answer:
-        return await self._navigation.back(tab)
+        return await self._navigation.load(tab, tab.page.go_back, direction="back")
 
     async def _forward(self, tab: Tab, _: Arguments) -> Answer:
-        return await self._navigation.forward(tab)
+        return await self._navigation.load(tab, tab.page.go_forward, direction="forward")
 
     async def _reload(self, tab: Tab, _: Arguments) -> Answer:
-        return await self._navigation.reload(tab)
+        return await self._navigation.load(tab, tab.page.reload)
 
     async def _tabs(self, tabs: Tabs, arguments: Arguments) -> Answer:
         if arguments["tab"]:

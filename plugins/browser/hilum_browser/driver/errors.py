@@ -143,7 +143,6 @@ def explain_element_error(
     if found == 0 or _NONE.search(message):
         hint = f"Similar: {', '.join(suggestions)}." if suggestions else SNAPSHOT_HINT
         return ActionError("E_NOT_FOUND", f"No element {selector!r} is on {page}.", hint)
-    reason = first_line(message)
     if found > 0:
         states = [state for mark, state in _ELEMENT_STATES.items() if mark in message]
         state = states[0] if states else "cannot be used"
@@ -152,6 +151,15 @@ def explain_element_error(
             f"{selector!r} on {page} {state}, for {seconds:g} s.",
             "Wait for it, or remove what is in the way first.",
         )
+    return _explain_wrong_arguments(message, selector, page)
+
+
+def _explain_wrong_arguments(message: str, selector: str, page: str) -> ActionError:
+    """Return the error for arguments that Playwright rejects, or for any other message."""
+    reason = first_line(message)
+    if "Unknown key" in message:
+        hint = "Key names are, for example, Enter, Escape, ArrowDown, Control+A."
+        return ActionError("E_BAD_ARGS", f"{reason}.", hint)
     if _BAD_SELECTOR.search(message):
         text = f"{selector!r} is not a valid selector: {reason}."
         return ActionError("E_BAD_ARGS", text, "Use CSS, or a ref like e12.")

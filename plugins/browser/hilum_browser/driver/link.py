@@ -175,7 +175,7 @@ class Link:
             # Callers catch LinkError, which the task group has wrapped.
             raise group.exceptions[0] from None
         finally:
-            # Otherwise, readers of a channel would wait forever.
+            # Without this, readers of a channel would wait forever.
             for channel in list(self._channels.values()):
                 channel.handle(_CLOSE, b"")
 

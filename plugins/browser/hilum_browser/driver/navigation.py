@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Seconds to wait for all resources of a page after the server has answered.
 LOAD_TIMEOUT = 10.0
-Move = Callable[[float], Awaitable[Response | None]]
+Move = Callable[..., Awaitable[Response | None]]
 
 
 class Navigation:
@@ -29,39 +29,18 @@ class Navigation:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
 
-    async def goto(self, tab: Tab, url: str) -> Answer:
-        """Load a page.
+    async def load(self, tab: Tab, move: Move, url: str = "", direction: str = "") -> Answer:
+        """Load a page in a tab.
+
+        Args:
+            tab: The tab.
+            move: The method of the tab's page that begins to load: ``goto``, ``go_back`` ….
+            url: The URL to load; empty for the current page and for a page in the history.
+            direction: The direction in the history, for messages; empty for any other page.
 
         Raises:
             ActionError: The page does not load.
         """
-        page = tab.page
-        return await self._load(
-            tab, lambda limit: page.goto(url, wait_until="commit", timeout=limit), url
-        )
-
-    async def back(self, tab: Tab) -> Answer:
-        """Load the previous page in the history. Raises the same errors as ``goto``."""
-        page = tab.page
-        return await self._load(
-            tab, lambda limit: page.go_back(wait_until="commit", timeout=limit), direction="back"
-        )
-
-    async def forward(self, tab: Tab) -> Answer:
-        """Load the next page in the history. Raises the same errors as ``goto``."""
-        page = tab.page
-        return await self._load(
-            tab,
-            lambda limit: page.go_forward(wait_until="commit", timeout=limit),
-            direction="forward",
-        )
-
-    async def reload(self, tab: Tab) -> Answer:
-        """Load the page again. Raises the same errors as ``goto``."""
-        page = tab.page
-        return await self._load(tab, lambda limit: page.reload(wait_until="commit", timeout=limit))
-
-    async def _load(self, tab: Tab, move: Move, url: str = "", direction: str = "") -> Answer:
         # The error page of an earlier failure would interrupt this navigation.
         await tab.wait_for_error_page()
         tab.failed = None
@@ -92,7 +71,7 @@ class Navigation:
         """Wait for the server to answer."""
         limit = 1000 * self._seconds
         try:
-            return await move(limit)
+            return await move(wait_until="commit", timeout=limit)
         except Error as error:
             # The error page may come although wait_for_error_page() has given up.
             if 'interrupted by another navigation to "chrome-error:' not in str(error):

@@ -131,7 +131,8 @@ class PageContent:
         """Return an answer with a text, which is truncated if it is too long."""
         rest = len(text) - self._max_text
         if rest > 0:
-            text = f"{text[: self._max_text]}\n[cut: {rest:,} characters more. {hint}]"
+            shown = text[: self._max_text]
+            text = f"{shown}\n[cut: {rest:,} characters more. {hint}]"
         return {"text": text}
 
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 
-Arguments = dict[
-    str, Any
-]  # arguments of the tool; uploads add the content and the name of the file
-Command = dict[str, Any]  # a message from hilum with "id", "agent", "action" and "arguments"
-Answer = dict[str, Any]  # of an action; or of an error, with "code"
+# The arguments of the tool. An upload adds the content and the name of the file.
+Arguments = dict[str, Any]
+# A message from hilum, with "id", "agent", "action" and "arguments".
+Command = dict[str, Any]
+# The answer of an action, or an error, which has a "code".
+Answer = dict[str, Any]
 
 # Actions that run beside those of other agents, and leave the foreground to them.
 WAITING_ACTIONS = ("wait", "wait_idle")

@@ -59,6 +59,19 @@ def _parse_head(data: bytes) -> _Head:
     return _Head(method, target, headers)
 
 
+def _format_head(head: _Head) -> bytes:
+    """Return the head of a request to a proxy as a request to the server itself."""
+    after_scheme = head.target.partition(b"//")[2]
+    path = after_scheme[len(urlsplit(head.target).netloc) :]
+    lines = [b"%s %s HTTP/1.1" % (head.method, path)]
+    for name, value in head.headers:
+        if name.lower() not in _HOP_HEADERS:
+            lines.append(name + b": " + value)
+    # The server then ends the answer by closing, so its length need not be parsed here.
+    lines += [b"Connection: close", b"", b""]
+    return b"\r\n".join(lines)
+
+
 class Proxy:
     """The HTTP proxy of the browser.
 
@@ -100,17 +113,10 @@ class Proxy:
         if is_tunnel:
             await self._tunnel(stream, target)
         elif target is not None:
-            path = head.target.partition(b"//")[2][len(parts.netloc) :]
-            lines = [b"%s %s HTTP/1.1" % (head.method, path)]
-            for name, value in head.headers:
-                if name.lower() not in _HOP_HEADERS:
-                    lines.append(name + b": " + value)
-            # The server then ends the answer by closing, so its length need not be parsed here.
-            lines += [b"Connection: close", b"", b""]
             # Chromium sends the bodies of HTTP/1.1 requests with a length, not in chunks.
             length = int(head.find(b"content-length") or b"0")
             async with target:
-                await target.send(b"\r\n".join(lines))
+                await target.send(_format_head(head))
                 await _forward_one_request(buffered, stream, target, length)
 
     async def _tunnel(

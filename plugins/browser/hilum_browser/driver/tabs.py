@@ -297,15 +297,15 @@ class Tabs:
         return notes
 
     def _on_request(self, request: Request) -> None:
-        """Detect a new page by its first request, which comes before the page is known."""
+        """Detect a new page by its first request, which Playwright reports before the page."""
         if request.is_navigation_request():
             try:
                 _ = request.frame
-            except Error:  # Playwright's way to say that the page is not known yet
+            except Error:  # Playwright does not know the page yet
                 self.is_opening = True
 
     def _on_page(self, _: Page) -> None:
-        # Also true for a page of another agent, because such requests do not reveal their agent.
+        # The page may belong to another agent, because such requests do not reveal their agent.
         self.is_opening = False
 
     async def open(self) -> Tab:
@@ -349,6 +349,11 @@ class Tabs:
             )
         self.current = self.all[number - 1]
         return self.current
+
+    def discard(self, tab: Tab) -> None:
+        """Remove a tab, and close its page without waiting for it."""
+        self.forget(tab)
+        self.drop(tab.page)
 
     def forget(self, tab: Tab) -> None:
         """Remove a tab that is closed or about to be closed."""

@@ -37,7 +37,7 @@ class AroundCursor(ContextSource[FileText | None]):
                 self.type,
                 "",
                 "the cursor is in no file: neither cursor.path nor active_file names one",
-                said=True,
+                named=True,
             )
             return None
         # The cursor position refers to the editor's line numbers, which may differ from those on
@@ -46,13 +46,13 @@ class AroundCursor(ContextSource[FileText | None]):
         try:
             text = await context.texts.around(path, cursor.line, SPAN, unsaved.get(path))
         except OmittedError as why:
-            context.omit(self.type, path, why, said=True)
+            context.omit(self.type, path, why, named=True)
             return None
         if cursor.line > text.total:
             why_not = (
                 f"the cursor is in line {cursor.line:,} of {text.total:,}; the last lines are sent"
             )
-            context.omit(self.type, path, why_not, said=True)
+            context.omit(self.type, path, why_not, named=True)
         return text
 
     def make_pieces(

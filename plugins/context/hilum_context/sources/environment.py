@@ -1,14 +1,12 @@
 """The date and the state of the repository.
 
-They change between prompts, so they cannot be in the system prompt.
+Date and state change between prompts, so they cannot be in the system prompt.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-
-from hilum import Text, UserMessage
 
 from hilum_context.gathered_context import ContextSource, GatheredContext
 from hilum_context.git import GitStatus
@@ -21,7 +19,7 @@ MAX_NAME = 100
 class Environment(ContextSource[str]):
     """The date, the branch and the number of files that differ from the last commit.
 
-    The same text is not sent twice.
+    An unchanged text is not sent again, see ``hilum_context.gathering``.
     """
 
     type = "environment"
@@ -38,10 +36,8 @@ class Environment(ContextSource[str]):
         return "\n".join(lines)
 
     def make_pieces(self, context: GatheredContext, found: str) -> Iterator[ContextPiece]:
-        """Yield the text, unless it is the same as the last one in the conversation."""
-        # Repeating it in each message would add tokens and no information.
-        if find_last_sent(context) != found:
-            yield ContextPiece(self.type, found, source="git")
+        """Yield the text."""
+        yield ContextPiece(self.type, found, source="git")
 
 
 def describe_status(status: GitStatus) -> str:
@@ -61,17 +57,6 @@ def describe_status(status: GitStatus) -> str:
         upstream = _shorten(status.upstream)
         parts.append(f"{status.ahead} ahead of and {status.behind} behind {upstream}")
     return ", ".join(parts)
-
-
-def find_last_sent(context: GatheredContext) -> str:
-    """Return the last environment text in the conversation; empty if there is none."""
-    # From the end, because the newest text is nearly always in one of the last messages.
-    for message in reversed(context.agent.conversation.messages):
-        for part in message.parts if isinstance(message, UserMessage) else ():
-            if isinstance(part, Text) and part.source == "context:environment":
-                lines = part.text.split("\n")
-                return "\n".join(lines[1:-1])  # without the tags
-    return ""
 
 
 def _shorten(name: str) -> str:

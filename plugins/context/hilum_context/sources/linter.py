@@ -32,8 +32,8 @@ class LinterErrors(ContextSource["list[Diagnostic]"]):
 
     async def find(self, context: GatheredContext) -> list[Diagnostic]:
         """Return the editor's diagnostics, and run linters on files that have none."""
-        said = context.state.diagnostics
-        found = [] if said is None else await self._convert_all(context, said)
+        reported = context.state.diagnostics
+        found = [] if reported is None else await self._convert_all(context, reported)
         lint = context.session.plugin(Lint)
         targets = self._choose_targets(context, {each.path for each in found})
         if lint is not None and targets:
@@ -60,12 +60,12 @@ class LinterErrors(ContextSource["list[Diagnostic]"]):
     async def _convert_all(
         self,
         context: GatheredContext,
-        said: tuple[EditorDiagnostic, ...],
+        reported: tuple[EditorDiagnostic, ...],
     ) -> list[Diagnostic]:
         shown: dict[str, str] = {}
         found = []
         # Before the limit, because language servers send thousands of hints.
-        relevant = [each for each in said if each.severity in ("error", "warning")]
+        relevant = [each for each in reported if each.severity in ("error", "warning")]
         for each in relevant[:MAX_EXAMINED]:
             if each.path not in shown:
                 shown[each.path] = await self._find_shown_path(context, each.path)
@@ -77,7 +77,7 @@ class LinterErrors(ContextSource["list[Diagnostic]"]):
         try:
             _, shown = await context.texts.find(path)
         except OmittedError as why:
-            context.omit(self.type, path, why, said=True)
+            context.omit(self.type, path, why, named=True)
             return ""
         return shown
 

@@ -37,7 +37,7 @@ class OpenFiles(ContextSource[list[tuple[FileText, str]]]):
             try:
                 text = await context.texts.head(file.path, file.text)
             except OmittedError as why:
-                context.omit(self.type, file.path, why, said=True)
+                context.omit(self.type, file.path, why, named=True)
                 continue
             # By the displayed path, because two names may lead to the same file.
             found.setdefault(text.path, (text, "disk" if file.text is None else "editor"))
@@ -50,10 +50,10 @@ class OpenFiles(ContextSource[list[tuple[FileText, str]]]):
     ) -> Iterator[ContextPiece]:
         """Yield each file, cut to its share of the budget."""
         for text, source in found:
-            # A share of what remains, so that the first file cannot take the room of the others.
+            # Each file gets a share of the remaining budget, so that the first one leaves room for others.
             room = min(int(SHARE * context.tokens_left), context.settings.open_file_tokens)
             if room < MIN_TOKENS:
-                context.omit(self.type, text.path, "no tokens are left for it", said=True)
+                context.omit(self.type, text.path, "no tokens are left for it", named=True)
                 continue
             frame = 25 + len(text.path) // 3  # number of tokens in the tag
             whole = "\n".join(text.lines)

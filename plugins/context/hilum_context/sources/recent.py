@@ -26,8 +26,8 @@ DAY = 86_400.0
 MAX_SCANNED = 50_000
 # Maximum number of files from an untracked folder, which Git reports as a whole.
 MAX_IN_FOLDER = 200
-# Recordings of hilum itself: one that described its own file could not be played back, and nobody
-# edits them.
+# Recordings of hilum's sessions, which users do not edit. A recording that contained its own
+# beginning could not be replayed.
 _RECORDINGS = ".cassette"
 _SKIPPED = frozenset("node_modules __pycache__ venv target build dist".split())
 
@@ -43,17 +43,19 @@ class RecentEdits(ContextSource[list[tuple[FileText, str]]]):
 
     async def find(self, context: GatheredContext) -> list[tuple[FileText, str]]:
         """Return the files, each with the source that reported the edit."""
-        said = context.state.recent_edits
-        if said is None:
+        reported = context.state.recent_edits
+        if reported is None:
             candidates = await self._find_candidates(context)
         else:
-            candidates = [(edit.path, "editor") for edit in sorted(said, key=lambda edit: -edit.at)]
+            candidates = [
+                (edit.path, "editor") for edit in sorted(reported, key=lambda edit: -edit.at)
+            ]
         found: dict[str, tuple[FileText, str]] = {}
         for path, source in candidates[:MAX_TRIED]:
             try:
                 text = await context.texts.head(path, lines=MAX_LINES)
             except OmittedError as why:
-                context.omit(self.type, path, why, said=said is not None)
+                context.omit(self.type, path, why, named=reported is not None)
                 continue
             found.setdefault(text.path, (text, source))
         return list(found.values())
@@ -110,9 +112,10 @@ def _read_times(root: str, paths: list[str]) -> list[tuple[str, float]]:
             names = list(islice(_walk_files(path), MAX_IN_FOLDER))
         for name in names:
             try:
-                found.append((os.path.relpath(name, root), os.lstat(name).st_mtime))
+                modified = os.lstat(name).st_mtime
             except OSError:  # it has been deleted in the meantime
                 continue
+            found.append((os.path.relpath(name, root), modified))
     return found
 
 

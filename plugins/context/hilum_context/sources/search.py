@@ -24,11 +24,15 @@ MAX_LINES = 8
 HEAD_LINES = 30
 
 
+# The path of a file, and its matching lines with their numbers.
+MatchedFile = tuple[str, list[tuple[int, str]]]
+
+
 class SearchHits(msgspec.Struct, frozen=True):
     """Files that the prompt names, and matching lines with their line numbers."""
 
     named: list[FileText]
-    lines: list[tuple[str, list[tuple[int, str]]]]
+    lines: list[MatchedFile]
 
 
 class SearchResults(ContextSource[SearchHits]):
@@ -43,7 +47,7 @@ class SearchResults(ContextSource[SearchHits]):
         if context.tokens_left <= MIN_TOKENS_LEFT or "search_files" not in context.session.tools:
             return SearchHits([], [])
         named: list[FileText] = []
-        lines: list[tuple[str, list[tuple[int, str]]]] = []
+        lines: list[MatchedFile] = []
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._read_named_files, context, find_path_names(text, 10), named)
             words = find_identifiers(text)
@@ -89,7 +93,7 @@ class SearchResults(ContextSource[SearchHits]):
         self,
         context: GatheredContext,
         words: list[str],
-        found: list[tuple[str, list[tuple[int, str]]]],
+        found: list[MatchedFile],
     ) -> None:
         # Imported with the first search, because most prompts contain no identifier.
         from hilum_search import find_mentions
@@ -150,12 +154,7 @@ class SearchResults(ContextSource[SearchHits]):
 
     def _make_head(self, file: FileText) -> ContextPiece:
         lines = list(file.lines)
+        count = len(lines)
         if not file.whole:
-            lines.append(f"[Lines 1-{len(file.lines)} of {file.total:,}.]")
-        return ContextPiece(
-            self.type,
-            "\n".join(lines),
-            file.path,
-            source="name",
-            lines=len(file.lines),
-        )
+            lines.append(f"[Lines 1-{count} of {file.total:,}.]")
+        return ContextPiece(self.type, "\n".join(lines), file.path, source="name", lines=count)

@@ -25,17 +25,17 @@ class Terminal(ContextSource[tuple[str, str]]):
 
     async def find(self, context: GatheredContext) -> tuple[str, str]:
         """Return the text without secrets, and its source."""
-        said = context.state.terminal_output
+        reported = context.state.terminal_output
         source = "editor"
-        if said is None:
-            said = self._read_shell(context)
+        if reported is None:
+            reported = self._read_shell(context)
             source = "shell"
-        if not said.strip():
+        if not reported.strip():
             return "", source
 
         def tail() -> str:
             # Terminal escapes may make up most of the output, so more is read than is sent.
-            end = said[-8 * MAX_CHARACTERS - OVERLAP :]
+            end = reported[-8 * MAX_CHARACTERS - OVERLAP :]
             plain = strip_escapes(end.encode(errors="replace").decode())
             clean = context.texts.redact(plain[-MAX_CHARACTERS - OVERLAP :])
             return clean[-MAX_CHARACTERS:]

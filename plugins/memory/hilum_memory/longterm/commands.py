@@ -175,7 +175,8 @@ def _list(options: argparse.Namespace, memories: Memories) -> None:
         return
     _rows(found)
     if not found:
-        say(f"Nothing is remembered {'about you' if options.user else f'for {options.folder}'}.")
+        subject = "about you" if options.user else f"for {options.folder}"
+        say(f"Nothing is remembered {subject}.")
     if off:
         say("Memory is off: nothing is recalled or written (hilum memory on).")
 
@@ -196,12 +197,12 @@ def _show(options: argparse.Namespace, memories: Memories) -> None:
     if options.json:
         say_json(_data(memory) | {"history": [_data(old) for old in older]})
         return
-    say(f"{f'[{memory.id}]':10} {memory.text}")
-    for name, value in _describe(memory):
+    rows = [(f"[{memory.id}]", memory.text)]
+    rows += [(f"{name}:", value) for name, value in _describe(memory)]
+    rows += [("before:", f"[{old.id}] {_day(old.updated)} {old.text}") for old in older]
+    for name, value in rows:
         if value:
-            say(f"{f'{name}:':10} {value}")
-    for old in older:
-        say(f"{'before:':10} [{old.id}] {_day(old.updated)} {old.text}")
+            say(f"{name:10} {value}")
 
 
 def _describe(memory: Memory) -> list[tuple[str, str]]:
@@ -268,7 +269,8 @@ def _describe_result(written: WriteResult) -> str:
     what = "Known already" if written.what == "same" else "Remembered"
     where = "everywhere" if new.scope == USER else f"in {new.scope}"
     if written.replaced:
-        where += f", in place of {', '.join(str(old.id) for old in written.replaced)}"
+        replaced = [str(old.id) for old in written.replaced]
+        where += f", in place of {', '.join(replaced)}"
     return f"{what} as [{new.id}], {new.kind}, {where}: {new.text}"
 
 

@@ -124,7 +124,7 @@ def _create_file(path: Path) -> None:
     path.parent.parent.mkdir(parents=True, exist_ok=True)
     # Other users of the machine must not read memories.
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    # SQLite would create it with the permissions of the umask.
+    # SQLite would create the file with the permissions of the umask.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
 
 
@@ -135,7 +135,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         uri,
         uri=True,
         timeout=LOCK_TIMEOUT,
-        # Otherwise the module would begin transactions on its own, with a deferred lock.
+        # By default, the module begins transactions automatically, with a deferred lock.
         isolation_level=None,
         check_same_thread=False,
     )

@@ -106,14 +106,13 @@ class RunMaterial:
                     self._open[call.id] = _read_command(call.arguments)
             case CallDone(result=result):
                 command = self._open.pop(result.call_id, "")
-                # A command that ran again updates its outcome, even if there is no room for new
-                # ones.
+                # The result of a repeated command is always updated; a new command may be dropped.
                 has_room = len(self.done) < MAX_COMMANDS or command in self.done
                 if command and has_room:
                     self.done[command] = not result.code
 
     def is_promising(self) -> bool:
-        """Return whether the user said something that may be worth remembering."""
+        """Return whether the user typed something that may be worth remembering."""
         return any(map(may_last, self.said))
 
     @property
@@ -122,7 +121,8 @@ class RunMaterial:
         if self.outside:
             return list(self.said)
         # A command that failed is no example to follow.
-        return [*self.said, *(command for command, good in self.done.items() if good)]
+        succeeded = [command for command, good in self.done.items() if good]
+        return [*self.said, *succeeded]
 
     def render(self, known: Sequence[Memory]) -> str:
         """Return the material for the model, including known memories that it may contradict."""
@@ -195,8 +195,8 @@ def parse_answer(text: str) -> tuple[ProposedMemory, ...]:
 def is_supported(found: ProposedMemory, material: RunMaterial) -> bool:
     """Return whether the run's sources contain the quote and support the text."""
     quote = _normalize(found.quote)
-    # Both checks: the quote shows where the memory comes from, and the second check keeps the model
-    # from adding to it.
+    # The first check shows the origin of the memory; the second one keeps the model from adding
+    # information to the user's words.
     is_quoted = any(quote in _normalize(source) for source in material.sources)
     return is_quoted and is_drawn_from(found.text, material.sources)
 

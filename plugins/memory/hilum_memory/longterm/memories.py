@@ -148,7 +148,7 @@ class Memories:
             new = msgspec.structs.replace(new, id=_insert(file, new, about))
             for one in alike:
                 file.execute("UPDATE memories SET replaced = ? WHERE id = ?", (new.id, one.id))
-            # At each write, because no background job runs for memories.
+            # Old memories are deleted at each write, because no background job runs for memories.
             self._delete_surplus(file, new, now)
             return WriteResult(new, "replaces" if alike else "new", tuple(alike))
 
@@ -181,12 +181,12 @@ class Memories:
         """Delete memories and those that they replaced, leaving no trace in the file.
 
         Raises:
-            UsageError: One of them does not exist, so none is deleted.
+            UsageError: One of the memories does not exist. In this case, no memory is deleted.
         """
         with open_database(self.path, write=True) as file:
             found = [_get(file, id) for id in dict.fromkeys(ids)]
             assert file is not None
-            # What a forgotten memory replaced often says nearly the same, so it must go, too.
+            # Replaced memories often contain nearly the same text, so they are deleted as well.
             wanted = [memory.id for memory in found]
             replaced = [memory.id for memory in _history(file, wanted)]
             _delete(file, [*wanted, *replaced])
@@ -194,7 +194,7 @@ class Memories:
             return found
 
     def forget_all(self, scopes: Sequence[str]) -> int:
-        """Delete all memories in scopes, and return the number of current ones among them."""
+        """Delete all memories in scopes, and return how many of them were current."""
         with open_database(self.path, write=True) as file:
             assert file is not None
             found = _select(file, scopes, "", "")
@@ -206,31 +206,24 @@ class Memories:
         """Switch memory off or on in a workspace, or everywhere if the scope is ``None``."""
         with open_database(self.path, write=True) as file:
             assert file is not None
-            set_mark(file, "off" if scope is None else f"off:{scope}", "1" if off else "")
+            name = "off" if scope is None else f"off:{scope}"
+            set_mark(file, name, "1" if off else "")
 
     def _delete_surplus(self, file: sqlite3.Connection, new: Memory, now: float) -> None:
         """Delete memories that are too old or unused, or exceed the maximum number."""
-        ask = file.execute
-        old = (
-            # Only memories that a model chose expire; the user's own requests do not.
-            "SELECT id FROM memories WHERE origin = 'run' AND replaced = 0 AND max(updated,"
-            " used) < ?"
-        )
-        gone = {row["id"] for row in ask(old, (now - self._keep_days * DAY,))}
-        past = (
-            "SELECT m.id FROM memories m LEFT JOIN memories n ON n.id = m.replaced WHERE m.replaced"
-            " AND n.created < ?"
-        )
-        gone |= {row["id"] for row in ask(past, (now - HISTORY_DAYS * DAY,))}
+        # Only memories that a model chose expire; the user's own requests do not.
+        unused = """SELECT id FROM memories
+            WHERE origin = 'run' AND replaced = 0 AND max(updated, used) < ?"""
+        gone = _find_ids(file, unused, now - self._keep_days * DAY)
+        past = """SELECT m.id FROM memories m LEFT JOIN memories n ON n.id = m.replaced
+            WHERE m.replaced AND n.created < ?"""
+        gone |= _find_ids(file, past, now - HISTORY_DAYS * DAY)
         gone |= {memory.id for memory in _history(file, [new.id])[MAX_HISTORY:]}
-        count = "SELECT count(*) FROM memories WHERE scope = ? AND replaced = 0"
-        held = ask(count, (new.scope,)).fetchone()[0]
-        if held > self._most:
-            # Memories chosen by a model are deleted first; those requested by the user are deleted
-            # last.
-            least = """SELECT id FROM memories WHERE scope = ? AND replaced = 0 AND id <> ?
-                ORDER BY origin <> 'run', max(updated, used) LIMIT ?"""
-            gone |= {row["id"] for row in ask(least, (new.scope, new.id, held - self._most))}
+        # Memories chosen by a model are deleted first; those requested by the user are deleted
+        # last. The new memory is always kept.
+        surplus = """SELECT id FROM memories WHERE scope = ? AND replaced = 0 AND id <> ?
+            ORDER BY origin <> 'run' DESC, max(updated, used) DESC LIMIT -1 OFFSET ?"""
+        gone |= _find_ids(file, surplus, new.scope, new.id, self._most - 1)
         if gone:
             # Without the memories that replaced them, these would count as current.
             replaced = [memory.id for memory in _history(file, gone)]
@@ -238,6 +231,10 @@ class Memories:
 
 
 # --- rows -----------------------------------------------------------------------------------------
+
+
+def _find_ids(file: sqlite3.Connection, query: str, *values: object) -> set[int]:
+    return {row["id"] for row in file.execute(query, values)}
 
 
 def _memory(row: sqlite3.Row) -> Memory:

@@ -91,7 +91,7 @@ class LongTermMemory:
 
     @hookimpl
     async def gather_context(self, agent: Agent, request: ContextRequest) -> Sequence[Block] | None:
-        """Save what the prompt asks to remember, and return the memories relevant to the prompt."""
+        """Save the memories that a prompt requests, and return those relevant to the prompt."""
         # The prompt of a sub-agent is from another agent, not from the user.
         if not self.settings.enabled or agent.parent:
             return None
@@ -114,7 +114,7 @@ class LongTermMemory:
             request: The request for context.
             asks: Whether the prompt may ask to remember something.
         """
-        if await _in_thread(lambda: self.memories.is_off(self.workspace)):
+        if await self._is_off():
             return ""
         written: list[Memory] = []
         if asks:
@@ -125,6 +125,11 @@ class LongTermMemory:
         if budget and not self._is_kept_out():
             found = await self._recall(agent, request.subject, budget)
         return lazy.recall.format_block(written, found)
+
+    async def _is_off(self) -> bool:
+        """Return whether the user has switched memory off."""
+        # In the thread, because the first access imports SQLite.
+        return await _in_thread(lambda: self.memories.is_off(self.workspace))
 
     def _is_kept_out(self) -> bool:
         """Return whether a user's rule forbids memories in this kind of session.
@@ -165,7 +170,9 @@ class LongTermMemory:
         return found
 
     def _report_recall(self, ids: list[int]) -> None:
-        listed = ", ".join(map(str, ids[:10])) + (" …" if len(ids) > 10 else "")
+        listed = ", ".join(map(str, ids[:10]))
+        if len(ids) > 10:
+            listed += " …"
         say = f"memory: recalled {listed} (hilum memory show {ids[0]})"
         self.session.note("memory.recalled", ids=ids, say=say)
         # The prompt does not wait for the disk.
@@ -180,7 +187,7 @@ class LongTermMemory:
     # --- writing ----------------------------------------------------------------------------------
 
     async def _write_requests(self, agent: Agent, text: str) -> list[Memory]:
-        """Save what the user explicitly asks to remember, without calling a model."""
+        """Save the memories that the user explicitly requests, without calling a model."""
         user_text = lazy.user_text
         written = []
         for request in user_text.find_requests(text)[:MAX_PER_RUN]:
@@ -371,7 +378,7 @@ class LongTermMemory:
                 "Only an agent that talks with the user can save memories.",
                 hint="Say so in your answer.",
             )
-        if await _in_thread(lambda: self.memories.is_off(self.workspace)):
+        if await self._is_off():
             raise ToolDenied(
                 "The user has switched memory off.", hint="hilum memory on switches it on."
             )
@@ -413,14 +420,14 @@ class LongTermMemory:
         material.apply(event)
         if isinstance(event, RunEnded):
             del self._runs[event.run]
-            # A stopped or failed run shows little about what the user wants, and most runs contain
-            # nothing lasting, so no model is asked.
+            # No model is asked about a stopped or failed run, which shows little about the user's
+            # wishes, nor about a run without lasting statements.
             if event.state in ("completed", "partial_success") and material.is_promising():
                 self.jobs.start_soon(self._learn, material, name=f"memories of run {event.run}")
 
     async def _learn(self, material: RunMaterial) -> None:
         """Learn from a run. Errors are only recorded as events."""
-        # One run at a time, so that the second one can see the first one's memories.
+        # One run at a time, so that each run can build on the memories of the previous one.
         async with self._turn:
             with trio.move_on_after(LEARNING_TIMEOUT) as scope:
                 try:
@@ -437,7 +444,7 @@ class LongTermMemory:
                 self._report_refusal(HilumError(message, code=errors.E_TIMEOUT))
 
     async def _learn_from(self, material: RunMaterial) -> None:
-        if await _in_thread(lambda: self.memories.is_off(self.workspace)):
+        if await self._is_off():
             return
         typed = "\n".join(material.said)
         alike = await _in_thread(lambda: self.memories.search(typed, self.scopes, 10))

@@ -99,7 +99,10 @@ def find_significant_words(text: str) -> list[str]:
     """
     found: list[str] = []
     for piece in split_runs(text):
-        found += list(piece) if is_cjk(piece) else [stem(piece.casefold()[:MAX_WORD])]
+        if is_cjk(piece):
+            found += list(piece)
+        else:
+            found.append(stem(piece.casefold()[:MAX_WORD]))
     return [word for word in dict.fromkeys(found) if word not in STOP]
 
 

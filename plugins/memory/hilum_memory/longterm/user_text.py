@@ -134,7 +134,7 @@ def guess_kind(text: str) -> Kind:
 def applies_everywhere(text: str) -> bool:
     """Return whether a sentence is about all workspaces.
 
-    It either says so, or is about the user and not about this project.
+    Such a sentence names all projects, or is about the user and not about this project.
     """
     if re.search(_EVERYWHERE, text):
         return True

@@ -1,7 +1,7 @@
 """Chooses the main content of a page.
 
-It is the part that the page marks as its main content, or else the page without its navigation,
-header and footer.
+The main content is the part that the page marks as such. If there is none, it is the page without
+its navigation, header and footer.
 """
 
 from __future__ import annotations

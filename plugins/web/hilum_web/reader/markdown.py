@@ -18,7 +18,7 @@ from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from .charsets import decode
-from .links import Base, join_url, make_absolute
+from .links import join_url, make_absolute
 from .main_content import MAX_DEPTH, choose_main_content, extract_main_content, remove_noise
 from .visible_text import remove_invisible, to_line
 
@@ -124,7 +124,7 @@ class Markdown:
         self.title = to_line(title.text(), 300) if title is not None else ""
         base = self._tree.css_first("base[href]")
         href = (base.attributes.get("href") or "") if base is not None else ""
-        self._base = Base(join_url(self.url, href))
+        self._base = join_url(self.url, href)
 
     def parts(self) -> Iterator[tuple[str, int]]:
         """Yield texts, each with the offset of the requested element in it or -1."""
@@ -306,7 +306,7 @@ def _surround_rows(table: LexborNode, before: str, after: str) -> tuple[str, str
     return before, f"</table>{after}"
 
 
-def _normalize(html: str, base: Base, url: str) -> str:
+def _normalize(html: str, base: str, url: str) -> str:
     """Change a piece so that the converter can express everything in Markdown."""
     body = LexborHTMLParser(html).body
     if body is None:
@@ -351,14 +351,14 @@ def _unwrap_headings(body: LexborNode) -> None:
             outer.unwrap()
 
 
-def _normalize_image(image: LexborNode, base: Base) -> None:
+def _normalize_image(image: LexborNode, base: str) -> None:
     """Make the address of an image absolute; remove an image without a description."""
     attributes = image.attributes
     src = attributes.get("src")
     if not (attributes.get("alt") or "").strip():
         image.decompose()
     elif src:
-        image.attrs["src"] = base.join(src)
+        image.attrs["src"] = join_url(base, src)
 
 
 def _unwrap_code_table(table: LexborNode) -> None:
