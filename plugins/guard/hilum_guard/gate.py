@@ -46,14 +46,13 @@ Judged = tuple[Verdict | None, str]
 """A verdict, None for no opinion, and the rule or check that it comes from."""
 POLICY = "Calls that change something need approval (approve = ask_first)."
 UNHELD = (
-    "No sandbox here keeps it from writing files that Git, editors and shells execute later (see"
-    " hilum doctor). To run such commands anyway, as in a disposable container, use --set"
+    "No sandbox keeps it from writing files that Git, editors and shells execute later (see hilum"
+    " doctor). To run such commands anyway, for example in a disposable container, use --set"
     ' guard.unsandboxed=run, or add a rule: hilum permissions allow "{scope}".'
 )
 _BLOCKED = "It cannot be approved. Continue without it, or tell the user what to run themselves."
 _STORED = (
-    " Git may show any file of the repository here; name the files that you mean (`git diff --"
-    " src`)."
+    " Git may show any file of the repository; name the files that you mean (`git diff -- src`)."
 )
 # These tools reject addresses without a host themselves, so no approval is needed.
 _WEB_TOOLS = ("web_fetch", "browser_use")

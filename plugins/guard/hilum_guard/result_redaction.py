@@ -148,14 +148,14 @@ def explain_placeholder(files: frozenset[str], names: frozenset[str], call: Chec
     found = set(PLACEHOLDER.findall(msgspec.json.encode(facts.arguments).decode()))
     if call.changes and found and files.intersection(facts.paths):
         return (
-            "The text has [REDACTED:…] in it, which stands for a secret in this file. Edit around"
-            " it."
+            "The text contains [REDACTED:…], which replaces a secret in this file. Edit only the"
+            " text around it."
         )
     replaced = sorted(found & {f"[REDACTED:{name}]" for name in names})
     if replaced:
         return (
-            f"{replaced[0]} stands for a secret that you do not have. Leave its place empty or"
-            " read it from the environment, and ask the user to put it there."
+            f"{replaced[0]} replaces a secret that you do not have. Leave its place empty or read"
+            " it from the environment, and ask the user to set it there."
         )
     return ""
 

@@ -20,7 +20,8 @@ from cattrs import (
 from cattrs.gen import make_dict_structure_fn
 from hilum.errors import similar_names
 
-from hilum_guard.rules import Effect, Rule, parse
+from hilum_guard.rules import Rule, parse
+from hilum_guard.tool_names import KINDS
 
 Table = TypeVar("Table")
 Path = tuple[str | int, ...]
@@ -36,8 +37,6 @@ Folder = NewType("Folder", str)
 Kind = NewType("Kind", str)
 """A session kind."""
 
-KINDS = ("main", "shared", "headless")
-EFFECTS: tuple[Effect, ...] = ("allow", "ask", "deny")
 _NO_WORKSPACES = (
     "a project's file applies only in its own folder, so it has no tables for folders; write the"
     " lists ask and deny at the top of this file, or move the table to a file of your own (hilum"

@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-import attrs
+import msgspec
 from hilum import data_folder
 
 from hilum_guard import executed_files, repositories
@@ -32,8 +32,7 @@ _STATE = ".state"
 _WRITING = ".writing"
 
 
-@attrs.frozen
-class WatchState:
+class WatchState(msgspec.Struct, frozen=True):
     """The state of a ``WorkspaceWatcher`` while commands were running.
 
     Attributes:
@@ -50,7 +49,7 @@ class WatchState:
     roots: tuple[str, ...]
     known: tuple[tuple[str, str, str], ...]
     since: int = 0
-    packages: dict[str, int] = attrs.field(factory=dict)
+    packages: dict[str, int] = {}
     untold: tuple[str, ...] = ()
     running: bool = True
 
@@ -79,7 +78,7 @@ class RunMarker:
         if self._fd < 0:
             self._fd = self._own()
         # The digest of the tables shows whether another version of hilum wrote the marker.
-        text = json.dumps({"rules": _digest_rules(), **attrs.asdict(state)})
+        text = json.dumps({"rules": _digest_rules(), **msgspec.structs.asdict(state)})
         new = self._path(_WRITING)
         new.write_text(text, encoding="ascii")
         # Readers find either all of the new state or all of the previous one.
@@ -179,17 +178,10 @@ def read(folder: Path, name: str) -> WatchState | None:
     if not isinstance(found, dict) or found.pop("rules", "") != _digest_rules():
         raise ValueError("it was written by another version of hilum")
     try:
-        known = tuple((kind, path, detail) for kind, path, detail in found["known"])
-        untold = tuple(found["untold"])
-        return WatchState(
-            tuple(found["roots"]),
-            known,
-            found["since"],
-            found["packages"],
-            untold,
-            found["running"],
-        )
-    except (KeyError, TypeError) as error:
+        # Only validated by msgspec: its decoder rejects the lone surrogates of names that are not
+        # UTF-8.
+        return msgspec.convert(found, WatchState)
+    except msgspec.ValidationError as error:
         raise ValueError("it is damaged") from error
 
 

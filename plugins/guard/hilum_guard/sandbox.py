@@ -7,20 +7,18 @@ import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 import trio
 from hilum import (
-    Agent,
     Command,
     Layer,
     ToolDenied,
     ToolError,
     environment,
-    hookimpl,
     make_temporary_folder,
     sweep_temporary_folders,
 )
@@ -30,6 +28,7 @@ from hilum_guard.enforcement import Enforcement
 from hilum_guard.loopback import Loopback
 from hilum_guard.masks import Masks, sweep_masks
 from hilum_guard.run_markers import RunMarker
+from hilum_guard.sandbox_observer import SandboxObserver
 from hilum_guard.sandbox_prompt import describe_sandbox
 from hilum_guard.settings import GuardSettings
 from hilum_guard.sockets import find_sockets
@@ -78,28 +77,6 @@ class ExtraAccess(NamedTuple):
     environment: tuple[str, ...] = ()
     off: bool = False
     shown: tuple[str, ...] = ()
-
-
-class SandboxObserver:
-    """Receives a sandbox's reports; this base class ignores them. Threads call its methods."""
-
-    def report_undone(self, sentences: list[str]) -> None:
-        """Report what was made inert, in one sentence per entry."""
-
-    def report_replaced(self, paths: list[str]) -> None:
-        """Report protected paths that running commands can write to again."""
-
-    def report_failure(self, error: Exception) -> None:
-        """Report that the workspace could not be checked."""
-
-    def report_recovered(self, sentences: list[str]) -> None:
-        """Report what commands of a killed session left, in one sentence per entry."""
-
-    def report_unmarked(self, reason: str) -> None:
-        """Report why hilum cannot record that commands are running."""
-
-    def report_truncated(self) -> None:
-        """Report that the workspace has more folders than are watched."""
 
 
 class Sandbox:
@@ -171,9 +148,8 @@ class Sandbox:
                 self._note(self._enforced)
         return self._enforced
 
-    @hookimpl
-    def build_prompt_layer(self, agent: Agent) -> Layer:
-        """Tell the model where its commands run.
+    def build_prompt_layer(self) -> Layer:
+        """Return the part of the prompt that tells the model where its commands run.
 
         Before the first command this is only presumed, because trying the sandbox takes time.
         """
@@ -185,7 +161,6 @@ class Sandbox:
 
     # --- commands ---------------------------------------------------------------------------------
 
-    @hookimpl(trylast=True)
     async def wrap_process(self, command: Command) -> Command:
         """Give a command a clean environment and put it into the sandbox.
 
@@ -254,13 +229,7 @@ class Sandbox:
         if self.watch.truncated:
             self.observer.report_truncated()
         if self._follower is None:
-            observer = self.observer
-            self._follower = WatchThread(
-                self.watch,
-                observer.report_undone,
-                observer.report_replaced,
-                observer.report_failure,
-            )
+            self._follower = WatchThread(self.watch, self.observer)
         self._follower.wake()
         return watched
 
@@ -393,9 +362,9 @@ def _select_outermost(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-@hookimpl
-async def open_session(session: Session) -> AsyncIterator[Sandbox]:
-    """Wrap the session's child processes until it closes."""
+@asynccontextmanager
+async def open_sandbox(session: Session) -> AsyncIterator[Sandbox]:
+    """Open the sandbox of a session; on exit, remove what it created."""
     folder, held = await trio.to_thread.run_sync(make_temporary_folder)
 
     def note(found: Enforcement) -> None:

@@ -7,7 +7,6 @@ Paths are parameters (``-D``) and never part of the profile's text, so that no p
 from __future__ import annotations
 
 import os
-import sys
 
 from hilum import Command
 
@@ -31,8 +30,6 @@ _NETWORK = """(deny network*)
 
 def check_seatbelt() -> str:
     """Return why this sandbox cannot be used; empty if it can."""
-    if sys.platform != "darwin":
-        return "sandbox-exec exists only on macOS"
     if os.access(PROGRAM, os.X_OK):
         return ""
     return f"{PROGRAM} does not exist"

@@ -6,7 +6,6 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -29,7 +28,6 @@ from hilum_guard import content_policy, judgement, rule_files, sandbox
 from hilum_guard.judgement import SECRET_ADDRESS, JudgeRequest
 from hilum_guard.known_hosts import KnownHosts
 from hilum_guard.lasting_approvals import LastingApprovals
-from hilum_guard.redaction import Redactor
 from hilum_guard.result_redaction import ResultRedactor, explain_placeholder, read_path
 from hilum_guard.sandbox import ExtraAccess, ProtectedPaths
 from hilum_guard.secret_paths import SecretFiles
@@ -296,19 +294,10 @@ class Guard:
         """Return a text without secrets (see ``hilum.ContentPolicy``). Threads may call it."""
         return self._redactor.redact(text, path)
 
-    def make_redactor(
-        self, environ: Mapping[str, str] | None = None, secrets: Mapping[str, str] | None = None
-    ) -> Redactor:
-        """Create a redactor (see ``hilum.ContentPolicy``)."""
-        return content_policy.make_redactor(environ, secrets)
-
-    def explain_withheld_file(self, place: Path, path: str) -> str:
-        """Return why a file is not sent to a model without approval; empty if it may be sent."""
-        return content_policy.explain_withheld_file(place, path)
-
-    def explain_unsafe_repository(self, folder: str) -> str:
-        """Return why ``git status`` in a folder could run a program; empty if it cannot. Blocks."""
-        return content_policy.explain_unsafe_repository(folder)
+    # The services of ``hilum.ContentPolicy`` that do not depend on the session.
+    make_redactor = staticmethod(content_policy.make_redactor)
+    explain_withheld_file = staticmethod(content_policy.explain_withheld_file)
+    explain_unsafe_repository = staticmethod(content_policy.explain_unsafe_repository)
 
     def withheld(self, base: str) -> Callable[[str], bool]:
         """Return a function that checks whether a search leaves a file out.
@@ -456,7 +445,7 @@ class Guard:
     @hookimpl
     def build_prompt_layer(self, agent: Agent) -> Layer:
         """Tell the model where its commands run."""
-        return self.sandbox.build_prompt_layer(agent)
+        return self.sandbox.build_prompt_layer()
 
 
 async def sweep_in_thread() -> None:
@@ -472,7 +461,7 @@ async def sweep_in_thread() -> None:
 @asynccontextmanager
 async def open_guard(session: Session) -> AsyncIterator[Guard]:
     """Open the guard of a session; on exit, stop everything that it started."""
-    async with asynccontextmanager(sandbox.open_session)(session) as box:
+    async with sandbox.open_sandbox(session) as box:
         guard = Guard(session, box)
         await guard.reload()
         async with trio.open_nursery() as nursery:

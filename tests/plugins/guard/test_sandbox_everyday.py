@@ -108,7 +108,7 @@ async def test_multiprocessing(box) -> None:
     assert await works(box, PYTHON, "-c", f"{code} print(p.map(abs, [-1, -2]))") == "[1, 2]\n"
 
 
-@pytest.mark.slow(cases=1)
+@pytest.mark.slow(cases=0)
 async def test_pip_and_venv(box, root: Path) -> None:
     """An environment is made, and pip answers in it, without the network."""
     await works(box, PYTHON, "-m", "venv", "env")
