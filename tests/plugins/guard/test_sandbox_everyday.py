@@ -12,6 +12,8 @@ from hilum import ToolError
 from hilum.processes import client
 from hilum_guard import bubblewrap
 
+# A test runs with the first and the last kind of sandbox; with ``--all``, it runs with every kind.
+pytestmark = pytest.mark.slow(cases=2)
 PYTHON = sys.executable
 EVERY = pytest.mark.parametrize("backend", ["bubblewrap", "landlock", "filter"], indirect=True)
 
@@ -165,7 +167,7 @@ async def test_folders_with_odd_names(box, root: Path) -> None:
 # --- how a command ends ---------------------------------------------------------------------------
 
 
-@pytest.mark.slow(cases=16)
+@pytest.mark.slow(cases=12)
 @EVERY
 @pytest.mark.parametrize(
     ("line", "code"),
