@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 from hilum import Command
 
 from hilum_guard import control_groups
+from hilum_guard.file_names import is_below
 from hilum_guard.loopback import HOLD
 
 if TYPE_CHECKING:
@@ -271,7 +272,7 @@ def _hide(path: str) -> Mount:
 def _find_needed(covered: tuple[str, ...]) -> Iterator[str]:
     """Yield the paths in covered folders that the sandbox itself needs."""
     for path in (*_find_python_folders(), *filter(os.path.exists, _RUN)):
-        if any(path.startswith(f"{folder}/") for folder in covered):
+        if is_below(path, covered):
             yield path
 
 

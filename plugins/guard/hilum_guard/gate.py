@@ -34,8 +34,8 @@ from hilum_guard.rules import (
     harmless_wrapper,
     unresolved_reason,
 )
-from hilum_guard.rules import Effect as RuleEffect
 from hilum_guard.tool_names import STANDARD
+from hilum_guard.tool_names import Effect as RuleEffect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

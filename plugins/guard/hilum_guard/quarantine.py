@@ -200,7 +200,7 @@ def _open_folder(path: str) -> Iterator[int]:
 
 
 def _grant_access(folder: int) -> None:
-    """Give the owner of an open folder permission to list and change it."""
+    """Allow the owner of an open folder to list and change it."""
     # This uses the descriptor, so that no link can redirect it.
     mode = stat.S_IMODE(os.fstat(folder).st_mode) | stat.S_IRWXU
     os.chmod(f"/proc/self/fd/{folder}", mode)

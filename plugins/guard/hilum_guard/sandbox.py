@@ -25,6 +25,7 @@ from hilum import (
 
 from hilum_guard import control_groups, recovery, sandbox_policy, sandbox_probe
 from hilum_guard.enforcement import Enforcement
+from hilum_guard.file_names import is_below, resolve_listed
 from hilum_guard.loopback import Loopback
 from hilum_guard.masks import Masks, sweep_masks
 from hilum_guard.run_markers import RunMarker
@@ -149,9 +150,10 @@ class Sandbox:
         return self._enforced
 
     def build_prompt_layer(self) -> Layer:
-        """Return the part of the prompt that tells the model where its commands run.
+        """Return the part of the prompt that describes where commands run.
 
-        Before the first command this is only presumed, because trying the sandbox takes time.
+        Before the first command, the description is a presumption, because trying the sandbox takes
+        time.
         """
         found = self._enforced
         if found is None:
@@ -162,7 +164,7 @@ class Sandbox:
     # --- commands ---------------------------------------------------------------------------------
 
     async def wrap_process(self, command: Command) -> Command:
-        """Give a command a clean environment and put it into the sandbox.
+        """Wrap a command in the sandbox, with a clean environment.
 
         Raises:
             ToolDenied: The user requires the whole sandbox, and this system cannot enforce it.
@@ -267,8 +269,7 @@ class Sandbox:
 
     def _find_hidden_sockets(self) -> list[str]:
         """Return the sockets of the user's services, except those the user has made visible."""
-        expanded = map(os.path.expanduser, self.settings.readable)
-        readable = set(map(os.path.realpath, expanded))
+        readable = resolve_listed(self.settings.readable)
         return [path for path in find_sockets() if path not in readable]
 
     def _join_loopback(self, enforced: Enforcement) -> tuple[str, ...]:
@@ -354,11 +355,11 @@ def sweep() -> None:
 
 def _select_outermost(paths: Iterable[str]) -> tuple[str, ...]:
     """Return the paths that are not inside another of the paths."""
-    found: dict[str, None] = {}
-    for path in sorted(paths, key=len):
+    found: list[str] = []
+    for path in sorted(set(paths), key=len):
         # A mount inside a read-only mount would only waste time.
-        if not any(path == each or path.startswith(f"{each}/") for each in found):
-            found[path] = None
+        if not is_below(path, found):
+            found.append(path)
     return tuple(found)
 
 

@@ -345,6 +345,7 @@ class Guard:
         from hilum_guard.patterns import exact_path  # with the first command
 
         root = str(self._session.workspace.root)
+        # A relative path in the settings is relative to the workspace.
         expanded = map(os.path.expanduser, self._settings.readable)
         shown = {os.path.realpath(os.path.join(root, path)) for path in expanded}
         rules = self.rules.of("allow")
@@ -438,13 +439,13 @@ class Guard:
 
     @hookimpl(trylast=True)
     async def wrap_process(self, command: Command) -> Command:
-        """Give a command a clean environment and put it into the sandbox."""
+        """Wrap a command in the sandbox, with a clean environment."""
         # This plugin comes last (trylast), so that no other one changes what the sandbox runs.
         return await self.sandbox.wrap_process(command)
 
     @hookimpl
     def build_prompt_layer(self, agent: Agent) -> Layer:
-        """Tell the model where its commands run."""
+        """Return the part of the prompt that describes where commands run."""
         return self.sandbox.build_prompt_layer()
 
 

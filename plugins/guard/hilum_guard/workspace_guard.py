@@ -29,7 +29,7 @@ from hilum import (
 )
 from hilum.events import CallDone
 
-from hilum_guard.file_names import printable
+from hilum_guard.file_names import is_below, printable
 from hilum_guard.folder_scan import MAX_FOLDERS
 from hilum_guard.sandbox import BACKGROUND, Sandbox
 from hilum_guard.sandbox_observer import SandboxObserver
@@ -271,7 +271,7 @@ class WorkspaceGuard(SandboxObserver):
         """End the running commands that can write to a path after another file replaced it."""
         folders = list(filter(None, map(self._box.watch.git_folder, self._box.watch.roots)))
         # Git replaces files when it writes them: `git push -u` replaces the configuration.
-        in_git = all(any(path.startswith(f"{folder}/") for folder in folders) for path in paths)
+        in_git = all(is_below(path, folders) for path in paths)
         ended = []
         for process, command in list(self._session.processes.live.items()):
             # For a service, the whole Git folder is read-only.

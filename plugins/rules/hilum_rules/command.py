@@ -177,7 +177,7 @@ def _run_check(options: argparse.Namespace) -> int:
             {
                 "file": _file_data(1, file),
                 "rules": [_rule_data(f"1.{index}", file, rule) for index, rule in numbered],
-                "problems": [_problem_data(problem) for problem in file.problems],
+                "problems": _problems_data(file.problems),
             }
         )
     else:
@@ -256,7 +256,7 @@ def _snapshot_data(snapshot: Snapshot) -> dict[str, Any]:
         "source_hash": snapshot.bundle.source_hash,
         "files": [_file_data(numbers.get(file.path, 0), file) for file in snapshot.files],
         "rules": [_rule_data(number, file, rule) for number, file, rule in snapshot.numbered()],
-        "problems": [_problem_data(problem) for problem in snapshot.problems],
+        "problems": _problems_data(snapshot.problems),
     }
 
 
@@ -292,5 +292,5 @@ def _rule_data(number: str, file: RulesFile, rule: Rule) -> dict[str, Any]:
     }
 
 
-def _problem_data(problem: Problem) -> dict[str, Any]:
-    return msgspec.structs.asdict(problem)
+def _problems_data(problems: Iterable[Problem]) -> list[dict[str, Any]]:
+    return [msgspec.structs.asdict(problem) for problem in problems]

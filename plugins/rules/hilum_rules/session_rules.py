@@ -104,7 +104,7 @@ class Rules:
         return result
 
     def _protect_paths(self) -> None:
-        """Have the guard's sandbox protect paths against programs that write files."""
+        """Protect paths, through the guard's sandbox, from programs that write files."""
         if self._protects or not self._enforced():
             return
         from hilum_guard import Guard, ProtectedPaths
