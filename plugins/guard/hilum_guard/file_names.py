@@ -5,6 +5,7 @@ Names are compared as the most permissive file system does.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import unicodedata
@@ -41,6 +42,11 @@ def resolve_listed(paths: Iterable[str]) -> set[str]:
 def is_below(path: str, folders: Iterable[str]) -> bool:
     """Return whether a path is inside one of the folders. Nothing is resolved."""
     return any(path.startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+def digest_path(path: str) -> str:
+    """Return a file name that stands for a path, such as the name of a record about it."""
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
 
 
 def original(name: str) -> str:

@@ -172,7 +172,8 @@ class Gate:
     def _is_named(self, tool: str, path: str) -> bool:
         """Return whether the user has allowed this exact file by name."""
         wanted = {path, exact_path(path)}
-        return any(rule.tool == tool and rule.pattern in wanted for rule in self.rules.of("allow"))
+        of_tool = [rule for rule in self.rules.of("allow") if rule.tool == tool]
+        return any(rule.pattern in wanted for rule in of_tool)
 
     # --- tools with paths, and others -------------------------------------------------------------
 
@@ -189,8 +190,8 @@ class Gate:
             why = self._explain_execution(path, shown) if call.changes else ""
             why = why or protected.secret(shown) or protected.linked_secret(path, shown)
             if why and not self._is_named(tool, shown):
-                verdict = ask(f"{shown}: {why}.{also}", scope=f"{tool}({exact_path(shown)})")
-                return verdict, "protected file"
+                scope = f"{tool}({exact_path(shown)})"
+                return ask(f"{shown}: {why}.{also}", scope=scope), "protected file"
         return self._judge_other(call, also)
 
     def _explain_execution(self, path: Path, shown: str) -> str:
@@ -331,8 +332,8 @@ class Gate:
         """Return the verdict on a harmless command, whose redirections are judged as file writes."""
         if not read.writes:
             return allow(read.reason, settled=True), "harmless command"
-        reached = tuple((Path(path), os.path.relpath(path, call.root)) for path in read.writes)
-        shown = tuple(path for _, path in reached)
+        shown = tuple(os.path.relpath(path, call.root) for path in read.writes)
+        reached = tuple(zip(map(Path, read.writes), shown, strict=True))
         reach = Reach(tuple(Effect("write", path) for path in shown))
         facts = CallFacts("write_file", {}, shown, category="write", reach=reach)
         verdict, source = self.judge(CheckedCall(facts, "write", call.root, reached))

@@ -107,8 +107,9 @@ def _find_blocks(data: bytes) -> Iterator[tuple[int, int]]:
     at = data.find(b"IEOT")
     while at >= 0:
         # The size and the version of the extension come before its blocks.
-        end = at + 8 + int.from_bytes(data[at + 4 : at + 8])
-        for block in range(at + 12, min(end, len(data)) - _BLOCK.size + 1, _BLOCK.size):
+        size = int.from_bytes(data[at + 4 : at + 8])
+        end = min(at + 8 + size, len(data))
+        for block in range(at + 12, end - _BLOCK.size + 1, _BLOCK.size):
             yield _BLOCK.unpack_from(data, block)
         at = data.find(b"IEOT", at + 4)
 
@@ -147,8 +148,11 @@ def _read_entries(
             raise ValueError("a path in the index is shorter than its beginning")
         end = name + length - shared
         path = path[:shared] + data[name:end]
-        # The path and at least one NUL byte fill up 8 bytes, except in version 4.
-        at = end + 1 if version == 4 else at + (end - at + 8) // 8 * 8
+        if version == 4:
+            at = end + 1
+        else:
+            # The path and at least one NUL byte fill up 8 bytes.
+            at += (end - at + 8) // 8 * 8
         yield mode, path, at
 
 

@@ -147,7 +147,9 @@ def _list(options: Namespace, folder: Path) -> int:
             where += f", for sessions of the kind {row['session']}"
         if not row["everywhere"]:
             where += ", for this folder"
-        say(f"{row['effect']:5}  {row['rule']}\n       {row['means']}\n       {where}")
+        say(f"{row['effect']:5}  {row['rule']}")
+        say(f"       {row['means']}")
+        say(f"       {where}")
     if not rows:
         say(
             "There are no rules, so the approval policy decides"
@@ -183,7 +185,8 @@ def _change(options: Namespace, folder: Path) -> int:
     where = _Place(folder if options.workspace else None, options.session)
     new = add(config, where.folder, options.action, rule, kind=where.kind)
     already = "" if new else " (it already existed)"
-    say(f"{options.action} {rule}, {where}{already}\n{explain(made)}")
+    say(f"{options.action} {rule}, {where}{already}")
+    say(explain(made))
     return COMPLETED
 
 

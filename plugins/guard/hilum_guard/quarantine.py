@@ -172,7 +172,10 @@ def _rewrite(path: str, details: list[str]) -> str:
     """Rewrite a file without some of its lines, and return the path of the old file."""
     text = repositories.read(path) or ""
     if path.endswith("git-rebase-todo"):
-        lines = [f"# {line}" if line.strip() in details else line for line in text.split("\n")]
+        lines = text.split("\n")
+        for number, line in enumerate(lines):
+            if line.strip() in details:
+                lines[number] = f"# {line}"
         text = "\n".join(lines)
     else:
         text = repositories.without(text, details)
@@ -208,7 +211,8 @@ def _grant_access(folder: int) -> None:
 
 def _find_free_name(name: str, folder: int) -> str:
     for number in range(1, MAX_NUMBER):
-        wanted = f"{name}{QUARANTINED}" if number == 1 else f"{name}.{number}{QUARANTINED}"
+        numbered = name if number == 1 else f"{name}.{number}"
+        wanted = f"{numbered}{QUARANTINED}"
         try:
             os.stat(wanted, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:

@@ -432,7 +432,9 @@ def _mask(name: str, match: re.Match[str]) -> str:
     groups = match.groupdict()
     if groups.get("skip") is not None:
         return match.group()
-    return f"{groups.get('keep') or ''}{groups.get('quote') or ''}[REDACTED:{name}]"
+    keep = groups.get("keep") or ""
+    quote_mark = groups.get("quote") or ""
+    return f"{keep}{quote_mark}[REDACTED:{name}]"
 
 
 def find_settings_secrets(data: Mapping[str, object], path: str = "settings") -> dict[str, str]:

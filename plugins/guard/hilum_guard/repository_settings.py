@@ -35,7 +35,8 @@ def is_bare_repository(folder: str) -> bool:
     # for the objects.
     if not os.path.lexists(os.path.join(folder, "HEAD")):
         return False
-    return any(os.path.lexists(os.path.join(folder, name)) for name in ("objects", "commondir"))
+    parts = (os.path.join(folder, name) for name in ("objects", "commondir"))
+    return any(map(os.path.lexists, parts))
 
 
 def repository_doubt(folder: str, *, enters_nested: bool = False) -> str:

@@ -104,7 +104,9 @@ class ResultRedactor:
             return None
         parts = []
         for part in result.parts:
-            parts.append(Text(cleaned[part.text], part.source) if isinstance(part, Text) else part)
+            if isinstance(part, Text):
+                part = Text(cleaned[part.text], part.source)
+            parts.append(part)
         data = _map_texts(result.data, cleaned.__getitem__)
         return msgspec.structs.replace(result, parts=tuple(parts), data=data)
 
@@ -128,7 +130,8 @@ class ResultRedactor:
         if call.facts.category != "network" or not isinstance(url, str) or not url:
             return False
         # A secret in an address may be percent-encoded, and a `+` may stand for a space.
-        return any(self._redactor(text) != text for text in {url, unquote(url), unquote_plus(url)})
+        texts = {url, unquote(url), unquote_plus(url)}
+        return any(self._redactor(text) != text for text in texts)
 
 
 def explain_placeholder(files: frozenset[str], names: frozenset[str], call: CheckedCall) -> str:

@@ -240,7 +240,9 @@ class _RuleFile:
             everywhere: Whether the rules apply in every workspace.
             kind: The kind of sessions that the rules apply to; empty for all.
         """
-        source = f"{self._path} [{SESSION}.{kind}]" if kind else str(self._path)
+        source = str(self._path)
+        if kind:
+            source += f" [{SESSION}.{kind}]"
         for effect in EFFECTS:
             for number, rule in enumerate(getattr(lists, effect)):
                 # The placeholder for an invalid rule, which has already been reported.

@@ -209,7 +209,9 @@ def _structure_folder(value: str, _: Any) -> str:
 def _structure_kind(value: str, _: Any) -> str:
     if value not in KINDS:
         near = similar_names(value, KINDS, 1)
-        hint = f"did you mean {near[0]}?" if near else f"the kinds are {', '.join(KINDS)}"
+        hint = f"the kinds are {', '.join(KINDS)}"
+        if near:
+            hint = f"did you mean {near[0]}?"
         raise ValueError(f"is not a kind of session; {_escape(hint)}")
     return value
 

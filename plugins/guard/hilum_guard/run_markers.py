@@ -25,6 +25,7 @@ import msgspec
 from hilum import data_folder
 
 from hilum_guard import executed_files, repositories
+from hilum_guard.file_names import digest_path
 from hilum_guard.masks import lock
 
 OWNER = ".owner"
@@ -132,7 +133,7 @@ class RunMarker:
 
 def folder_of(workspace: str) -> Path:
     """Return the folder for a workspace's markers; it may not exist."""
-    return data_folder() / "running" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:32]
+    return data_folder() / "running" / digest_path(workspace)
 
 
 @contextmanager
@@ -146,8 +147,9 @@ def abandoned(folder: Path, name: str) -> Iterator[bool]:
     Yields:
         Whether its owner has ended. If not, the marker is left unchanged.
     """
+    path = folder / f"{name}{OWNER}"
     try:
-        fd = os.open(folder / f"{name}{OWNER}", os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         yield False
         return

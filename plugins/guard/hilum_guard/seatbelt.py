@@ -55,7 +55,9 @@ def make_profile(policy: SandboxPolicy) -> tuple[str, dict[str, str]]:
 def wrap(command: Command, policy: SandboxPolicy) -> Command:
     """Return the command that runs a command in the sandbox."""
     text, parameters = make_profile(policy)
-    defined = [word for name, path in parameters.items() for word in ("-D", f"{name}={path}")]
+    defined: list[str] = []
+    for name, path in parameters.items():
+        defined += ["-D", f"{name}={path}"]
     # The profile is passed as an argument, so there is no file that could be changed before it is
     # read.
     argv = (PROGRAM, "-p", text, *defined, *command.argv)

@@ -169,7 +169,8 @@ class WorkspaceGuard(SandboxObserver):
             read: CheckedCall = await trio.to_thread.run_sync(
                 read_call, tool, call.arguments, self._session.workspace, abandon_on_cancel=True
             )
-            self._expected[agent.name, call.id] = tuple(str(path) for path, _ in read.reached)
+            paths = tuple(str(path) for path, _ in read.reached)
+            self._expected[agent.name, call.id] = paths
             if not self._follows and self._nursery is not None:
                 self._follows = True
                 self._nursery.start_soon(self._drop_done, self._session.journal.last)
@@ -228,7 +229,8 @@ class WorkspaceGuard(SandboxObserver):
         named = []
         for path in self._box.protected:
             shown = path.removeprefix(root)
-            if any(shown in line or f"/{os.path.basename(path)}" in line for line in lines):
+            name = f"/{os.path.basename(path)}"
+            if any(shown in line or name in line for line in lines):
                 named.append(printable(shown))
         if not named:
             return ""

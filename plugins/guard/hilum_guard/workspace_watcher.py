@@ -34,6 +34,8 @@ MAX_ROUNDS = 20
 """Maximum number of scans in one check: making an entry inert may reveal another one."""
 MAX_HELD = 200
 """Maximum number of paths to protect in one workspace, those nearest the root first."""
+Stamps = tuple[object, ...]
+"""The state of some files, which changes when one of them changes."""
 _GIT_NAMES = ("config", "config.worktree", "hooks", "commondir", "gitdir")
 
 
@@ -87,9 +89,9 @@ class WorkspaceWatcher:
         self._untold: list[str] = []
         self._told: list[str] = []
         # The data read from Git folders, indexes and configurations, with their stamps.
-        self._repositories: dict[str, tuple[tuple[object, ...], tuple[Entry, ...]]] = {}
+        self._repositories: dict[str, tuple[Stamps, tuple[Entry, ...]]] = {}
         self._indexes: dict[str, tuple[object, frozenset[str]]] = {}
-        self._named: tuple[tuple[object, ...], tuple[str, ...]] = ((), ())
+        self._named: tuple[Stamps, tuple[str, ...]] = ((), ())
 
     @property
     def truncated(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -110,8 +111,9 @@ class Rule(msgspec.Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """Its text on one line, with its lead and without code blocks, as quoted in denials."""
-        plain = f"{self.lead} {self.content}".split("\n```", 1)[0].split("\n~~~", 1)[0]
-        return " ".join(plain.split())
+        text = f"{self.lead} {self.content}"
+        before_code = re.split(r"\n(?:```|~~~)", text, maxsplit=1)[0]
+        return " ".join(before_code.split())
 
 
 class RulesFile(msgspec.Struct, frozen=True):

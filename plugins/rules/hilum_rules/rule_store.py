@@ -319,4 +319,5 @@ class RuleStore:
 
 def _names(file: RulesFile) -> set[str]:
     """Return the names by which a user may refer to a file."""
-    return {file.name, file.name.rpartition("/")[2], file.path, PurePosixPath(file.path).name}
+    last_part = file.name.rpartition("/")[2]
+    return {file.name, last_part, file.path, PurePosixPath(file.path).name}

@@ -83,7 +83,8 @@ def _words_by_path(command: CommandFacts, words: Words) -> Iterator[Words]:
         starts.append(run)
         yield (os.path.basename(run[0]), *run[1:])
     for start in starts:
-        parts = os.path.normpath(os.path.join(command.cwd or "/", start[0])).split("/")
+        path = os.path.join(command.cwd or "/", start[0])
+        parts = os.path.normpath(path).split("/")
         # A pattern such as ``scripts/deploy.sh`` names only the end of the path.
         for number in range(2, min(5, len(parts))):
             yield ("/".join(parts[-number:]), *start[1:])
