@@ -87,7 +87,8 @@ _BASE = (
     "--unshare-user",
     # The command can see and signal only the processes in its sandbox.
     "--unshare-pid",
-    # Otherwise, System V shared memory and message queues would be shared with other programs.
+    # Without this option, System V shared memory and message queues would be shared with other
+    # programs.
     "--unshare-ipc",
     "--unshare-uts",
     "--cap-drop",
@@ -204,7 +205,8 @@ def _join_loopback(loopback: tuple[str, ...]) -> list[str]:
     if not loopback:
         return []
     user, network = loopback
-    # Otherwise nsenter would switch to user and group 0, which this namespace may not have.
+    # Without `--preserve-credentials`, nsenter would switch to user and group 0, which this
+    # namespace may not have.
     return [find_nsenter(), f"--user={user}", f"--net={network}", "--preserve-credentials", "--"]
 
 

@@ -91,7 +91,7 @@ class Gate:
     def judge(self, call: CheckedCall) -> Judged:
         """Return the verdict on a call, None for no opinion, and the rule or check behind it."""
         read = call.facts.command
-        # These come before the rules, because no rule may allow them.
+        # Destructive commands are checked before the rules, because no rule may allow them.
         if read is not None and read.kind == "block":
             verdict = deny(f"{read.reason} {_BLOCKED}", code=errors.E_BLOCKED)
             return verdict, "destructive command"
@@ -248,8 +248,8 @@ class Gate:
             if why:
                 verdict = deny(f"{why}: no tool may change what governs hilum.")
                 return verdict, "self-protection"
-        # The scope of an approval request for the whole command. For grave commands and secrets, it
-        # is the exact text instead.
+        # The scope of an approval request for the whole command. For grave commands and secrets, the
+        # scope is the exact text instead.
         wide = suggest_rule(facts.tool, str(facts.arguments["command"]), read)
         exact = self._find_exact_rule(facts)
         question = self._question_files(call, read, wide, exact)

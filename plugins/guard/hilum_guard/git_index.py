@@ -57,14 +57,14 @@ def may_have_nested_repositories(folder: str) -> bool:
         if mode & _TYPE in (_NESTED, _SPARSE):
             return True
         at = end
-    # With this extension Git reads entries from the places that it names.
+    # If the index has this extension, Git reads entries from the places that the extension names.
     return data.find(b"IEOT", at) >= 0
 
 
 def find_nested_repositories(path: str) -> set[str]:
     """Return the nested repositories that an index names, relative to its working tree.
 
-    The result may include paths that are not in the index. It omits none among the first
+    The result may include paths that are not in the index. It omits no path among the first
     `MAX_BYTES` bytes and `MAX_ENTRIES` entries.
 
     Args:
@@ -95,7 +95,7 @@ def _find_names(data: bytes, count: int, version: int) -> Iterator[bytes]:
             # Where an entry is not valid, Git stops, or the hashes are of the other size.
             with suppress(ValueError, struct.error, IndexError):
                 for mode, name, _ in _read_entries(data, start, number, version, size):
-                    # For Git a path ends at a NUL byte, and no function of Python accepts one.
+                    # For Git, a path ends at a NUL byte; Python functions reject such a byte.
                     yield name.partition(b"\0")[0] if mode & _TYPE == _NESTED else b""
 
 

@@ -273,7 +273,8 @@ def main(spec: str, *argv: str) -> None:
         sys.stderr.flush()
         posix._exit(_FAILED)
     init.restore_signals()
-    # Only now, so that variables such as LD_PRELOAD affect the command but not this process.
+    # The variables are set only now, so that LD_PRELOAD and others affect the command but not this
+    # process.
     os.environ.update(env)
     try:
         os.execvp(argv[0], argv)
@@ -318,7 +319,8 @@ def _give_up_rights(
     drop_capabilities(call)
     restrict(call, version, writable, hidden)
     if filters:
-        # This is the last restriction, because it would reject system calls that the others need.
+        # The filter is the last restriction, because it would reject system calls that the others
+        # need.
         install_filter(call, filters)
     if not apart:
         # Outside a user namespace, all of the user's processes count towards the limit.

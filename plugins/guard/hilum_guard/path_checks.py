@@ -188,7 +188,8 @@ class PathChecker:
         path = self.absolute(word.value, cwd)
         if path is None:
             return ""
-        # In the command's own shell, the path means another file than it does here.
+        # For the shell that runs the command, the path refers to another file than for this
+        # process.
         if re.fullmatch(r"/dev/(fd/\d+|std(in|out|err))", path):
             return ""
         real = path if self.contained else resolve_links(path)
@@ -249,7 +250,7 @@ class PathChecker:
         for cwd in cwds:
             if self.absolute(word.value, cwd) is None:
                 return "It reads a file in a folder that is known only at run time."
-            # Not normalised: after a link, `..` is the folder above the link's target.
+            # The path is not normalised: after a link, `..` is the folder above the link's target.
             paths = [os.path.join(cwd or "/", word.value)]
             if word.glob:
                 paths = self._globbed(word, cwd)

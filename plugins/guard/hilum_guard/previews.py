@@ -57,7 +57,7 @@ def describe_call(asked: ApprovalAsked, session: Session | None = None) -> str:
         for name, value in arguments.items():
             body += _argument(name, value)
     text = "\n".join([head, *body, *_hosts(arguments)])
-    # Otherwise, a model could hide a part of the call from the user with control characters.
+    # A model could hide a part of the call from the user with control characters.
     shown = escape_terminal(text)
     if shown != text:
         shown += (

@@ -67,8 +67,8 @@ class Quarantine:
                 for each in entries:
                     sentences.append(self._make_one_inert(each, known))
             except (FileNotFoundError, NotADirectoryError):
-                # It no longer exists, or a link replaced its folder; the next check finds out
-                # which.
+                # The entry no longer exists, or a link replaced its folder; the next check finds
+                # out which.
                 continue
             except (OSError, ValueError) as error:
                 path = self._show(entry.path)
@@ -204,7 +204,7 @@ def _open_folder(path: str) -> Iterator[int]:
 
 def _grant_access(folder: int) -> None:
     """Allow the owner of an open folder to list and change it."""
-    # This uses the descriptor, so that no link can redirect it.
+    # The mode is changed through the descriptor, so that no link can redirect the change.
     mode = stat.S_IMODE(os.fstat(folder).st_mode) | stat.S_IRWXU
     os.chmod(f"/proc/self/fd/{folder}", mode)
 

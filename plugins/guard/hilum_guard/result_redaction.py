@@ -88,8 +88,7 @@ class ResultRedactor:
         guess = not (is_of_file and is_source(path))
         settings = is_of_file and is_settings(path)
         texts = dict.fromkeys(part.text for part in result.parts if isinstance(part, Text))
-        # This only collects the texts, which a thread may then search; the returned data is not
-        # used.
+        # This call only collects the texts, which a thread may then search; its result is not used.
         _map_texts(result.data, lambda text: texts.setdefault(text) or text)
 
         def clean_all() -> dict[str, str]:

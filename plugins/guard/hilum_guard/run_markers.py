@@ -180,8 +180,8 @@ def read(folder: Path, name: str) -> WatchState | None:
     if not isinstance(found, dict) or found.pop("rules", "") != _digest_rules():
         raise ValueError("it was written by another version of hilum")
     try:
-        # Only validated by msgspec: its decoder rejects the lone surrogates of names that are not
-        # UTF-8.
+        # msgspec only validates the data: its decoder would reject the lone surrogates of names
+        # that are not UTF-8.
         return msgspec.convert(found, WatchState)
     except msgspec.ValidationError as error:
         raise ValueError("it is damaged") from error

@@ -152,8 +152,8 @@ class Sandbox:
     def build_prompt_layer(self) -> Layer:
         """Return the part of the prompt that describes where commands run.
 
-        Before the first command, the description is a presumption, because trying the sandbox takes
-        time.
+        Before the first command, the description says what the system most likely enforces, because
+        trying the sandbox takes time.
         """
         found = self._enforced
         if found is None:
@@ -184,7 +184,7 @@ class Sandbox:
         passed = (*self.settings.pass_environment, *extra.environment)
         env = clean_environment(command.env, environment(), passed)
         clean = Command(command.argv, command.cwd, env)
-        # With `required`, not even an approval lets a command run outside the sandbox.
+        # If the sandbox is required, not even an approval lets a command run outside it.
         if not enforced.by or (extra.off and not is_required):
             return clean
         # bubblewrap mounts the session's folder at /tmp; the other sandboxes cannot move a folder.

@@ -238,15 +238,15 @@ class Guard:
     @hookimpl(tryfirst=True)
     async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
         """Judge a call."""
-        # This is the first gate (tryfirst), so that others do not ask about a call that is denied
-        # anyway.
+        # The guard is the first gate (tryfirst), so that others do not ask about a call that is
+        # denied anyway.
         verdict, source = await self.judge(tool, call.arguments, (agent.name, call.id))
         await self._remember_placeholder(agent, call)
         if verdict is None or verdict.kind != "ask":
             return verdict
         if source == "protected file":
-            # First undo what a killed session's command left: it must not be mistaken for something
-            # that the user approves now.
+            # The files that a killed session's command left are undone first: they must not be
+            # mistaken for files that the user approves now.
             await self.workspace_guard.recover()
             await self.workspace_guard.expect(agent, call, tool)
         if not verdict.scope:
@@ -274,7 +274,7 @@ class Guard:
         # The approval was for this call only.
         self._used_secrets.pop((agent.name, call.id), None)
         checked = await self.workspace_guard.check_result(agent, call, result)
-        # This is the last plugin to run (trylast), so that no other adds a secret after the search.
+        # The guard runs last (trylast), so that no other plugin adds a secret after the search.
         cleaned = await self._redactor.redact_result(call, checked or result)
         path = read_path(call)
         if cleaned is not None and path:
@@ -440,7 +440,7 @@ class Guard:
     @hookimpl(trylast=True)
     async def wrap_process(self, command: Command) -> Command:
         """Wrap a command in the sandbox, with a clean environment."""
-        # This plugin comes last (trylast), so that no other one changes what the sandbox runs.
+        # The guard runs last (trylast), so that no other plugin changes what the sandbox runs.
         return await self.sandbox.wrap_process(command)
 
     @hookimpl
@@ -452,8 +452,8 @@ class Guard:
 async def sweep_in_thread() -> None:
     """Remove what killed sessions left behind.
 
-    It may take a long time, so a closing session abandons it; the next session removes
-    the rest.
+    The removal may take a long time, so a closing session abandons it; the next session removes the
+    rest.
     """
     with suppress(OSError):
         await trio.to_thread.run_sync(sandbox.sweep, abandon_on_cancel=True)
@@ -468,8 +468,8 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(guard.approvals.follow)
             guard.workspace_guard.start(nursery)
-            # Before the session runs anything, so that what a killed session left is not mistaken
-            # for files of the user.
+            # This runs before any command of the session, so that files that a killed session left
+            # are not mistaken for the user's.
             await guard.workspace_guard.recover()
             nursery.start_soon(sweep_in_thread)
             yield guard

@@ -197,8 +197,8 @@ class WorkspaceGuard(SandboxObserver):
         paths = self._expected.pop((agent.name, call.id), ())
         if not result.code:
             for path in paths:
-                # Only after the tool succeeded: a failed call must not attribute a command's file
-                # to the user.
+                # Only a successful call counts: a failed one must not attribute a command's file to
+                # the user.
                 await trio.to_thread.run_sync(self._box.watch.accept, path)
         if self._box.watch.dirty:
             try:

@@ -223,7 +223,7 @@ class WorkspaceWatcher:
     def note_told(self, sentences: Iterable[str]) -> None:
         """Record that sentences are logged.
 
-        This does not block; call ``settle`` in a thread afterwards.
+        The method does not block; call ``settle`` in a thread afterwards.
         """
         self._told += sentences
 
@@ -236,8 +236,8 @@ class WorkspaceWatcher:
         """Record that commands run, what existed before, and what is not logged yet."""
         if self._mark is None:
             return
-        # The event loop may add sentences meanwhile, because `note_told` takes no lock. So the list
-        # is replaced, not cleared.
+        # The event loop may add sentences meanwhile, because `note_told` takes no lock. Therefore
+        # the list is replaced, not cleared.
         told = self._told
         self._told = []
         self._untold = [sentence for sentence in self._untold if sentence not in told]

@@ -151,7 +151,7 @@ class _Splitter:
 
     def read_line(self, number: int, line: str) -> None:
         """Read a non-blank line outside code."""
-        # First, because a row may look like a list item or a heading.
+        # Table rows are checked first, because a row may look like a list item or a heading.
         if self.head and "|" in line:
             self.read_row(number, line)
             return
@@ -248,8 +248,8 @@ class _Splitter:
     def read_text(self, number: int, line: str) -> None:
         """Read a line of a paragraph, or of a list item."""
         if self.after_blank and self.leave_items(_indent(line)) and self.indents:
-            # It continues an outer item whose text is complete, so it becomes a new item at that
-            # depth.
+            # The line continues an outer item whose text is complete, so it becomes a new item at
+            # that depth.
             self.part = [line]
             self.part_at = number
             return

@@ -136,7 +136,8 @@ def _remove_from_line(line: str, number: int, comments: list[Comment]) -> tuple[
         The rest of the line, and the position of a comment in it that does not end on this line, or
         -1.
     """
-    # Of the same length as the line, so that positions in one are valid in the other.
+    # The text without code has the same length as the line, so that positions in one are valid in
+    # the other.
     plain = blank_code_spans(line)
     rest = ""
     at = 0

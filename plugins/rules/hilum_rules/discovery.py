@@ -79,7 +79,7 @@ _PROJECT_PLACES = (
     _Place(".cursor/rules", (".mdc", "RULE.md"), "mdc", is_tree=True),
     _Place(".github", ("copilot-instructions.md",), "copilot"),
     _Place(".github/instructions", (".instructions.md",), "instructions", is_tree=True),
-    # Last, because it is the user's own file, which is not committed.
+    # This place comes last, because the file is the user's own and is not committed.
     _Place("", ("CLAUDE.local.md",), "claude"),
 )
 

@@ -73,7 +73,7 @@ class Loader:
             return known
         try:
             source = read_source(path, fence, self.limit)
-            # After links are followed, because ``AGENTS.md`` may be a link to ``.env``.
+            # The check uses the resolved path, because ``AGENTS.md`` may be a link to ``.env``.
             self._check_secret(source.real)
         except UnreadableError as error:
             self._parsed[path, dialect] = str(error)

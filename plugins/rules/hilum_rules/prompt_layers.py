@@ -8,7 +8,8 @@ from hilum_rules.hidden_characters import escape_name
 from hilum_rules.rule import Mode, Rule, RulesFile
 from hilum_rules.rule_store import Snapshot
 
-# Before skills (50), because a changed layer ends the cached prefix, and skills change more often.
+# Rules come before skills (50), because a changed layer ends the cached prefix, and skills change
+# more often.
 RANK = 40
 MAX_DESCRIPTION = 300
 MAX_GLOBS = 5

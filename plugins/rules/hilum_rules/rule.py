@@ -130,7 +130,7 @@ class RulesFile(msgspec.Struct, frozen=True):
         description: Its subject, with mode ``agent``.
         name: The name that a user writes after ``@`` to activate it.
         rules: Its rules, in order.
-        problems: What hilum may not read as its author meant it.
+        problems: The parts of the file that hilum may not read as their author intended.
         source_hash: SHA-256 of all bytes read, including imports, in hexadecimal.
         sources: All files read for it: itself and its imports.
         base: The folder that its globs are relative to.
@@ -158,7 +158,7 @@ class Bundle(msgspec.Struct, frozen=True):
     Attributes:
         rules: The rules.
         source_hash: SHA-256 of all sources, in hexadecimal. It changes when a source changes.
-        problems: What hilum may not read as its author meant it.
+        problems: The parts of the file that hilum may not read as their author intended.
     """
 
     rules: tuple[Rule, ...] = ()

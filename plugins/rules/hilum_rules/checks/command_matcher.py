@@ -164,7 +164,7 @@ def _is_long_option(word: str, option: str) -> bool:
         return True
     # Programs accept abbreviated long options.
     missing = len(option) - len(word)
-    # Without this, ``git push --forc`` would get past a rule against ``--force``.
+    # Without this check, ``git push --forc`` would get past a rule against ``--force``.
     is_cut = word.startswith("--") and len(word) > 4 and option.startswith(word)
     return is_cut and missing < len(option) // 2
 
