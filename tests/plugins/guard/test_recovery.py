@@ -5,6 +5,7 @@ killed.
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -94,12 +95,10 @@ def killed(start: Start) -> Killed:
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def root(tmp_path: Path, new_repository: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository, and a folder for hilum's data."""
     monkeypatch.setenv("HILUM_DATA", str(tmp_path / "data"))
-    root = tmp_path.resolve() / "proj"
-    subprocess.run(["git", "init", "-q", root], check=True)
-    return root
+    return shutil.copytree(new_repository, tmp_path.resolve() / "proj")
 
 
 def files(root: Path) -> list[str]:

@@ -4,6 +4,7 @@ inert; and nothing else is.
 
 import hashlib
 import os
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -35,14 +36,20 @@ def git(folder: Path, *words: str) -> str:
     ).stdout
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A repository with a commit."""
-    root = tmp_path.resolve() / "proj"
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with a commit to copy, which is faster than creating one."""
+    root = tmp_path_factory.mktemp("repository") / "proj"
     root.mkdir()
     git(root, "init", "-q")
     git(root, "commit", "-q", "--allow-empty", "-m", "one")
     return root
+
+
+@pytest.fixture
+def root(tmp_path: Path, repository: Path) -> Path:
+    """A repository with a commit."""
+    return shutil.copytree(repository, tmp_path.resolve() / "proj")
 
 
 def watch(root: Path, alive: int = 1) -> WorkspaceWatcher:
