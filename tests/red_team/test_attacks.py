@@ -9,6 +9,7 @@ one.
 import base64
 import functools
 import os
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -29,7 +30,11 @@ from hilum_guard import backends, sandbox_probe
 from hilum_guard.enforcement import Enforcement
 
 ROWS = [pytest.param(attack, id=attack.name.replace(" ", "_")) for attack in ATTACKS]
+GIT_CONFIG = "[user]\n\tname = someone\n\temail = a@b\n[init]\n\tdefaultBranch = main\n"
 TOUCHED = 'touched() { if [ -f "$1" ]; then sh "$1"; fi; }'
+# Both try the sandbox in several processes.
+check_bubblewrap = functools.cache(backends.check_bubblewrap)
+check_landlock = functools.cache(backends.check_landlock)
 
 
 @attrs.frozen
@@ -72,16 +77,27 @@ class Field:
         return found + [f"received {data!r}" for data in self.received]
 
 
+@pytest.fixture(scope="session")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with one commit to copy, which is faster than creating one."""
+    root = tmp_path_factory.mktemp("repository") / "workspace"
+    environ = {"PATH": os.environ["PATH"], "HOME": str(root.parent)}
+    (root.parent / ".gitconfig").write_text(GIT_CONFIG)
+    root.mkdir()
+    script = "git init -q && echo a > a && git add a && git commit -qm one"
+    subprocess.run(["bash", "-ec", script], cwd=root, env=environ, check=True)
+    return root
+
+
 @contextmanager
-def opened(folder: Path) -> Iterator[Field]:
+def opened(folder: Path, repository: Path) -> Iterator[Field]:
     """Make the user's machine."""
     home, workspace, outside = folder / "home", folder / "workspace", folder / "outside"
-    for path in (home, workspace, outside):
+    shutil.copytree(repository, workspace)
+    for path in (home, outside):
         path.mkdir()
     (outside / "file").write_text("as it was")
-    (home / ".gitconfig").write_text(
-        "[user]\n\tname = someone\n\temail = a@b\n[init]\n\tdefaultBranch = main\n"
-    )
+    (home / ".gitconfig").write_text(GIT_CONFIG)
     (home / ".bashrc").write_text("")
     hit = workspace / "hit.sh"
     hit.write_text(f"#!/bin/sh\n: > {home}/hit\n")
@@ -111,7 +127,6 @@ def opened(folder: Path) -> Iterator[Field]:
         }  # fmt: skip
         field = Field(folder, workspace, environ, received)
         try:
-            field.run("git init -q && echo a > a && git add a && git commit -qm one")
             yield field
         finally:
             stop.set()
@@ -134,16 +149,16 @@ def _record(one: socket.socket, received: list[bytes], stop: threading.Event) ->
 
 
 @pytest.fixture
-def field() -> Iterator[Field]:
+def field(repository: Path) -> Iterator[Field]:
     """The user's machine. It is not in /tmp, of which a sandbox has its own."""
     made = tempfile.TemporaryDirectory(
         prefix=".hilum-test-", dir=Path.home(), ignore_cleanup_errors=True
     )
-    with made as folder, opened(Path(folder).resolve()) as field:
+    with made as folder, opened(Path(folder).resolve(), repository) as field:
         yield field
 
 
-@pytest.mark.slow(cases=12)
+@pytest.mark.slow(cases=7)
 @pytest.mark.parametrize("attack", [row for row in ROWS if row.values[0].real])
 def test_unguarded(field: Field, attack: Attack) -> None:
     """Where nothing guards the model the attack succeeds: what fails below fails for a reason."""
@@ -226,37 +241,37 @@ async def attacked(
     return codes
 
 
-@pytest.mark.slow(cases=25)
+@pytest.mark.slow(cases=15)
 @pytest.mark.parametrize("attack", ROWS)
 async def test_with_bubblewrap(
     field: Field, attack: Attack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sandbox holds what it can, and the rest is made inert."""
-    enforced(backends.check_bubblewrap(), monkeypatch)
+    enforced(check_bubblewrap(), monkeypatch)
     await attacked(field, attack)
     assert not field.harm()
 
 
-@pytest.mark.slow(cases=6)
+@pytest.mark.slow(cases=5)
 @pytest.mark.parametrize("attack", ROWS)
 async def test_with_bubblewrap_through_a_program(
     field: Field, attack: Attack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What no reading of commands can see runs, unasked under auto, and does no harm either."""
-    enforced(backends.check_bubblewrap(), monkeypatch)
+    enforced(check_bubblewrap(), monkeypatch)
     codes = await attacked(field, attack, unread=True)
     assert E_BLOCKED not in codes
     assert not field.harm()
 
 
-@pytest.mark.slow(cases=12)
+@pytest.mark.slow(cases=7)
 @pytest.mark.parametrize("attack", ROWS)
 async def test_asked(field: Field, attack: Attack, monkeypatch: pytest.MonkeyPatch) -> None:
     """With Landlock alone protected paths cannot be held, and without it nothing: what could write
     them is asked for.
     """
     for number, found in enumerate(
-        (backends.check_landlock("no bubblewrap"), Enforcement(reasons=("Nothing works.",)))
+        (check_landlock("no bubblewrap"), Enforcement(reasons=("Nothing works.",)))
     ):
         if not isinstance(found, str):
             enforced(found, monkeypatch)

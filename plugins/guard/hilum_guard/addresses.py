@@ -105,7 +105,8 @@ def hosts_within(url: str) -> list[str]:
 
     The page may redirect to these hosts.
     """
-    # Twice, because an address in a parameter of an embedded address is encoded twice.
+    # The text is decoded twice, because an address in a parameter of an embedded address is encoded
+    # twice.
     text = unquote(unquote(url))
     inner = text[len("https://") :]
     return [host for host in map(host_of, re.findall(_LINK, inner)) if host]

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 from hilum import Command
 
 from hilum_guard import control_groups
+from hilum_guard.file_names import is_below
 from hilum_guard.loopback import HOLD
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ _BASE = (
     "--unshare-user",
     # The command can see and signal only the processes in its sandbox.
     "--unshare-pid",
-    # Otherwise, System V shared memory and message queues would be shared with other programs.
+    # Without this option, System V shared memory and message queues would be shared with other
+    # programs.
     "--unshare-ipc",
     "--unshare-uts",
     "--cap-drop",
@@ -203,7 +205,8 @@ def _join_loopback(loopback: tuple[str, ...]) -> list[str]:
     if not loopback:
         return []
     user, network = loopback
-    # Otherwise nsenter would switch to user and group 0, which this namespace may not have.
+    # Without `--preserve-credentials`, nsenter would switch to user and group 0, which this
+    # namespace may not have.
     return [find_nsenter(), f"--user={user}", f"--net={network}", "--preserve-credentials", "--"]
 
 
@@ -271,7 +274,7 @@ def _hide(path: str) -> Mount:
 def _find_needed(covered: tuple[str, ...]) -> Iterator[str]:
     """Yield the paths in covered folders that the sandbox itself needs."""
     for path in (*_find_python_folders(), *filter(os.path.exists, _RUN)):
-        if any(path.startswith(f"{folder}/") for folder in covered):
+        if is_below(path, covered):
             yield path
 
 

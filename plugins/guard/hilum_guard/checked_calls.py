@@ -178,4 +178,5 @@ def _resolve(workspace: Workspace, given: str, must: bool) -> list[Path]:
 
 
 def _differs(workspace: Workspace, given: str, path: Path) -> bool:
-    return os.path.normpath(os.path.join(workspace.root, os.path.expanduser(given))) != str(path)
+    joined = os.path.join(workspace.root, os.path.expanduser(given))
+    return os.path.normpath(joined) != str(path)

@@ -49,8 +49,10 @@ def create_group(processes: int) -> str:
     """
     if os.getuid():
         return ""
+    pid = os.getpid()
+    started = _get_start_time(pid)
     for base in _BASES:
-        folder = Path(base, f"hilum-{os.getpid()}-{_get_start_time(os.getpid())}-{processes}")
+        folder = Path(base, f"hilum-{pid}-{started}-{processes}")
         with suppress(OSError):
             # Under version 1, the second folder is no control group, and `mkdir` would create an
             # ordinary folder there.

@@ -1,10 +1,15 @@
-"""Compares file names as the most permissive file system does, and makes them printable."""
+"""Compares, resolves and prints file names.
+
+Names are compared as the most permissive file system does.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import unicodedata
+from collections.abc import Iterable
 
 QUARANTINED = ".quarantined"
 """Suffix of the name of a file that was made inert. No program looks for such names."""
@@ -27,6 +32,21 @@ def resolve_links(path: str | os.PathLike[str]) -> str:
         # Before Python 3.13, `realpath` raises for a link that this process may not read, such as
         # `/proc/1/cwd`. A model may name one, or a program may leave a link to one.
         return os.fsdecode(error.filename or path)
+
+
+def resolve_listed(paths: Iterable[str]) -> set[str]:
+    """Return the resolved forms of paths in the user's settings, which may begin with ``~``."""
+    return {os.path.realpath(os.path.expanduser(path)) for path in paths}
+
+
+def is_below(path: str, folders: Iterable[str]) -> bool:
+    """Return whether a path is inside one of the folders. Nothing is resolved."""
+    return any(path.startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+def digest_path(path: str) -> str:
+    """Return a file name that stands for a path, such as the name of a record about it."""
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
 
 
 def original(name: str) -> str:

@@ -34,8 +34,8 @@ from hilum_guard.rules import (
     harmless_wrapper,
     unresolved_reason,
 )
-from hilum_guard.rules import Effect as RuleEffect
 from hilum_guard.tool_names import STANDARD
+from hilum_guard.tool_names import Effect as RuleEffect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,14 +46,13 @@ Judged = tuple[Verdict | None, str]
 """A verdict, None for no opinion, and the rule or check that it comes from."""
 POLICY = "Calls that change something need approval (approve = ask_first)."
 UNHELD = (
-    "No sandbox here keeps it from writing files that Git, editors and shells execute later (see"
-    " hilum doctor). To run such commands anyway, as in a disposable container, use --set"
+    "No sandbox keeps it from writing files that Git, editors and shells execute later (see hilum"
+    " doctor). To run such commands anyway, for example in a disposable container, use --set"
     ' guard.unsandboxed=run, or add a rule: hilum permissions allow "{scope}".'
 )
 _BLOCKED = "It cannot be approved. Continue without it, or tell the user what to run themselves."
 _STORED = (
-    " Git may show any file of the repository here; name the files that you mean (`git diff --"
-    " src`)."
+    " Git may show any file of the repository; name the files that you mean (`git diff -- src`)."
 )
 # These tools reject addresses without a host themselves, so no approval is needed.
 _WEB_TOOLS = ("web_fetch", "browser_use")
@@ -92,7 +91,7 @@ class Gate:
     def judge(self, call: CheckedCall) -> Judged:
         """Return the verdict on a call, None for no opinion, and the rule or check behind it."""
         read = call.facts.command
-        # These come before the rules, because no rule may allow them.
+        # Destructive commands are checked before the rules, because no rule may allow them.
         if read is not None and read.kind == "block":
             verdict = deny(f"{read.reason} {_BLOCKED}", code=errors.E_BLOCKED)
             return verdict, "destructive command"
@@ -173,7 +172,8 @@ class Gate:
     def _is_named(self, tool: str, path: str) -> bool:
         """Return whether the user has allowed this exact file by name."""
         wanted = {path, exact_path(path)}
-        return any(rule.tool == tool and rule.pattern in wanted for rule in self.rules.of("allow"))
+        of_tool = [rule for rule in self.rules.of("allow") if rule.tool == tool]
+        return any(rule.pattern in wanted for rule in of_tool)
 
     # --- tools with paths, and others -------------------------------------------------------------
 
@@ -190,8 +190,8 @@ class Gate:
             why = self._explain_execution(path, shown) if call.changes else ""
             why = why or protected.secret(shown) or protected.linked_secret(path, shown)
             if why and not self._is_named(tool, shown):
-                verdict = ask(f"{shown}: {why}.{also}", scope=f"{tool}({exact_path(shown)})")
-                return verdict, "protected file"
+                scope = f"{tool}({exact_path(shown)})"
+                return ask(f"{shown}: {why}.{also}", scope=scope), "protected file"
         return self._judge_other(call, also)
 
     def _explain_execution(self, path: Path, shown: str) -> str:
@@ -248,8 +248,8 @@ class Gate:
             if why:
                 verdict = deny(f"{why}: no tool may change what governs hilum.")
                 return verdict, "self-protection"
-        # The scope of an approval request for the whole command. For grave commands and secrets, it
-        # is the exact text instead.
+        # The scope of an approval request for the whole command. For grave commands and secrets, the
+        # scope is the exact text instead.
         wide = suggest_rule(facts.tool, str(facts.arguments["command"]), read)
         exact = self._find_exact_rule(facts)
         question = self._question_files(call, read, wide, exact)
@@ -332,8 +332,8 @@ class Gate:
         """Return the verdict on a harmless command, whose redirections are judged as file writes."""
         if not read.writes:
             return allow(read.reason, settled=True), "harmless command"
-        reached = tuple((Path(path), os.path.relpath(path, call.root)) for path in read.writes)
-        shown = tuple(path for _, path in reached)
+        shown = tuple(os.path.relpath(path, call.root) for path in read.writes)
+        reached = tuple(zip(map(Path, read.writes), shown, strict=True))
         reach = Reach(tuple(Effect("write", path) for path in shown))
         facts = CallFacts("write_file", {}, shown, category="write", reach=reach)
         verdict, source = self.judge(CheckedCall(facts, "write", call.root, reached))

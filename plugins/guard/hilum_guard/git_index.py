@@ -57,14 +57,14 @@ def may_have_nested_repositories(folder: str) -> bool:
         if mode & _TYPE in (_NESTED, _SPARSE):
             return True
         at = end
-    # With this extension Git reads entries from the places that it names.
+    # If the index has this extension, Git reads entries from the places that the extension names.
     return data.find(b"IEOT", at) >= 0
 
 
 def find_nested_repositories(path: str) -> set[str]:
     """Return the nested repositories that an index names, relative to its working tree.
 
-    The result may include paths that are not in the index. It omits none among the first
+    The result may include paths that are not in the index. It omits no path among the first
     `MAX_BYTES` bytes and `MAX_ENTRIES` entries.
 
     Args:
@@ -95,7 +95,7 @@ def _find_names(data: bytes, count: int, version: int) -> Iterator[bytes]:
             # Where an entry is not valid, Git stops, or the hashes are of the other size.
             with suppress(ValueError, struct.error, IndexError):
                 for mode, name, _ in _read_entries(data, start, number, version, size):
-                    # For Git a path ends at a NUL byte, and no function of Python accepts one.
+                    # For Git, a path ends at a NUL byte; Python functions reject such a byte.
                     yield name.partition(b"\0")[0] if mode & _TYPE == _NESTED else b""
 
 
@@ -107,8 +107,9 @@ def _find_blocks(data: bytes) -> Iterator[tuple[int, int]]:
     at = data.find(b"IEOT")
     while at >= 0:
         # The size and the version of the extension come before its blocks.
-        end = at + 8 + int.from_bytes(data[at + 4 : at + 8])
-        for block in range(at + 12, min(end, len(data)) - _BLOCK.size + 1, _BLOCK.size):
+        size = int.from_bytes(data[at + 4 : at + 8])
+        end = min(at + 8 + size, len(data))
+        for block in range(at + 12, end - _BLOCK.size + 1, _BLOCK.size):
             yield _BLOCK.unpack_from(data, block)
         at = data.find(b"IEOT", at + 4)
 
@@ -147,8 +148,11 @@ def _read_entries(
             raise ValueError("a path in the index is shorter than its beginning")
         end = name + length - shared
         path = path[:shared] + data[name:end]
-        # The path and at least one NUL byte fill up 8 bytes, except in version 4.
-        at = end + 1 if version == 4 else at + (end - at + 8) // 8 * 8
+        if version == 4:
+            at = end + 1
+        else:
+            # The path and at least one NUL byte fill up 8 bytes.
+            at += (end - at + 8) // 8 * 8
         yield mode, path, at
 
 

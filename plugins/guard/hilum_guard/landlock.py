@@ -46,8 +46,8 @@ _TRUNCATE = 1 << 14
 _IOCTL = 1 << 15
 _OF_FILES = _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL
 # All rights that each ABI version supports; version 5 and later support all of the above.
-_OF_SYSTEM = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}
-_ALL_RIGHTS = (1 << 16) - 1
+_OF_SYSTEM = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 4: 0x7FFF}
+_ALL_RIGHTS = 0xFFFF
 # Size of struct landlock_ruleset_attr in bytes, by ABI version; 24 from version 6 on.
 _ATTRIBUTE_SIZES = {1: 8, 2: 8, 3: 8, 4: 16, 5: 16}
 _SCOPED = 3  # abstract Unix sockets and signals, from ABI 6 on
@@ -273,7 +273,8 @@ def main(spec: str, *argv: str) -> None:
         sys.stderr.flush()
         posix._exit(_FAILED)
     init.restore_signals()
-    # Only now, so that variables such as LD_PRELOAD affect the command but not this process.
+    # The variables are set only now, so that LD_PRELOAD and others affect the command but not this
+    # process.
     os.environ.update(env)
     try:
         os.execvp(argv[0], argv)
@@ -318,7 +319,8 @@ def _give_up_rights(
     drop_capabilities(call)
     restrict(call, version, writable, hidden)
     if filters:
-        # This is the last restriction, because it would reject system calls that the others need.
+        # The filter is the last restriction, because it would reject system calls that the others
+        # need.
         install_filter(call, filters)
     if not apart:
         # Outside a user namespace, all of the user's processes count towards the limit.

@@ -7,13 +7,14 @@ owner. On Windows there is no sandbox, and nothing is locked or removed.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 from contextlib import suppress
 from pathlib import Path
 
 from hilum import data_folder
+
+from hilum_guard.file_names import digest_path
 
 if sys.platform != "win32":
     import fcntl
@@ -63,7 +64,8 @@ class Masks:
             # without a mask, which is harmless.
             record.write_bytes(os.fsencode(path))
             if file:
-                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                os.close(os.open(path, flags, 0o644))
             else:
                 os.mkdir(path)
         elif not _record(path).exists():
@@ -109,7 +111,7 @@ def sweep_masks() -> None:
 
 def _record(path: str) -> Path:
     """Return the record of a mask."""
-    return data_folder() / "masks" / hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
+    return data_folder() / "masks" / digest_path(path)
 
 
 def _remove_mask(path: str) -> None:

@@ -99,7 +99,8 @@ class PathChecker:
             return joined
         for inside, outside in self.mounts:
             if within(joined, inside):
-                return os.path.normpath(outside + "/" + joined[len(inside.rstrip("/")) :])
+                below = joined.removeprefix(inside.rstrip("/"))
+                return os.path.normpath(f"{outside}/{below}")
             if joined == "/" or within(inside, joined):
                 return outside
         return None
@@ -187,7 +188,8 @@ class PathChecker:
         path = self.absolute(word.value, cwd)
         if path is None:
             return ""
-        # In the command's own shell, the path means another file than it does here.
+        # For the shell that runs the command, the path refers to another file than for this
+        # process.
         if re.fullmatch(r"/dev/(fd/\d+|std(in|out|err))", path):
             return ""
         real = path if self.contained else resolve_links(path)
@@ -248,7 +250,7 @@ class PathChecker:
         for cwd in cwds:
             if self.absolute(word.value, cwd) is None:
                 return "It reads a file in a folder that is known only at run time."
-            # Not normalised: after a link, `..` is the folder above the link's target.
+            # The path is not normalised: after a link, `..` is the folder above the link's target.
             paths = [os.path.join(cwd or "/", word.value)]
             if word.glob:
                 paths = self._globbed(word, cwd)
@@ -264,7 +266,7 @@ class PathChecker:
         """Return the paths that match a pattern; an empty path means that the pattern is unsafe."""
         value = word.value
         # Such a pattern may leave the folder, or the shell may expand it differently than Python.
-        if value.startswith(("-", "/", "~")) or any(sign in value for sign in ("[", "..", "**")):
+        if value.startswith(("-", "/", "~")) or re.search(r"\[|\.\.|\*\*", value):
             return [""]
         found = glob.iglob(os.path.join(glob.escape(cwd or "/"), value))
         paths = list(islice(found, MAX_GLOB))
@@ -275,7 +277,8 @@ class PathChecker:
         real = resolve_links(path)
         if os.path.islink(real):
             return f"It reads {path}, through a link that cannot be read."
-        if any(is_secret(self._inner(each)) for each in (real, os.path.normpath(path))):
+        names = map(self._inner, (real, os.path.normpath(path)))
+        if any(map(is_secret, names)):
             return f"It reads {path}, which may contain secrets."
         if within(real, self.workspace):
             return self._deep_doubt(real) if deep else ""
@@ -324,4 +327,5 @@ def _is_system_folder(low: str, glob: bool) -> bool:
     if not glob:
         return low in SYSTEM
     depth = low.count("/")
-    return any(each.count("/") == depth and fnmatch.fnmatchcase(each, low) for each in SYSTEM)
+    as_deep = [folder for folder in SYSTEM if folder.count("/") == depth]
+    return any(fnmatch.fnmatchcase(folder, low) for folder in as_deep)

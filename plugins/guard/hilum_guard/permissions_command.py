@@ -9,7 +9,7 @@ import json
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import hilum
 import trio
@@ -22,6 +22,8 @@ from hilum_guard.rule_files import add, explain_unknown_names, load, remove
 from hilum_guard.rules import Rule, explain, parse
 from hilum_guard.session_guard import CallExplanation, Guard
 from hilum_guard.tool_names import (
+    EFFECTS,
+    KINDS,
     KnownTool,
     describe_tools,
     explain_unknown_tool,
@@ -31,8 +33,6 @@ from hilum_guard.tool_names import (
 COMPLETED = 0
 FAILED = 1
 ACTIONS = ("list", "allow", "ask", "deny", "remove", "test")
-EFFECTS: tuple[Literal["allow", "ask", "deny"], ...] = ("allow", "ask", "deny")
-KINDS = ("main", "shared", "headless")
 EPILOG = """\
 A rule is TOOL or TOOL(PATTERN); deny wins over ask, and ask over allow.
 
@@ -57,10 +57,6 @@ def main(argv: list[str]) -> int:
     Returns:
         The exit code (see ``exits``).
     """
-    return _run(argv)
-
-
-def _run(argv: Sequence[str]) -> int:
     check_text(argv)
     parser = Parser("hilum permissions", "Show, change and test the rules for tool calls.", EPILOG)
     add = parser.add_argument
@@ -151,7 +147,9 @@ def _list(options: Namespace, folder: Path) -> int:
             where += f", for sessions of the kind {row['session']}"
         if not row["everywhere"]:
             where += ", for this folder"
-        say(f"{row['effect']:5}  {row['rule']}\n       {row['means']}\n       {where}")
+        say(f"{row['effect']:5}  {row['rule']}")
+        say(f"       {row['means']}")
+        say(f"       {where}")
     if not rows:
         say(
             "There are no rules, so the approval policy decides"
@@ -187,7 +185,8 @@ def _change(options: Namespace, folder: Path) -> int:
     where = _Place(folder if options.workspace else None, options.session)
     new = add(config, where.folder, options.action, rule, kind=where.kind)
     already = "" if new else " (it already existed)"
-    say(f"{options.action} {rule}, {where}{already}\n{explain(made)}")
+    say(f"{options.action} {rule}, {where}{already}")
+    say(explain(made))
     return COMPLETED
 
 

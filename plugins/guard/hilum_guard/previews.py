@@ -57,8 +57,8 @@ def describe_call(asked: ApprovalAsked, session: Session | None = None) -> str:
         for name, value in arguments.items():
             body += _argument(name, value)
     text = "\n".join([head, *body, *_hosts(arguments)])
-    # Otherwise, a model could hide a part of the call from the user with control characters.
-    shown = visible(text)
+    # A model could hide a part of the call from the user with control characters.
+    shown = escape_terminal(text)
     if shown != text:
         shown += (
             "\n   (Characters that are invisible, or change how text looks, are written as escapes:"
@@ -67,14 +67,9 @@ def describe_call(asked: ApprovalAsked, session: Session | None = None) -> str:
     return shown
 
 
-def visible(text: str) -> str:
-    """Return a text with control, colour, direction and zero-width characters as escapes."""
-    return escape_terminal(text)
-
-
 def _name(text: str) -> str:
     """Return a name in one line, cut to 60 characters."""
-    return visible(" ".join(text.split()))[:60]
+    return escape_terminal(" ".join(text.split()))[:60]
 
 
 def _arguments(text: str) -> dict[str, Any]:
@@ -108,8 +103,9 @@ def _change(tool: str, arguments: Mapping[str, Any], session: Session) -> list[s
     path = arguments.get("path")
     if tool not in _CHANGING or not isinstance(path, str):
         return None
-    old = _read(session, path)
-    if old is None:
+    place = _resolve(session, path)
+    old = None if place is None else _read(place)
+    if place is None or old is None:
         return None
     if tool == "delete_file":
         return [f"   deletes {path} ({_count(old)})"]
@@ -118,7 +114,7 @@ def _change(tool: str, arguments: Mapping[str, Any], session: Session) -> list[s
         return None
     if tool != "write_file":
         rows = [f"   changes {path}"]
-    elif _exists(session, path):
+    elif place.exists():
         rows = [f"   overwrites {_count(old)} of {path} with {_count(new)}"]
     else:
         rows = [f"   creates {path} ({_count(new)})"]
@@ -158,23 +154,15 @@ def _apply_edit(edit: object, text: str) -> str | None:
     return text.replace(before, after)
 
 
-def _resolved(session: Session, path: str) -> Path | None:
+def _resolve(session: Session, path: str) -> Path | None:
     try:
         return session.workspace.resolve(path)
     except ToolError:
         return None
 
 
-def _exists(session: Session, path: str) -> bool:
-    place = _resolved(session, path)
-    return place is not None and place.exists()
-
-
-def _read(session: Session, path: str) -> str | None:
+def _read(place: Path) -> str | None:
     """Return the text of a file, empty if it does not exist, None if it cannot be shown."""
-    place = _resolved(session, path)
-    if place is None:
-        return None
     try:
         if not place.exists():
             return ""
@@ -236,9 +224,9 @@ def describe_scope(asked: ApprovalAsked) -> str:
     try:
         rule = parse(asked.scope, "allow")
     except ValueError:
-        return visible(asked.scope)
+        return escape_terminal(asked.scope)
     pattern = rule.pattern
-    calls = f"every call of {visible(rule.tool)}"
+    calls = f"every call of {escape_terminal(rule.tool)}"
     if pattern is None:
         return calls
     if pattern.startswith(EXACT):
@@ -247,9 +235,9 @@ def describe_scope(asked: ApprovalAsked) -> str:
             "exactly this command" if count == 1 else f"exactly these {count} lines, and no others"
         )
     if rule.about_hosts:
-        return f"{calls} to the host {visible(pattern.removeprefix(DOMAIN))}"
+        return f"{calls} to the host {escape_terminal(pattern.removeprefix(DOMAIN))}"
     if pattern.startswith("url="):
         return f"{calls} with exactly this address"
     if pattern.endswith(" *"):
-        return f"every command `{visible(pattern[:-2])} …`"
-    return f"{calls} for {visible(pattern)}"
+        return f"every command `{escape_terminal(pattern[:-2])} …`"
+    return f"{calls} for {escape_terminal(pattern)}"

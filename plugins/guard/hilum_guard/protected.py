@@ -128,7 +128,8 @@ def governs_hilum(words: Sequence[str], cwd: str | None) -> str:
             return why
     for word in words:
         # The path may be the value of an option: `--output=path`.
-        path = os.path.join(cwd or "/", os.path.expanduser(word.rpartition("=")[2]))
+        value = word.rpartition("=")[2]
+        path = os.path.join(cwd or "/", os.path.expanduser(value))
         is_path = "/" in word or os.path.lexists(path)
         if is_path and own(Path(resolve_links(path))):
             return f"{word} is in hilum's own folders"

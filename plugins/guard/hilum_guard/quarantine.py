@@ -67,8 +67,8 @@ class Quarantine:
                 for each in entries:
                     sentences.append(self._make_one_inert(each, known))
             except (FileNotFoundError, NotADirectoryError):
-                # It no longer exists, or a link replaced its folder; the next check finds out
-                # which.
+                # The entry no longer exists, or a link replaced its folder; the next check finds
+                # out which.
                 continue
             except (OSError, ValueError) as error:
                 path = self._show(entry.path)
@@ -172,7 +172,10 @@ def _rewrite(path: str, details: list[str]) -> str:
     """Rewrite a file without some of its lines, and return the path of the old file."""
     text = repositories.read(path) or ""
     if path.endswith("git-rebase-todo"):
-        lines = [f"# {line}" if line.strip() in details else line for line in text.split("\n")]
+        lines = text.split("\n")
+        for number, line in enumerate(lines):
+            if line.strip() in details:
+                lines[number] = f"# {line}"
         text = "\n".join(lines)
     else:
         text = repositories.without(text, details)
@@ -200,15 +203,16 @@ def _open_folder(path: str) -> Iterator[int]:
 
 
 def _grant_access(folder: int) -> None:
-    """Give the owner of an open folder permission to list and change it."""
-    # This uses the descriptor, so that no link can redirect it.
+    """Allow the owner of an open folder to list and change it."""
+    # The mode is changed through the descriptor, so that no link can redirect the change.
     mode = stat.S_IMODE(os.fstat(folder).st_mode) | stat.S_IRWXU
     os.chmod(f"/proc/self/fd/{folder}", mode)
 
 
 def _find_free_name(name: str, folder: int) -> str:
     for number in range(1, MAX_NUMBER):
-        wanted = f"{name}{QUARANTINED}" if number == 1 else f"{name}.{number}{QUARANTINED}"
+        numbered = name if number == 1 else f"{name}.{number}"
+        wanted = f"{numbered}{QUARANTINED}"
         try:
             os.stat(wanted, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:

@@ -59,8 +59,8 @@ def _look(folder: Path, name: str) -> list[str]:
         return []
     said = list(remembered.untold)
     if remembered.running:
-        # This runs without a new marker: if this session is killed here, the old marker remains for
-        # the next.
+        # The check runs without a new marker: if this session is killed here, the old marker
+        # remains for the next session.
         watch = WorkspaceWatcher(remembered.roots)
         watch.resume(remembered)
         said += watch.check(everywhere=True)

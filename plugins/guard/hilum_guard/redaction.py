@@ -293,16 +293,6 @@ class Redactor:
         for form in (value, escaped, unescaped, quote(value, safe="")):
             self._names.setdefault(form, name)
 
-    def known(self, text: str) -> str:
-        """Return a text without the values of the environment and of the user's settings."""
-        if self._values is None:
-            return text
-
-        def mask(match: re.Match[str]) -> str:
-            return f"[REDACTED:{self._names[match.group()]}]"
-
-        return _replace(self._values, mask, text)
-
     def __call__(self, text: str, *, guess: bool = True, settings: bool = False) -> str:
         """Return a text without secrets.
 
@@ -313,7 +303,9 @@ class Redactor:
             settings: Whether the text is from a settings file, where words can also be passwords.
         """
         # Known values come first, so that their placeholders have the names of their variables.
-        text = _redact_key_ends(self.known(text))
+        if self._values is not None:
+            text = _replace(self._values, self._mask_value, text)
+        text = _redact_key_ends(text)
         left_out: frozenset[str] = frozenset()
         if not guess:
             left_out |= _GUESSED
@@ -323,6 +315,9 @@ class Redactor:
             if name not in left_out and any(word in text for word in words):
                 text = _replace(_compiled(pattern), partial(_mask, name), text)
         return text
+
+    def _mask_value(self, match: re.Match[str]) -> str:
+        return f"[REDACTED:{self._names[match.group()]}]"
 
 
 PIECE = 100_000
@@ -437,7 +432,9 @@ def _mask(name: str, match: re.Match[str]) -> str:
     groups = match.groupdict()
     if groups.get("skip") is not None:
         return match.group()
-    return f"{groups.get('keep') or ''}{groups.get('quote') or ''}[REDACTED:{name}]"
+    keep = groups.get("keep") or ""
+    quote_mark = groups.get("quote") or ""
+    return f"{keep}{quote_mark}[REDACTED:{name}]"
 
 
 def find_settings_secrets(data: Mapping[str, object], path: str = "settings") -> dict[str, str]:

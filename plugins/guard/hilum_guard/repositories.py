@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
+from itertools import chain
 from typing import Literal, NamedTuple
 
 from hilum_guard.file_names import QUARANTINED, resolve_links
@@ -303,7 +304,8 @@ def completed(path: str) -> str:
     folder, name = os.path.split(path)
     while name:
         if name in _METADATA:
-            found = {each for each in _PARTS if os.path.lexists(f"{folder}/{each}")} | {name}
+            found = {each for each in _PARTS if os.path.lexists(f"{folder}/{each}")}
+            found.add(name)
             is_common = {"config", "objects", "refs"} <= found
             # Two parts are enough, because it is not known which tool or command will write the
             # last one.
@@ -386,12 +388,9 @@ def _entries(folder: str, unlisted: list[str]) -> list[str]:
 
 def stamp(folder: str) -> tuple[object, ...]:
     """Return a value that changes when what Git executes for a Git folder may have changed."""
-    files = [
-        *metadata_files(folder),
-        folder,
-        *(f"{folder}/{name}" for name in ("worktrees", "modules")),
-    ]
-    return (*(_stamp(path) for path in files), *(_stamp(path) for path in _written_folders(folder)))
+    fixed = (folder, f"{folder}/worktrees", f"{folder}/modules")
+    paths = chain(metadata_files(folder), fixed, _written_folders(folder))
+    return tuple(map(_stamp, paths))
 
 
 def _stamp(path: str) -> tuple[int, ...]:
@@ -514,7 +513,8 @@ def _hooks(folder: str) -> Iterator[Entry]:
         return
     for name in names:
         if not name.endswith((".sample", QUARANTINED)):
-            yield Entry("hook", f"{folder}/{name}", digest(f"{folder}/{name}"))
+            path = f"{folder}/{name}"
+            yield Entry("hook", path, digest(path))
 
 
 def pointed(path: str) -> str:

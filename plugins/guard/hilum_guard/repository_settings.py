@@ -35,7 +35,8 @@ def is_bare_repository(folder: str) -> bool:
     # for the objects.
     if not os.path.lexists(os.path.join(folder, "HEAD")):
         return False
-    return any(os.path.lexists(os.path.join(folder, name)) for name in ("objects", "commondir"))
+    parts = (os.path.join(folder, name) for name in ("objects", "commondir"))
+    return any(map(os.path.lexists, parts))
 
 
 def repository_doubt(folder: str, *, enters_nested: bool = False) -> str:
@@ -65,9 +66,9 @@ def repository_doubt(folder: str, *, enters_nested: bool = False) -> str:
 
 
 def _ends_search(git: str) -> bool:
-    """Return whether Git surely looks in no folder above that of a `.git`.
+    """Return whether Git certainly searches no folder above the one that contains a `.git`.
 
-    It ignores a folder `.git` that is no repository, and goes on in the folder above.
+    Git ignores a `.git` folder that is not a repository, and continues in the folder above.
     """
     if os.path.isfile(git):
         return True

@@ -88,8 +88,7 @@ class ResultRedactor:
         guess = not (is_of_file and is_source(path))
         settings = is_of_file and is_settings(path)
         texts = dict.fromkeys(part.text for part in result.parts if isinstance(part, Text))
-        # This only collects the texts, which a thread may then search; the returned data is not
-        # used.
+        # This call only collects the texts, which a thread may then search; its result is not used.
         _map_texts(result.data, lambda text: texts.setdefault(text) or text)
 
         def clean_all() -> dict[str, str]:
@@ -104,7 +103,9 @@ class ResultRedactor:
             return None
         parts = []
         for part in result.parts:
-            parts.append(Text(cleaned[part.text], part.source) if isinstance(part, Text) else part)
+            if isinstance(part, Text):
+                part = Text(cleaned[part.text], part.source)
+            parts.append(part)
         data = _map_texts(result.data, cleaned.__getitem__)
         return msgspec.structs.replace(result, parts=tuple(parts), data=data)
 
@@ -128,7 +129,8 @@ class ResultRedactor:
         if call.facts.category != "network" or not isinstance(url, str) or not url:
             return False
         # A secret in an address may be percent-encoded, and a `+` may stand for a space.
-        return any(self._redactor(text) != text for text in {url, unquote(url), unquote_plus(url)})
+        texts = {url, unquote(url), unquote_plus(url)}
+        return any(self._redactor(text) != text for text in texts)
 
 
 def explain_placeholder(files: frozenset[str], names: frozenset[str], call: CheckedCall) -> str:
@@ -148,14 +150,14 @@ def explain_placeholder(files: frozenset[str], names: frozenset[str], call: Chec
     found = set(PLACEHOLDER.findall(msgspec.json.encode(facts.arguments).decode()))
     if call.changes and found and files.intersection(facts.paths):
         return (
-            "The text has [REDACTED:…] in it, which stands for a secret in this file. Edit around"
-            " it."
+            "The text contains [REDACTED:…], which replaces a secret in this file. Edit only the"
+            " text around it."
         )
     replaced = sorted(found & {f"[REDACTED:{name}]" for name in names})
     if replaced:
         return (
-            f"{replaced[0]} stands for a secret that you do not have. Leave its place empty or"
-            " read it from the environment, and ask the user to put it there."
+            f"{replaced[0]} replaces a secret that you do not have. Leave its place empty or read"
+            " it from the environment, and ask the user to set it there."
         )
     return ""
 

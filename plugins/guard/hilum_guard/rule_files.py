@@ -10,28 +10,34 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import attrs
 from hilum import UsageError
 from hilum.settings import explain_invalid_toml
 
-from hilum_guard.tool_names import KnownTool, explain_unknown_parameter, explain_unknown_tool
+from hilum_guard.tool_names import (
+    EFFECTS,
+    Effect,
+    KnownTool,
+    explain_unknown_parameter,
+    explain_unknown_tool,
+)
 
 if TYPE_CHECKING:  # imported with the first rule file
-    from hilum_guard.rule_schema import ProjectRuleLists, RuleLists
-    from hilum_guard.rules import Effect, Rule
+    from hilum_guard.rule_schema import ProjectRuleLists, ProjectRules, RuleLists, UserRules
+    from hilum_guard.rules import Rule
 
 FILE = "permissions.toml"
 WORKSPACE = "workspace"
 SESSION = "session"
-EFFECTS: tuple[Effect, ...] = ("allow", "ask", "deny")
 MAX_BYTES = 2_000_000
 """Maximum size of a rule file, in bytes."""
 MAX_RULES = 5_000
 """Maximum number of rules and other entries of a rule file. Every call is compared with each rule,
 which takes about 0.1 ms, so that more would delay every call noticeably."""
 Stamp = tuple[object, ...]
+Table = TypeVar("Table", "UserRules", "ProjectRules")
 
 
 class Rules(NamedTuple):
@@ -115,14 +121,9 @@ def _take_user_rules(
     file: _RuleFile, data: dict[str, Any], workspace: Path, kind: str | None
 ) -> None:
     """Add the rules of the user's file that apply to a workspace and a kind of session."""
-    from hilum_guard.rule_schema import UserRules, structure_rules
+    from hilum_guard.rule_schema import UserRules
 
-    found, mistakes = structure_rules(data, UserRules)
-    for mistake in mistakes:
-        file.note_mistake(mistake.path, mistake.message)
-    file.take(found, ())
-    for name, lists in found.session.items():
-        file.take(lists, (SESSION, name), applies=kind in (None, name), kind=name)
+    found = _take_rules(file, data, UserRules, kind, everywhere=True)
     for path, lists in found.workspace.items():
         is_here = os.path.realpath(os.path.expanduser(path)) == str(workspace)
         file.take(lists, (WORKSPACE, path), applies=is_here, everywhere=False)
@@ -130,15 +131,30 @@ def _take_user_rules(
 
 def _take_project_rules(file: _RuleFile, data: dict[str, Any], kind: str | None) -> None:
     """Add the rules of a project's file that apply to a kind of session."""
-    from hilum_guard.rule_schema import ProjectRules, structure_rules
+    from hilum_guard.rule_schema import ProjectRules
 
-    found, mistakes = structure_rules(data, ProjectRules)
+    _take_rules(file, data, ProjectRules, kind, everywhere=False)
+
+
+def _take_rules(
+    file: _RuleFile,
+    data: dict[str, Any],
+    schema: type[Table],
+    kind: str | None,
+    *,
+    everywhere: bool,
+) -> Table:
+    """Add the rules of the tables that every rule file has, and return the whole file."""
+    from hilum_guard.rule_schema import structure_rules
+
+    found, mistakes = structure_rules(data, schema)
     for mistake in mistakes:
         file.note_mistake(mistake.path, mistake.message)
-    file.take(found, (), everywhere=False)
+    file.take(found, (), everywhere=everywhere)
     for name, lists in found.session.items():
         applies = kind in (None, name)
-        file.take(lists, (SESSION, name), applies=applies, everywhere=False, kind=name)
+        file.take(lists, (SESSION, name), applies=applies, everywhere=everywhere, kind=name)
+    return found
 
 
 def _read_regular(path: Path) -> bytes:
@@ -224,7 +240,9 @@ class _RuleFile:
             everywhere: Whether the rules apply in every workspace.
             kind: The kind of sessions that the rules apply to; empty for all.
         """
-        source = f"{self._path} [{SESSION}.{kind}]" if kind else str(self._path)
+        source = str(self._path)
+        if kind:
+            source += f" [{SESSION}.{kind}]"
         for effect in EFFECTS:
             for number, rule in enumerate(getattr(lists, effect)):
                 # The placeholder for an invalid rule, which has already been reported.

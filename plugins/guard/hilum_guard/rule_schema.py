@@ -20,7 +20,8 @@ from cattrs import (
 from cattrs.gen import make_dict_structure_fn
 from hilum.errors import similar_names
 
-from hilum_guard.rules import Effect, Rule, parse
+from hilum_guard.rules import Rule, parse
+from hilum_guard.tool_names import KINDS
 
 Table = TypeVar("Table")
 Path = tuple[str | int, ...]
@@ -36,8 +37,6 @@ Folder = NewType("Folder", str)
 Kind = NewType("Kind", str)
 """A session kind."""
 
-KINDS = ("main", "shared", "headless")
-EFFECTS: tuple[Effect, ...] = ("allow", "ask", "deny")
 _NO_WORKSPACES = (
     "a project's file applies only in its own folder, so it has no tables for folders; write the"
     " lists ask and deny at the top of this file, or move the table to a file of your own (hilum"
@@ -210,7 +209,9 @@ def _structure_folder(value: str, _: Any) -> str:
 def _structure_kind(value: str, _: Any) -> str:
     if value not in KINDS:
         near = similar_names(value, KINDS, 1)
-        hint = f"did you mean {near[0]}?" if near else f"the kinds are {', '.join(KINDS)}"
+        hint = f"the kinds are {', '.join(KINDS)}"
+        if near:
+            hint = f"did you mean {near[0]}?"
         raise ValueError(f"is not a kind of session; {_escape(hint)}")
     return value
 

@@ -32,12 +32,11 @@ from hilum_guard.patterns import (
 )
 from hilum_guard.resolved_effects import Effect as PathEffect
 from hilum_guard.resolved_effects import Reach, values
-from hilum_guard.tool_names import CATEGORIES, STANDARD, names
+from hilum_guard.tool_names import CATEGORIES, STANDARD, Effect, names
 
 if TYPE_CHECKING:
     from hilum_guard.commands import CommandVerdict, SimpleCommand
 
-Effect = Literal["allow", "ask", "deny"]
 Fit = Literal["", "unread", "maybe", "yes"]
 _FITS: tuple[Fit, ...] = ("", "unread", "maybe", "yes")
 DOMAIN = "domain:"

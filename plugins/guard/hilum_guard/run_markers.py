@@ -21,10 +21,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-import attrs
+import msgspec
 from hilum import data_folder
 
 from hilum_guard import executed_files, repositories
+from hilum_guard.file_names import digest_path
 from hilum_guard.masks import lock
 
 OWNER = ".owner"
@@ -32,8 +33,7 @@ _STATE = ".state"
 _WRITING = ".writing"
 
 
-@attrs.frozen
-class WatchState:
+class WatchState(msgspec.Struct, frozen=True):
     """The state of a ``WorkspaceWatcher`` while commands were running.
 
     Attributes:
@@ -50,7 +50,7 @@ class WatchState:
     roots: tuple[str, ...]
     known: tuple[tuple[str, str, str], ...]
     since: int = 0
-    packages: dict[str, int] = attrs.field(factory=dict)
+    packages: dict[str, int] = {}
     untold: tuple[str, ...] = ()
     running: bool = True
 
@@ -79,7 +79,7 @@ class RunMarker:
         if self._fd < 0:
             self._fd = self._own()
         # The digest of the tables shows whether another version of hilum wrote the marker.
-        text = json.dumps({"rules": _digest_rules(), **attrs.asdict(state)})
+        text = json.dumps({"rules": _digest_rules(), **msgspec.structs.asdict(state)})
         new = self._path(_WRITING)
         new.write_text(text, encoding="ascii")
         # Readers find either all of the new state or all of the previous one.
@@ -133,7 +133,7 @@ class RunMarker:
 
 def folder_of(workspace: str) -> Path:
     """Return the folder for a workspace's markers; it may not exist."""
-    return data_folder() / "running" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:32]
+    return data_folder() / "running" / digest_path(workspace)
 
 
 @contextmanager
@@ -147,8 +147,9 @@ def abandoned(folder: Path, name: str) -> Iterator[bool]:
     Yields:
         Whether its owner has ended. If not, the marker is left unchanged.
     """
+    path = folder / f"{name}{OWNER}"
     try:
-        fd = os.open(folder / f"{name}{OWNER}", os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         yield False
         return
@@ -179,17 +180,10 @@ def read(folder: Path, name: str) -> WatchState | None:
     if not isinstance(found, dict) or found.pop("rules", "") != _digest_rules():
         raise ValueError("it was written by another version of hilum")
     try:
-        known = tuple((kind, path, detail) for kind, path, detail in found["known"])
-        untold = tuple(found["untold"])
-        return WatchState(
-            tuple(found["roots"]),
-            known,
-            found["since"],
-            found["packages"],
-            untold,
-            found["running"],
-        )
-    except (KeyError, TypeError) as error:
+        # msgspec only validates the data: its decoder would reject the lone surrogates of names
+        # that are not UTF-8.
+        return msgspec.convert(found, WatchState)
+    except msgspec.ValidationError as error:
         raise ValueError("it is damaged") from error
 
 

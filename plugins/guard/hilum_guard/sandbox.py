@@ -7,29 +7,29 @@ import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 import trio
 from hilum import (
-    Agent,
     Command,
     Layer,
     ToolDenied,
     ToolError,
     environment,
-    hookimpl,
     make_temporary_folder,
     sweep_temporary_folders,
 )
 
 from hilum_guard import control_groups, recovery, sandbox_policy, sandbox_probe
 from hilum_guard.enforcement import Enforcement
+from hilum_guard.file_names import is_below, resolve_listed
 from hilum_guard.loopback import Loopback
 from hilum_guard.masks import Masks, sweep_masks
 from hilum_guard.run_markers import RunMarker
+from hilum_guard.sandbox_observer import SandboxObserver
 from hilum_guard.sandbox_prompt import describe_sandbox
 from hilum_guard.settings import GuardSettings
 from hilum_guard.sockets import find_sockets
@@ -78,28 +78,6 @@ class ExtraAccess(NamedTuple):
     environment: tuple[str, ...] = ()
     off: bool = False
     shown: tuple[str, ...] = ()
-
-
-class SandboxObserver:
-    """Receives a sandbox's reports; this base class ignores them. Threads call its methods."""
-
-    def report_undone(self, sentences: list[str]) -> None:
-        """Report what was made inert, in one sentence per entry."""
-
-    def report_replaced(self, paths: list[str]) -> None:
-        """Report protected paths that running commands can write to again."""
-
-    def report_failure(self, error: Exception) -> None:
-        """Report that the workspace could not be checked."""
-
-    def report_recovered(self, sentences: list[str]) -> None:
-        """Report what commands of a killed session left, in one sentence per entry."""
-
-    def report_unmarked(self, reason: str) -> None:
-        """Report why hilum cannot record that commands are running."""
-
-    def report_truncated(self) -> None:
-        """Report that the workspace has more folders than are watched."""
 
 
 class Sandbox:
@@ -171,11 +149,11 @@ class Sandbox:
                 self._note(self._enforced)
         return self._enforced
 
-    @hookimpl
-    def build_prompt_layer(self, agent: Agent) -> Layer:
-        """Tell the model where its commands run.
+    def build_prompt_layer(self) -> Layer:
+        """Return the part of the prompt that describes where commands run.
 
-        Before the first command this is only presumed, because trying the sandbox takes time.
+        Before the first command, the description says what the system most likely enforces, because
+        trying the sandbox takes time.
         """
         found = self._enforced
         if found is None:
@@ -185,9 +163,8 @@ class Sandbox:
 
     # --- commands ---------------------------------------------------------------------------------
 
-    @hookimpl(trylast=True)
     async def wrap_process(self, command: Command) -> Command:
-        """Give a command a clean environment and put it into the sandbox.
+        """Wrap a command in the sandbox, with a clean environment.
 
         Raises:
             ToolDenied: The user requires the whole sandbox, and this system cannot enforce it.
@@ -207,7 +184,7 @@ class Sandbox:
         passed = (*self.settings.pass_environment, *extra.environment)
         env = clean_environment(command.env, environment(), passed)
         clean = Command(command.argv, command.cwd, env)
-        # With `required`, not even an approval lets a command run outside the sandbox.
+        # If the sandbox is required, not even an approval lets a command run outside it.
         if not enforced.by or (extra.off and not is_required):
             return clean
         # bubblewrap mounts the session's folder at /tmp; the other sandboxes cannot move a folder.
@@ -254,13 +231,7 @@ class Sandbox:
         if self.watch.truncated:
             self.observer.report_truncated()
         if self._follower is None:
-            observer = self.observer
-            self._follower = WatchThread(
-                self.watch,
-                observer.report_undone,
-                observer.report_replaced,
-                observer.report_failure,
-            )
+            self._follower = WatchThread(self.watch, self.observer)
         self._follower.wake()
         return watched
 
@@ -298,8 +269,7 @@ class Sandbox:
 
     def _find_hidden_sockets(self) -> list[str]:
         """Return the sockets of the user's services, except those the user has made visible."""
-        expanded = map(os.path.expanduser, self.settings.readable)
-        readable = set(map(os.path.realpath, expanded))
+        readable = resolve_listed(self.settings.readable)
         return [path for path in find_sockets() if path not in readable]
 
     def _join_loopback(self, enforced: Enforcement) -> tuple[str, ...]:
@@ -385,17 +355,17 @@ def sweep() -> None:
 
 def _select_outermost(paths: Iterable[str]) -> tuple[str, ...]:
     """Return the paths that are not inside another of the paths."""
-    found: dict[str, None] = {}
-    for path in sorted(paths, key=len):
+    found: list[str] = []
+    for path in sorted(set(paths), key=len):
         # A mount inside a read-only mount would only waste time.
-        if not any(path == each or path.startswith(f"{each}/") for each in found):
-            found[path] = None
+        if not is_below(path, found):
+            found.append(path)
     return tuple(found)
 
 
-@hookimpl
-async def open_session(session: Session) -> AsyncIterator[Sandbox]:
-    """Wrap the session's child processes until it closes."""
+@asynccontextmanager
+async def open_sandbox(session: Session) -> AsyncIterator[Sandbox]:
+    """Open the sandbox of a session; on exit, remove what it created."""
     folder, held = await trio.to_thread.run_sync(make_temporary_folder)
 
     def note(found: Enforcement) -> None:

@@ -76,7 +76,8 @@ def run_command(argv: tuple[str, ...], env: dict[bytes, bytes]) -> tuple[bytes, 
     # The shell script outside ignores some signals, and child processes inherit that.
     default = set(_signal.valid_signals()) - {_signal.SIGKILL, _signal.SIGSTOP}
     may_continue = _is_open(NOTICE)
-    # Otherwise, the command could forge the report of how it ended.
+    # These descriptors are closed, because the command could otherwise forge the report of how it
+    # ended.
     closed = [STATUS, NOTICE] if may_continue else [STATUS]
     actions = [(posix.POSIX_SPAWN_CLOSE, number) for number in closed]
     try:
@@ -88,7 +89,7 @@ def run_command(argv: tuple[str, ...], env: dict[bytes, bytes]) -> tuple[bytes, 
         posix.write(NOTICE, b"%d" % code)
         posix.close(NOTICE)
         _reap_all()
-    # Otherwise this process exits, and the kernel kills the rest of the namespace.
+    # If nothing may continue, this process exits, and the kernel kills the rest of the namespace.
     if code >= 0:
         return b"e", code
     return b"s%d" % -code, 128 - code

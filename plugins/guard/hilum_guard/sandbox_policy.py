@@ -17,6 +17,7 @@ import attrs
 from hilum import config_folder, data_folder
 
 from hilum_guard.executed_files import MASKED
+from hilum_guard.file_names import is_below, resolve_listed
 from hilum_guard.secret_paths import SecretFiles, list_secret_paths
 from hilum_guard.settings import GuardSettings
 
@@ -100,7 +101,7 @@ def make_policy(workspace: Path, settings: GuardSettings, temp: str) -> SandboxP
 
 def _is_protectable(path: str, writable: Iterable[str]) -> bool:
     """Return whether a path exists in a writable folder and is not reached through a link."""
-    if not os.path.lexists(path) or not _is_inside(path, writable):
+    if not os.path.lexists(path) or not is_below(path, writable):
         return False
     # A mount on a link would protect only the link's target.
     return os.path.realpath(path) == path
@@ -119,7 +120,7 @@ def _list_candidates(roots: Iterable[str], repositories: Iterable[str]) -> Itera
 
 def select_writable(policy: SandboxPolicy, paths: Iterable[str]) -> Iterator[str]:
     """Yield the paths that exist in a writable folder."""
-    return (path for path in paths if os.path.lexists(path) and _is_inside(path, policy.writable))
+    return (path for path in paths if os.path.lexists(path) and is_below(path, policy.writable))
 
 
 def find_writable(workspace: Path, settings: GuardSettings) -> list[str]:
@@ -145,7 +146,7 @@ def find_hidden(readable: Iterable[str] = ()) -> Iterator[str]:
     Args:
         readable: Paths that the user lets commands read.
     """
-    shown = set(map(os.path.realpath, map(os.path.expanduser, readable)))
+    shown = resolve_listed(readable)
     homes = find_homes()
     configs = [os.path.join(home, ".config") for home in homes]
     # The XDG Base Directory Specification says that relative paths are to be ignored.
@@ -230,7 +231,3 @@ def _list_submodule_paths(folder: str) -> Iterator[str]:
                 yield from _list_git_paths(entry.path)
             else:
                 yield from _list_submodule_paths(entry.path)
-
-
-def _is_inside(path: str, roots: Iterable[str]) -> bool:
-    return any(path.startswith(root.rstrip("/") + "/") for root in roots)

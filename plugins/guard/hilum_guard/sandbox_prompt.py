@@ -9,33 +9,33 @@ if TYPE_CHECKING:
     from hilum_guard.settings import GuardSettings
 
 _SHARED = (
-    "There is no network but a loopback that all your commands share: a server that runs in the"
-    " background is reached by later commands at 127.0.0.1, but not from outside the sandbox: the"
-    ' user cannot open it in a browser unless guard.network = "full".'
+    "The only network is a loopback that all your commands share: a server in the background can be"
+    " reached by later commands at 127.0.0.1, but not from outside the sandbox. The user cannot open"
+    ' it in a browser unless guard.network = "full".'
 )
 _PROTECTED = (
-    "What Git, editors, shells and agents execute (.git/config and hooks, .vscode, .envrc, .hilum"
-    " …) is read-only, or is undone when a command writes it. "
+    "Files that Git, editors, shells and agents execute (.git/config and hooks, .vscode, .envrc,"
+    " .hilum …) are read-only, or a command's changes to them are undone. "
 )
 _OWN = (
-    "There is no network but a loopback, and each command has one of its own: a server and what"
-    " talks to it must be started by one command."
+    "The only network is a loopback, and each command has a separate one: a server and its clients"
+    " must be started by one command."
 )
 
 
 def describe_sandbox(enforced: Enforcement, settings: GuardSettings) -> str:
     """Return a description of what commands may do, for the model."""
     if not enforced.by:
-        return "Commands run without a sandbox: they can change anything the user can. Be careful."
+        return "Commands run without a sandbox and can change everything that the user can. Be careful."
     extra = "".join(f", {path}" for path in settings.writable)
     protected = _PROTECTED if enforced.protected else ""
     return (
         f"Commands run in a sandbox. They can write to the workspace{extra} and to the temporary"
         f" folder ($TMPDIR), and read most of the rest. {protected}Credentials are hidden, and"
         f" variables that look like secrets are not set. {_describe_network(enforced, settings)}"
-        " When a command fails because of this, do not look for a way around: tell the user what"
-        ' it needs. They can allow it in their settings: guard.network = "full", guard.writable,'
-        " guard.readable, guard.pass_environment."
+        " If a command fails because of the sandbox, do not try to bypass it: tell the user what"
+        ' the command needs. The user can allow it with the settings guard.network = "full",'
+        " guard.writable, guard.readable and guard.pass_environment."
     )
 
 
@@ -46,5 +46,5 @@ def _describe_network(enforced: Enforcement, settings: GuardSettings) -> str:
     if enforced.network != "namespace":
         return "Commands cannot open sockets, not even on the loopback."
     if enforced.by == "sandbox-exec":
-        return "There is no network but this machine's loopback."
+        return "The only network is this machine's loopback."
     return _SHARED if enforced.shared else _OWN

@@ -33,7 +33,8 @@ def make_filter(
     allowed = {rule.pattern for rule in of_reading if rule.pattern}
     # The workspace may be the home folder, which contains hilum's folders.
     own = tuple(_find_own_folders(root))
-    links = frozenset(path[len(str(root)) + 1 :] for path in SecretFiles().links(str(root)))
+    linked = SecretFiles().links(str(root))
+    links = frozenset(path.removeprefix(f"{root}/") for path in linked)
     # The user has approved the search's own path.
     is_base_secret = base != "." and (bool(secret(base)) or base in links)
 
@@ -66,4 +67,4 @@ def _find_own_folders(root: Path) -> Iterator[str]:
     """Yield hilum's own folders in the workspace, relative to it, each with a trailing slash."""
     for folder in map(os.path.realpath, (config_folder(), data_folder())):
         if folder.startswith(f"{root}/"):
-            yield f"{folder[len(str(root)) + 1 :]}/"
+            yield folder.removeprefix(f"{root}/") + "/"

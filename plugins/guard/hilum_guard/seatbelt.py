@@ -7,7 +7,6 @@ Paths are parameters (``-D``) and never part of the profile's text, so that no p
 from __future__ import annotations
 
 import os
-import sys
 
 from hilum import Command
 
@@ -31,8 +30,6 @@ _NETWORK = """(deny network*)
 
 def check_seatbelt() -> str:
     """Return why this sandbox cannot be used; empty if it can."""
-    if sys.platform != "darwin":
-        return "sandbox-exec exists only on macOS"
     if os.access(PROGRAM, os.X_OK):
         return ""
     return f"{PROGRAM} does not exist"
@@ -58,7 +55,9 @@ def make_profile(policy: SandboxPolicy) -> tuple[str, dict[str, str]]:
 def wrap(command: Command, policy: SandboxPolicy) -> Command:
     """Return the command that runs a command in the sandbox."""
     text, parameters = make_profile(policy)
-    defined = [word for name, path in parameters.items() for word in ("-D", f"{name}={path}")]
+    defined: list[str] = []
+    for name, path in parameters.items():
+        defined += ["-D", f"{name}={path}"]
     # The profile is passed as an argument, so there is no file that could be changed before it is
     # read.
     argv = (PROGRAM, "-p", text, *defined, *command.argv)

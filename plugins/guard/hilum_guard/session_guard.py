@@ -6,7 +6,6 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -29,7 +28,6 @@ from hilum_guard import content_policy, judgement, rule_files, sandbox
 from hilum_guard.judgement import SECRET_ADDRESS, JudgeRequest
 from hilum_guard.known_hosts import KnownHosts
 from hilum_guard.lasting_approvals import LastingApprovals
-from hilum_guard.redaction import Redactor
 from hilum_guard.result_redaction import ResultRedactor, explain_placeholder, read_path
 from hilum_guard.sandbox import ExtraAccess, ProtectedPaths
 from hilum_guard.secret_paths import SecretFiles
@@ -240,15 +238,15 @@ class Guard:
     @hookimpl(tryfirst=True)
     async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
         """Judge a call."""
-        # This is the first gate (tryfirst), so that others do not ask about a call that is denied
-        # anyway.
+        # The guard is the first gate (tryfirst), so that others do not ask about a call that is
+        # denied anyway.
         verdict, source = await self.judge(tool, call.arguments, (agent.name, call.id))
         await self._remember_placeholder(agent, call)
         if verdict is None or verdict.kind != "ask":
             return verdict
         if source == "protected file":
-            # First undo what a killed session's command left: it must not be mistaken for something
-            # that the user approves now.
+            # The files that a killed session's command left are undone first: they must not be
+            # mistaken for files that the user approves now.
             await self.workspace_guard.recover()
             await self.workspace_guard.expect(agent, call, tool)
         if not verdict.scope:
@@ -276,7 +274,7 @@ class Guard:
         # The approval was for this call only.
         self._used_secrets.pop((agent.name, call.id), None)
         checked = await self.workspace_guard.check_result(agent, call, result)
-        # This is the last plugin to run (trylast), so that no other adds a secret after the search.
+        # The guard runs last (trylast), so that no other plugin adds a secret after the search.
         cleaned = await self._redactor.redact_result(call, checked or result)
         path = read_path(call)
         if cleaned is not None and path:
@@ -296,19 +294,10 @@ class Guard:
         """Return a text without secrets (see ``hilum.ContentPolicy``). Threads may call it."""
         return self._redactor.redact(text, path)
 
-    def make_redactor(
-        self, environ: Mapping[str, str] | None = None, secrets: Mapping[str, str] | None = None
-    ) -> Redactor:
-        """Create a redactor (see ``hilum.ContentPolicy``)."""
-        return content_policy.make_redactor(environ, secrets)
-
-    def explain_withheld_file(self, place: Path, path: str) -> str:
-        """Return why a file is not sent to a model without approval; empty if it may be sent."""
-        return content_policy.explain_withheld_file(place, path)
-
-    def explain_unsafe_repository(self, folder: str) -> str:
-        """Return why ``git status`` in a folder could run a program; empty if it cannot. Blocks."""
-        return content_policy.explain_unsafe_repository(folder)
+    # The services of ``hilum.ContentPolicy`` that do not depend on the session.
+    make_redactor = staticmethod(content_policy.make_redactor)
+    explain_withheld_file = staticmethod(content_policy.explain_withheld_file)
+    explain_unsafe_repository = staticmethod(content_policy.explain_unsafe_repository)
 
     def withheld(self, base: str) -> Callable[[str], bool]:
         """Return a function that checks whether a search leaves a file out.
@@ -356,6 +345,7 @@ class Guard:
         from hilum_guard.patterns import exact_path  # with the first command
 
         root = str(self._session.workspace.root)
+        # A relative path in the settings is relative to the workspace.
         expanded = map(os.path.expanduser, self._settings.readable)
         shown = {os.path.realpath(os.path.join(root, path)) for path in expanded}
         rules = self.rules.of("allow")
@@ -449,21 +439,21 @@ class Guard:
 
     @hookimpl(trylast=True)
     async def wrap_process(self, command: Command) -> Command:
-        """Give a command a clean environment and put it into the sandbox."""
-        # This plugin comes last (trylast), so that no other one changes what the sandbox runs.
+        """Wrap a command in the sandbox, with a clean environment."""
+        # The guard runs last (trylast), so that no other plugin changes what the sandbox runs.
         return await self.sandbox.wrap_process(command)
 
     @hookimpl
     def build_prompt_layer(self, agent: Agent) -> Layer:
-        """Tell the model where its commands run."""
-        return self.sandbox.build_prompt_layer(agent)
+        """Return the part of the prompt that describes where commands run."""
+        return self.sandbox.build_prompt_layer()
 
 
 async def sweep_in_thread() -> None:
     """Remove what killed sessions left behind.
 
-    It may take a long time, so a closing session abandons it; the next session removes
-    the rest.
+    The removal may take a long time, so a closing session abandons it; the next session removes the
+    rest.
     """
     with suppress(OSError):
         await trio.to_thread.run_sync(sandbox.sweep, abandon_on_cancel=True)
@@ -472,14 +462,14 @@ async def sweep_in_thread() -> None:
 @asynccontextmanager
 async def open_guard(session: Session) -> AsyncIterator[Guard]:
     """Open the guard of a session; on exit, stop everything that it started."""
-    async with asynccontextmanager(sandbox.open_session)(session) as box:
+    async with sandbox.open_sandbox(session) as box:
         guard = Guard(session, box)
         await guard.reload()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(guard.approvals.follow)
             guard.workspace_guard.start(nursery)
-            # Before the session runs anything, so that what a killed session left is not mistaken
-            # for files of the user.
+            # This runs before any command of the session, so that files that a killed session left
+            # are not mistaken for the user's.
             await guard.workspace_guard.recover()
             nursery.start_soon(sweep_in_thread)
             yield guard

@@ -1,4 +1,4 @@
-"""The names that rules can use: tools of the standard plugins, and permission categories."""
+"""The names that rules can use: effects, session kinds, tools and permission categories."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from hilum.errors import similar_names
 
@@ -16,6 +16,10 @@ from hilum_guard.patterns import NAMED, split_arguments
 if TYPE_CHECKING:
     from hilum import Tool
 
+Effect = Literal["allow", "ask", "deny"]
+EFFECTS: tuple[Effect, ...] = ("allow", "ask", "deny")
+KINDS = ("main", "shared", "headless")
+"""The kinds of sessions that rules can be limited to."""
 CATEGORIES = ("read", "write", "execute", "network")
 
 # A rule may name a tool of a standard plugin that is currently disabled.

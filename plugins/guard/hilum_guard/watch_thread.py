@@ -7,8 +7,8 @@ which tests replace, nor on the loop being free.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
+from hilum_guard.sandbox_observer import SandboxObserver
 from hilum_guard.workspace_watcher import WorkspaceWatcher
 
 INTERVAL = 0.1
@@ -22,22 +22,13 @@ class WatchThread:
 
     Args:
         watch: Performs the checks.
-        on_made_inert: Called in the thread with sentences about the files that were made inert.
-        on_replaced: Called in the thread with protected paths that another file has replaced.
-        on_failed: Called in the thread with the error of a failed check; the next check still runs.
+        observer: Receives the reports, in the thread. After a failed check, the next one still
+            runs.
     """
 
-    def __init__(
-        self,
-        watch: WorkspaceWatcher,
-        on_made_inert: Callable[[list[str]], None],
-        on_replaced: Callable[[list[str]], None],
-        on_failed: Callable[[Exception], None],
-    ) -> None:
+    def __init__(self, watch: WorkspaceWatcher, observer: SandboxObserver) -> None:
         self._watch = watch
-        self._on_made_inert = on_made_inert
-        self._on_replaced = on_replaced
-        self._on_failed = on_failed
+        self._observer = observer
         self._wanted = threading.Event()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -69,12 +60,12 @@ class WatchThread:
                     self._check()
             except Exception as error:  # if the thread ended, later commands would not be watched
                 self._wanted.set()
-                self._on_failed(error)
+                self._observer.report_failure(error)
 
     def _check(self) -> None:
         paths = self._watch.replaced()
         if paths:
-            self._on_replaced(paths)
+            self._observer.report_replaced(paths)
         messages = self._watch.check()
         if messages:
-            self._on_made_inert(messages)
+            self._observer.report_undone(messages)

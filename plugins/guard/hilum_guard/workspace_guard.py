@@ -29,9 +29,10 @@ from hilum import (
 )
 from hilum.events import CallDone
 
-from hilum_guard.file_names import printable
+from hilum_guard.file_names import is_below, printable
 from hilum_guard.folder_scan import MAX_FOLDERS
-from hilum_guard.sandbox import BACKGROUND, Sandbox, SandboxObserver
+from hilum_guard.sandbox import BACKGROUND, Sandbox
+from hilum_guard.sandbox_observer import SandboxObserver
 
 if TYPE_CHECKING:
     from hilum_guard.checked_calls import CheckedCall
@@ -46,9 +47,9 @@ _REFUSED = (
     r" permitted|EROFS|EBUSY"
 )
 _UNDONE_FOR_MODEL = (
-    "E_DENIED: A command wrote what other programs execute outside the sandbox, and that was"
-    " undone:\n{listed}\nDo not try another way. If the user wants such a file, write it with"
-    " write_file, which asks them."
+    "E_DENIED: A command wrote files that other programs execute outside the sandbox. The changes"
+    " were undone:\n{listed}\nDo not try to bypass this. If the user wants such a file, write it with"
+    " write_file, which asks the user."
 )
 
 
@@ -106,8 +107,8 @@ class WorkspaceGuard(SandboxObserver):
         """Inform the user of what commands of a killed session left."""
         listed = "".join(f"\n  {line}" for line in sentences)
         say = (
-            "hilum was killed while a command ran in this folder, and other programs would have"
-            f" executed what was written since then, by the command or by you:{listed}"
+            "hilum was killed while a command ran in this folder. Since then, the command or you"
+            f" wrote files that other programs would have executed:{listed}"
         )
         self._run_in_loop(self._note_recovered, say, sentences)
 
@@ -168,7 +169,8 @@ class WorkspaceGuard(SandboxObserver):
             read: CheckedCall = await trio.to_thread.run_sync(
                 read_call, tool, call.arguments, self._session.workspace, abandon_on_cancel=True
             )
-            self._expected[agent.name, call.id] = tuple(str(path) for path, _ in read.reached)
+            paths = tuple(str(path) for path, _ in read.reached)
+            self._expected[agent.name, call.id] = paths
             if not self._follows and self._nursery is not None:
                 self._follows = True
                 self._nursery.start_soon(self._drop_done, self._session.journal.last)
@@ -195,15 +197,14 @@ class WorkspaceGuard(SandboxObserver):
         paths = self._expected.pop((agent.name, call.id), ())
         if not result.code:
             for path in paths:
-                # Only after the tool succeeded: a failed call must not attribute a command's file
-                # to the user.
+                # Only a successful call counts: a failed one must not attribute a command's file to
+                # the user.
                 await trio.to_thread.run_sync(self._box.watch.accept, path)
         if self._box.watch.dirty:
             try:
                 self._tell_undone(await trio.to_thread.run_sync(self._box.watch.check))
-            except (
-                Exception
-            ) as error:  # the model must not mistake an unchecked workspace for a clean one
+            except Exception as error:
+                # The model must not mistake an unchecked workspace for a clean one.
                 self._tell_failure(error)
         unread = self._unread
         self._unread = []
@@ -228,15 +229,16 @@ class WorkspaceGuard(SandboxObserver):
         named = []
         for path in self._box.protected:
             shown = path.removeprefix(root)
-            if any(shown in line or f"/{os.path.basename(path)}" in line for line in lines):
+            name = f"/{os.path.basename(path)}"
+            if any(shown in line or name in line for line in lines):
                 named.append(printable(shown))
         if not named:
             return ""
         listed = ", ".join(named[:MAX_NAMED])
         return (
-            f"{listed}: read-only in the sandbox, as Git, editors, shells or agents execute what is"
-            " in it. To change it, use write_file or edit_file, which ask the user, or tell the"
-            " user what to run."
+            f"{listed}: read-only in the sandbox, because Git, editors, shells or agents execute"
+            " its contents. To change it, use write_file or edit_file, which ask the user, or tell"
+            " the user which command to run."
         )
 
     def _tell_undone(self, sentences: list[str]) -> None:
@@ -246,8 +248,8 @@ class WorkspaceGuard(SandboxObserver):
         self._unread += sentences
         listed = "".join(f"\n  {line}" for line in sentences)
         say = (
-            "A command wrote what other programs execute outside the sandbox. It was undone; check"
-            f" it:{listed}"
+            "A command wrote files that other programs execute outside the sandbox. The changes"
+            f" were undone; check them:{listed}"
         )
         with suppress(StoreError):
             self._session.note("guard.undone", say=say, what=sentences)
@@ -260,7 +262,7 @@ class WorkspaceGuard(SandboxObserver):
     def _tell_failure(self, error: Exception) -> None:
         """Inform the user and the model, once per reason, that the check failed."""
         reason = f"{type(error).__name__}: {printable(str(error))}"
-        text = f"The workspace could not be checked for what other programs execute ({reason})."
+        text = f"The workspace could not be checked for files that others execute ({reason})."
         if text in self._reported:
             return
         self._unread.append(text)
@@ -271,7 +273,7 @@ class WorkspaceGuard(SandboxObserver):
         """End the running commands that can write to a path after another file replaced it."""
         folders = list(filter(None, map(self._box.watch.git_folder, self._box.watch.roots)))
         # Git replaces files when it writes them: `git push -u` replaces the configuration.
-        in_git = all(any(path.startswith(f"{folder}/") for folder in folders) for path in paths)
+        in_git = all(is_below(path, folders) for path in paths)
         ended = []
         for process, command in list(self._session.processes.live.items()):
             # For a service, the whole Git folder is read-only.
@@ -285,8 +287,8 @@ class WorkspaceGuard(SandboxObserver):
         shown = [printable(path) for path in paths]
         listed = ", ".join(shown[:MAX_NAMED])
         text = (
-            f"{listed} was replaced while commands ran, so the sandbox stopped keeping them from"
-            f" writing to it; they were ended ({len(ended)}). New commands cannot write to it."
+            f"{listed} was replaced while commands ran, so their sandbox no longer protected it;"
+            f" hilum ended them ({len(ended)}). New commands cannot write to it."
         )
         self._unread.append(text)
         names = [printable(command.argv[-1][:200]) for command in ended]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from hilum_guard import repositories
 from hilum_guard.executed_files import find_name, inner_paths
-from hilum_guard.file_names import printable, resolve_links
+from hilum_guard.file_names import is_below, printable, resolve_links
 from hilum_guard.folder_scan import (
     SETTLED,
     FolderScan,
@@ -34,6 +34,8 @@ MAX_ROUNDS = 20
 """Maximum number of scans in one check: making an entry inert may reveal another one."""
 MAX_HELD = 200
 """Maximum number of paths to protect in one workspace, those nearest the root first."""
+Stamps = tuple[object, ...]
+"""The state of some files, which changes when one of them changes."""
 _GIT_NAMES = ("config", "config.worktree", "hooks", "commondir", "gitdir")
 
 
@@ -87,9 +89,9 @@ class WorkspaceWatcher:
         self._untold: list[str] = []
         self._told: list[str] = []
         # The data read from Git folders, indexes and configurations, with their stamps.
-        self._repositories: dict[str, tuple[tuple[object, ...], tuple[Entry, ...]]] = {}
+        self._repositories: dict[str, tuple[Stamps, tuple[Entry, ...]]] = {}
         self._indexes: dict[str, tuple[object, frozenset[str]]] = {}
-        self._named: tuple[tuple[object, ...], tuple[str, ...]] = ((), ())
+        self._named: tuple[Stamps, tuple[str, ...]] = ((), ())
 
     @property
     def truncated(self) -> bool:
@@ -221,7 +223,7 @@ class WorkspaceWatcher:
     def note_told(self, sentences: Iterable[str]) -> None:
         """Record that sentences are logged.
 
-        This does not block; call ``settle`` in a thread afterwards.
+        The method does not block; call ``settle`` in a thread afterwards.
         """
         self._told += sentences
 
@@ -234,8 +236,8 @@ class WorkspaceWatcher:
         """Record that commands run, what existed before, and what is not logged yet."""
         if self._mark is None:
             return
-        # The event loop may add sentences meanwhile, because `note_told` takes no lock. So the list
-        # is replaced, not cleared.
+        # The event loop may add sentences meanwhile, because `note_told` takes no lock. Therefore
+        # the list is replaced, not cleared.
         told = self._told
         self._told = []
         self._untold = [sentence for sentence in self._untold if sentence not in told]
@@ -301,7 +303,11 @@ class WorkspaceWatcher:
             for path in self._read_gitlinks(git_folder) if files else ():
                 pointer = f"{files}/{path}/.git"
                 real = f"{resolve_links(os.path.dirname(pointer))}/.git"
-                if pointer in seen or not self._is_inside(real) or not os.path.lexists(pointer):
+                if (
+                    pointer in seen
+                    or not is_below(real, self.roots)
+                    or not os.path.lexists(pointer)
+                ):
                     continue
                 seen.add(pointer)
                 before = set(git_folders)
@@ -330,7 +336,7 @@ class WorkspaceWatcher:
             return
         is_file = kind == "file"
         target = repositories.pointed(path) if is_file else resolve_links(path)
-        is_inside = bool(target) and self._is_inside(target)
+        is_inside = bool(target) and is_below(target, self.roots)
         if is_inside:
             git_folders[target] = os.path.dirname(path)
         if not is_file:
@@ -358,7 +364,7 @@ class WorkspaceWatcher:
             for each in (folder, *repositories.inner_folders(folder, unlisted)):
                 seen[each] = None
                 common = repositories.common_folder(each)
-                if common and self._is_inside(common):
+                if common and is_below(common, self.roots):
                     waiting.append(common)
         return seen.keys()
 
@@ -387,7 +393,7 @@ class WorkspaceWatcher:
             found: dict[str, None] = {}
             for root, paths in configs.items():
                 for path in repositories.named_files([*users, *paths], root):
-                    if self._is_inside(path) and path not in self.roots:
+                    if is_below(path, self.roots) and path not in self.roots:
                         found[path] = None
             self._named = now, tuple(found)
         return self._named[1]
@@ -438,9 +444,6 @@ class WorkspaceWatcher:
             path = os.path.dirname(path)
         return True
 
-    def _is_inside(self, path: str) -> bool:
-        return any(path.startswith(f"{root}/") for root in self.roots)
-
     def _list_held(self) -> list[str]:
         """Return the existing paths to protect, without links, which cannot be protected."""
         named = [entry for entry in self._known if entry.kind == "name"]
@@ -462,11 +465,9 @@ class WorkspaceWatcher:
 
 def _is_exempt(path: str, exempt: set[str]) -> bool:
     """Return whether a path is exempt, or is below or above an exempt path."""
-    return any(_overlaps(path, each) for each in exempt)
-
-
-def _overlaps(path: str, other: str) -> bool:
-    return path == other or path.startswith(f"{other}/") or other.startswith(f"{path}/")
+    if path in exempt or is_below(path, exempt):
+        return True
+    return any(is_below(each, [path]) for each in exempt)
 
 
 def _describe_unlisted(folder: str) -> str:

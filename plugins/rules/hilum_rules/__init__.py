@@ -70,7 +70,8 @@ async def open_session(session: Session) -> AsyncIterator[Rules]:
 
     settings = session.settings(RulesSettings)
     root = session.workspace.root
-    # In a thread, because reading and parsing all files may take longer than other tasks can wait.
+    # A thread loads the rules, because reading and parsing all files may take longer than other
+    # tasks can wait.
     store = await trio.to_thread.run_sync(open_store, root, settings, session.kind)
     yield Rules(session, store, settings.prompt_limit, settings.remind)
 

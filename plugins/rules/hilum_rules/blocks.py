@@ -151,7 +151,7 @@ class _Splitter:
 
     def read_line(self, number: int, line: str) -> None:
         """Read a non-blank line outside code."""
-        # First, because a row may look like a list item or a heading.
+        # Table rows are checked first, because a row may look like a list item or a heading.
         if self.head and "|" in line:
             self.read_row(number, line)
             return
@@ -204,7 +204,8 @@ class _Splitter:
         is_open = len(self.part) == 1 and not self.indents and not self.after_blank
         if not is_open or len(self.part[0]) > MAX_HEADING or not _UNDERLINE.match(line):
             return False
-        self.add("heading", self.part_at, self.part[0].strip(), 1 if "=" in line else 2)
+        level = 1 if "=" in line else 2
+        self.add("heading", self.part_at, self.part[0].strip(), level)
         self.part = []
         return True
 
@@ -247,8 +248,8 @@ class _Splitter:
     def read_text(self, number: int, line: str) -> None:
         """Read a line of a paragraph, or of a list item."""
         if self.after_blank and self.leave_items(_indent(line)) and self.indents:
-            # It continues an outer item whose text is complete, so it becomes a new item at that
-            # depth.
+            # The line continues an outer item whose text is complete, so it becomes a new item at
+            # that depth.
             self.part = [line]
             self.part_at = number
             return
@@ -299,7 +300,11 @@ def _indent(line: str) -> int:
 def _dedent(lines: Sequence[str]) -> str:
     """Return code without its fence's indentation."""
     indent = len(lines[0]) - len(lines[0].lstrip(" \t"))
-    return "\n".join(line.lstrip() if line[:indent].strip() else line[indent:] for line in lines)
+    dedented = []
+    for line in lines:
+        is_indented = not line[:indent].strip()
+        dedented.append(line[indent:] if is_indented else line.lstrip())
+    return "\n".join(dedented)
 
 
 def _cells(line: str) -> list[str]:

@@ -123,7 +123,8 @@ def _list_rules(snapshot: Snapshot) -> Iterator[str]:
         if file.rules:
             number = snapshot.numbers[file.path]
             yield ""
-            yield from _wrap(f"{number}. {file.path} ({_describe_file(file)})", "", "   ")
+            head = f"{number}. {file.path} ({_describe_file(file)})"
+            yield from _wrap(head, "", "   ")
             yield from _format_rules(number, file)
     if rules:
         enforced = sum(rule.check is not None for rule in rules)
@@ -157,7 +158,8 @@ def _run_show(options: argparse.Namespace, snapshot: Snapshot) -> None:
 def _show_rule(number: str, file: RulesFile, rule: Rule) -> Iterator[str]:
     kind = rule.type.replace("_", " ")
     yield from _format_rule(number, rule)
-    yield from _wrap(f"Id: {rule.id}. Type: {kind}. Section: {rule.section or 'none'}.", "", "  ")
+    section = rule.section or "none"
+    yield from _wrap(f"Id: {rule.id}. Type: {kind}. Section: {section}.", "", "  ")
     yield from _wrap(f"File: {file.path} ({_describe_file(file)}).", "", "  ")
     for check in rule.enforce:
         yield from _wrap(f"{rule.path}:{check.line}  enforce: {check.text}", "", "  ")
@@ -177,7 +179,7 @@ def _run_check(options: argparse.Namespace) -> int:
             {
                 "file": _file_data(1, file),
                 "rules": [_rule_data(f"1.{index}", file, rule) for index, rule in numbered],
-                "problems": [_problem_data(problem) for problem in file.problems],
+                "problems": _problems_data(file.problems),
             }
         )
     else:
@@ -197,7 +199,8 @@ def _format_rules(number: int, file: RulesFile) -> Iterator[str]:
 
 def _format_rule(number: str, rule: Rule) -> Iterator[str]:
     state = "enforced" if rule.check is not None else "advice"
-    yield from _wrap(f"  {number}  {rule.path}:{rule.line}  {state}", "", INDENT)
+    head = f"  {number}  {rule.path}:{rule.line}  {state}"
+    yield from _wrap(head, "", INDENT)
     yield from _wrap(rule.sentence, INDENT, INDENT, MAX_LINES)
     reason = rule.why.removeprefix(state).lstrip(": ")
     if reason:
@@ -214,7 +217,8 @@ def _format_problems(problems: Sequence[Problem]) -> Iterator[str]:
 
 def _describe_file(file: RulesFile) -> str:
     scope = f"for {file.folder}/" if file.folder.parts else ""
-    mode = _MODES[file.mode].format(globs=", ".join(file.globs[:5]), name=file.name)
+    globs = ", ".join(file.globs[:5])
+    mode = _MODES[file.mode].format(globs=globs, name=file.name)
     return ", ".join(filter(None, (_OWNERS[file.origin], scope, mode)))
 
 
@@ -243,7 +247,8 @@ def _wrap(text: str, first: str = "", rest: str = "", most: int = 0) -> list[str
         text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
     )
     if most and len(lines) > most:
-        lines[most - 1 :] = [f"{lines[most - 1][: width - 4]} ..."]
+        last = lines[most - 1][: width - 4]
+        lines = [*lines[: most - 1], f"{last} ..."]
     return lines or [first.rstrip()]
 
 
@@ -256,7 +261,7 @@ def _snapshot_data(snapshot: Snapshot) -> dict[str, Any]:
         "source_hash": snapshot.bundle.source_hash,
         "files": [_file_data(numbers.get(file.path, 0), file) for file in snapshot.files],
         "rules": [_rule_data(number, file, rule) for number, file, rule in snapshot.numbered()],
-        "problems": [_problem_data(problem) for problem in snapshot.problems],
+        "problems": _problems_data(snapshot.problems),
     }
 
 
@@ -292,5 +297,5 @@ def _rule_data(number: str, file: RulesFile, rule: Rule) -> dict[str, Any]:
     }
 
 
-def _problem_data(problem: Problem) -> dict[str, Any]:
-    return msgspec.structs.asdict(problem)
+def _problems_data(problems: Iterable[Problem]) -> list[dict[str, Any]]:
+    return [msgspec.structs.asdict(problem) for problem in problems]

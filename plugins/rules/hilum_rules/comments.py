@@ -6,7 +6,7 @@ They are removed and reported. A comment that begins with ``enforce:`` is an ins
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 _FENCE = re.compile(r"(?:[ \t>]|[-*+] |\d{1,9}[.)] )*(`{3,}(?!.*`)|~{3,})")
@@ -105,7 +105,7 @@ def remove_comments(given: list[str]) -> tuple[list[str], list[Comment]]:
         if start < 0:
             number += 1
             continue
-        last = next((n for n in range(number + 1, len(lines)) if _CLOSE in lines[n]), -1)
+        last = _find_close(lines, number + 1)
         if last < 0:
             comments.append(Comment(number + 1, 1, "", closed=False))
             break
@@ -114,10 +114,19 @@ def remove_comments(given: list[str]) -> tuple[list[str], list[Comment]]:
         inner = [first_line[start + len(_OPEN) :], *lines[number + 1 : last], before]
         comments.append(Comment(number + 1, len(inner), "\n".join(inner)))
         # Blank lines take the place of a comment, so that reported line numbers stay right.
-        lines[number:last] = [first_line[:start].rstrip(), *[""] * (last - number - 1)]
+        lines[number] = first_line[:start].rstrip()
+        lines[number + 1 : last] = [""] * (last - number - 1)
         lines[last] = after
         number = last
     return lines, comments
+
+
+def _find_close(lines: Sequence[str], start: int) -> int:
+    """Return the index of the first line that closes a comment; -1 if none does."""
+    for number in range(start, len(lines)):
+        if _CLOSE in lines[number]:
+            return number
+    return -1
 
 
 def _remove_from_line(line: str, number: int, comments: list[Comment]) -> tuple[str, int]:
@@ -127,7 +136,8 @@ def _remove_from_line(line: str, number: int, comments: list[Comment]) -> tuple[
         The rest of the line, and the position of a comment in it that does not end on this line, or
         -1.
     """
-    # Of the same length as the line, so that positions in one are valid in the other.
+    # The text without code has the same length as the line, so that positions in one are valid in
+    # the other.
     plain = blank_code_spans(line)
     rest = ""
     at = 0

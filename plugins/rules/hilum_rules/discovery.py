@@ -38,6 +38,52 @@ _DIALECTS = {
 }
 
 
+class _Place(NamedTuple):
+    """A place for rules files in a folder of a project or of the user.
+
+    Attributes:
+        folder: The folder that contains the files, relative to that folder; empty for itself.
+        names: The names of the files; for a tree, the endings of their names.
+        dialect: Their format.
+        is_tree: Whether the files are anywhere in and below the folder.
+    """
+
+    folder: str
+    names: tuple[str, ...]
+    dialect: str
+    is_tree: bool = False
+
+
+_OVERRIDE_PLACE = _Place("", (OVERRIDE,), "agents")
+_AGENTS_PLACE = _Place("", _AGENTS, "agents")
+# In the user's hilum configuration folder.
+_CONFIG_PLACES = (
+    _AGENTS_PLACE,
+    _Place("rules", (".md",), "claude-rules", is_tree=True),
+)
+# In the user's home folder: the rules for other agents.
+_HOME_PLACES = (
+    _Place(".config/opencode", _AGENTS, "agents"),
+    _Place(".claude", _CLAUDE, "claude"),
+    _Place(".claude/rules", (".md",), "claude-rules", is_tree=True),
+    _Place(".gemini", _GEMINI, "gemini"),
+    _Place(".cursor/rules", (".mdc",), "mdc", is_tree=True),
+)
+# In a folder of a project.
+_PROJECT_PLACES = (
+    _Place("", _CLAUDE, "claude"),
+    _Place(".claude", _CLAUDE, "claude"),
+    _Place(".claude/rules", (".md",), "claude-rules", is_tree=True),
+    _Place("", _GEMINI, "gemini"),
+    _Place("", (".cursorrules",), "cursorrules"),
+    _Place(".cursor/rules", (".mdc", "RULE.md"), "mdc", is_tree=True),
+    _Place(".github", ("copilot-instructions.md",), "copilot"),
+    _Place(".github/instructions", (".instructions.md",), "instructions", is_tree=True),
+    # This place comes last, because the file is the user's own and is not committed.
+    _Place("", ("CLAUDE.local.md",), "claude"),
+)
+
+
 class FoundFile(NamedTuple):
     """A file whose name marks it as a rules file.
 
@@ -134,40 +180,18 @@ class RulesFinder:
         Args:
             homes: Whether to read the files for other agents too.
         """
-        config = self._paths.config
         home = self._paths.home
-        yield from self._named(config, _AGENTS, "agents", origin="user")
-        yield from self._tree(config / "rules", "claude-rules", (".md",), origin="user")
-        if not homes:
-            return
-        codex = Path(environment().get("CODEX_HOME") or home / ".codex")
-        yield from self._agents(codex, origin="user")
-        yield from self._named(home / ".config" / "opencode", _AGENTS, "agents", origin="user")
-        yield from self._named(home / ".claude", _CLAUDE, "claude", origin="user")
-        yield from self._tree(home / ".claude" / "rules", "claude-rules", (".md",), origin="user")
-        yield from self._named(home / ".gemini", _GEMINI, "gemini", origin="user")
-        yield from self._tree(home / ".cursor" / "rules", "mdc", (".mdc",), origin="user")
+        yield from self._find_in_places(self._paths.config, _CONFIG_PLACES, "user")
+        if homes:
+            codex = environment().get("CODEX_HOME") or home / ".codex"
+            yield from self._find_agents(Path(codex), "user")
+            yield from self._find_in_places(home, _HOME_PLACES, "user")
 
     def find_folder_files(self, folder: Path) -> Iterator[FoundFile]:
         """Yield the files of one folder of the project; later ones win."""
         self.watched.append(folder)
-        claude = folder / ".claude"
-        github = folder / ".github"
-        yield from self._agents(folder)
-        yield from self._named(folder, _CLAUDE, "claude")
-        yield from self._named(claude, _CLAUDE, "claude", governs=folder)
-        yield from self._tree(claude / "rules", "claude-rules", (".md",), governs=folder)
-        yield from self._named(folder, _GEMINI, "gemini")
-        yield from self._named(folder, (".cursorrules",), "cursorrules")
-        yield from self._tree(
-            folder / ".cursor" / "rules", "mdc", (".mdc", "RULE.md"), governs=folder
-        )
-        yield from self._named(github, ("copilot-instructions.md",), "copilot", governs=folder)
-        yield from self._tree(
-            github / "instructions", "instructions", (".instructions.md",), governs=folder
-        )
-        # Last, because it is the user's own file, which is not committed.
-        yield from self._named(folder, ("CLAUDE.local.md",), "claude")
+        yield from self._find_agents(folder, "project")
+        yield from self._find_in_places(folder, _PROJECT_PLACES, "project")
 
     def add_problem(self, path: str, reason: str) -> None:
         """Add a problem about a file that is not read."""
@@ -176,30 +200,34 @@ class RulesFinder:
     def _skip(self, path: Path, reason: str) -> None:
         self.add_problem(self._paths.display(path), reason)
 
-    def _agents(self, folder: Path, origin: str = "project") -> Iterator[FoundFile]:
+    def _find_agents(self, folder: Path, origin: str) -> Iterator[FoundFile]:
         """Yield ``AGENTS.override.md``, or else ``AGENTS.md``."""
         # Codex, too, reads the override in place of the plain file.
-        override = list(self._named(folder, (OVERRIDE,), "agents", origin=origin))
-        plain = list(self._named(folder, _AGENTS, "agents", origin=origin))
+        override = list(self._find_named(folder, _OVERRIDE_PLACE, origin))
+        plain = list(self._find_named(folder, _AGENTS_PLACE, origin))
         yield from override or plain
         if override:
             for found in plain:
                 self.add_problem(found.shown, f"{OVERRIDE} replaces it")
 
-    def _named(
-        self,
-        folder: Path,
-        names: Iterable[str],
-        dialect: str,
-        *,
-        origin: str = "project",
-        governs: Path | None = None,
+    def _find_in_places(
+        self, base: Path, places: Iterable[_Place], origin: str
     ) -> Iterator[FoundFile]:
-        """Yield the files of a folder that have one of the given names."""
-        if governs is not None and os.path.isdir(folder):
+        """Yield the files in some places of a folder, in their order."""
+        for place in places:
+            if place.is_tree:
+                yield from self._find_below(base, place, origin)
+            else:
+                yield from self._find_named(base, place, origin)
+
+    def _find_named(self, base: Path, place: _Place, origin: str) -> Iterator[FoundFile]:
+        """Yield the files of a folder that have one of the names of a place."""
+        folder = base / place.folder
+        # The project's folder itself is already watched, and the user's are not.
+        if origin == "project" and place.folder and os.path.isdir(folder):
             self.watched.append(folder)
         seen = set()
-        for name in names:
+        for name in place.names:
             try:
                 status = os.lstat(folder / name)
             except (OSError, ValueError):
@@ -208,18 +236,11 @@ class RulesFinder:
             identity = (status.st_dev, status.st_ino)
             if identity not in seen:
                 seen.add(identity)
-                yield self._found(folder / name, dialect, origin, governs or folder)
+                yield self._found(folder / name, place.dialect, origin, base)
 
-    def _tree(
-        self,
-        root: Path,
-        dialect: str,
-        endings: tuple[str, ...],
-        *,
-        origin: str = "project",
-        governs: Path | None = None,
-    ) -> Iterator[FoundFile]:
-        """Yield all files with the given endings in and below a folder, ordered by name."""
+    def _find_below(self, base: Path, place: _Place, origin: str) -> Iterator[FoundFile]:
+        """Yield the files with the endings of a place in and below its folder, ordered by name."""
+        root = base / place.folder
         if not os.path.isdir(root):
             return
         real = Path(os.path.realpath(root))
@@ -229,9 +250,9 @@ class RulesFinder:
             return
         count = 0
         for path, is_file in self._walk(root, 0):
-            if not path.name.endswith(endings):
+            if not path.name.endswith(place.names):
                 if is_file and path.suffix in (".md", ".mdc", ".txt"):
-                    self._skip(path, f"here only {' and '.join(endings)} files are")
+                    self._skip(path, f"here only {' and '.join(place.names)} files are")
                 continue
             count += 1
             if count > MAX_FILES:
@@ -241,8 +262,9 @@ class RulesFinder:
                     " folder",
                 )
                 return
-            found = self._found(path, dialect, origin, governs or root)
-            yield found._replace(name=_rule_name(path.relative_to(root), endings[0]))
+            found = self._found(path, place.dialect, origin, base)
+            name = _rule_name(path.relative_to(root), place.names[0])
+            yield found._replace(name=name)
 
     def _walk(self, folder: Path, depth: int) -> Iterator[tuple[Path, bool]]:
         """Yield the paths below a folder, and whether each is a file. Skip links to folders."""

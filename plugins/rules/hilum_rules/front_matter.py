@@ -58,7 +58,7 @@ def read_front_matter(data: bytes, dialect: str) -> FrontMatter:
         mode, message = _ABSENT.get(dialect, (Mode.ALWAYS, ""))
         problems += [(1, message)] if message else []
         return FrontMatter(mode, (), "", document.body, document.line, problems)
-    # This imports cattrs, and most files have no front matter.
+    # The module imports cattrs, and most files have no front matter.
     from hilum_rules import front_matter_schema as schema
 
     fields, mistakes = schema.structure_fields(document.fields, dialect)

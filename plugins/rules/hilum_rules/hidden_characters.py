@@ -52,11 +52,15 @@ def reveal(text: str) -> tuple[str, list[tuple[int, int]]]:
             continue
         # Shown and not removed: an attempt to hide text should be visible to the model and the
         # user.
-        revealed, count = _hidden_pattern().subn(lambda found: f"<U+{ord(found[0]):04X}>", line)
+        revealed, count = _hidden_pattern().subn(_name_code_point, line)
         lines[number - 1] = revealed
         if count:
             found.append((number, count))
     return "\n".join(lines), found
+
+
+def _name_code_point(found: re.Match[str]) -> str:
+    return f"<U+{ord(found[0]):04X}>"
 
 
 def escape_name(name: str) -> str:

@@ -231,5 +231,8 @@ class ImportResolver:
 
 def _without_imports(draft: Draft, imported: dict[str, list[PlacedDraft]]) -> Draft:
     """Return a draft without the lines that contain only imports."""
-    lines = [line for line in draft.content.split("\n") if not set(line.split()) <= imported.keys()]
-    return attrs.evolve(draft, content="\n".join(lines))
+    kept = []
+    for line in draft.content.split("\n"):
+        if not set(line.split()) <= imported.keys():
+            kept.append(line)
+    return attrs.evolve(draft, content="\n".join(kept))

@@ -32,6 +32,8 @@ MAX_PROBLEMS = 200
 MAX_REMEMBERED = 1_000
 """Maximum number of file versions whose rules are cached."""
 _NO_STAMP = Stamp(0, 0, 0, 0, 0)
+MadeRules = tuple[tuple[Rule, ...], list[Problem]]
+"""The rules of a file, and the problems found while they were made."""
 
 
 class Loader:
@@ -53,7 +55,7 @@ class Loader:
         self.allowed = [Path(folder).expanduser() for folder in import_from]
         self._parsed: dict[tuple[Path, str], ParsedFile | str] = {}
         self._stamps: dict[Path, Stamp | None] = {}
-        self._rules: dict[tuple[object, ...], tuple[tuple[Rule, ...], list[Problem]]] = {}
+        self._rules: dict[tuple[object, ...], MadeRules] = {}
         self._compiled: dict[tuple[object, ...], tuple[Compiled, Problems]] = {}
 
     # --- single files -----------------------------------------------------------------------------
@@ -71,7 +73,7 @@ class Loader:
             return known
         try:
             source = read_source(path, fence, self.limit)
-            # After links are followed, because ``AGENTS.md`` may be a link to ``.env``.
+            # The check uses the resolved path, because ``AGENTS.md`` may be a link to ``.env``.
             self._check_secret(source.real)
         except UnreadableError as error:
             self._parsed[path, dialect] = str(error)
@@ -195,7 +197,7 @@ class Loader:
 
     def _remember_rules(
         self, found: FoundFile, drafts: list[PlacedDraft], source_hash: str
-    ) -> tuple[tuple[Rule, ...], list[Problem]]:
+    ) -> MadeRules:
         """Return the rules of a file, rebuilt only if the file or one of its imports changed."""
         places = tuple((placed.draft.line, placed.path) for placed in drafts)
         key = (source_hash, found.folder, places)
@@ -206,9 +208,7 @@ class Loader:
             self._rules[key] = self._make_rules(found, drafts)
         return self._rules[key]
 
-    def _make_rules(
-        self, found: FoundFile, drafts: list[PlacedDraft]
-    ) -> tuple[tuple[Rule, ...], list[Problem]]:
+    def _make_rules(self, found: FoundFile, drafts: list[PlacedDraft]) -> MadeRules:
         rules: list[Rule] = []
         problems: list[Problem] = []
         seen: dict[str, int] = {}
@@ -301,7 +301,9 @@ def _limit(problems: list[Problem]) -> tuple[Problem, ...]:
         return tuple(problems)
     message = f"And {len(rest):,} more problems, the last on line {rest[-1].line}."
     is_fatal = any(problem.fatal for problem in rest)
-    return (*problems[:MAX_PROBLEMS], Problem(rest[0].path, rest[0].line, message, is_fatal))
+    first = rest[0]
+    summary = Problem(first.path, first.line, message, is_fatal)
+    return (*problems[:MAX_PROBLEMS], summary)
 
 
 def _hard_leads(lead: str) -> list[str]:

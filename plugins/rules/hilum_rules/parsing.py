@@ -66,11 +66,11 @@ def parse_drafts(text: str, first: int = 1) -> tuple[list[Draft], Problems]:
     Returns:
         The drafts in order, and the problems: parts that were left out or are unusual.
     """
-    # First, so that no hidden character gets past the steps below.
+    # Hidden characters are replaced first, so that none gets past the steps below.
     text, hidden = reveal(text)
     lines, comments = remove_comments(text.split("\n"))
     problems = _report_hidden(hidden)
-    # After comments are removed, so that a comment's lines are not read twice.
+    # Comments were removed before this step, so that their lines are not read twice.
     checks = _take_enforce_lines(lines, comments)
     problems += _report_comments(comments)
     builder = _DraftBuilder()

@@ -8,7 +8,8 @@ from hilum_rules.hidden_characters import escape_name
 from hilum_rules.rule import Mode, Rule, RulesFile
 from hilum_rules.rule_store import Snapshot
 
-# Before skills (50), because a changed layer ends the cached prefix, and skills change more often.
+# Rules come before skills (50), because a changed layer ends the cached prefix, and skills change
+# more often.
 RANK = 40
 MAX_DESCRIPTION = 300
 MAX_GLOBS = 5
@@ -16,16 +17,16 @@ MAX_INDENT = 4
 PREAMBLE = """\
 # Rules
 
-The user and the project have written down rules, numbered FILE.RULE. Comply with each one that \
-applies to what you do: look through them before you act and again before you answer. Where two \
-contradict each other, the later file wins, for it is nearer to the work; what the user says in \
-this conversation wins over both. [must] marks what must hold in every case. [enforced] marks what \
-the system holds as well: it refuses what breaks the rule, so take another way and no way around. \
-Rules are not permissions: they change no setting, no approval and nothing said above. If you \
-cannot comply with a rule, say which and why."""
+The user and the project have written these rules, numbered FILE.RULE. Comply with each one that \
+applies to your work: read them before you act and again before you answer. If two rules \
+contradict each other, the one in the later file wins, because it is closer to the work; what the \
+user says in this conversation overrides both. A rule marked [must] applies without exception. The \
+system also enforces rules marked [enforced]: it denies calls that break them, so choose another \
+approach and do not try to bypass them. Rules are not permissions: they change neither settings, \
+approvals nor the instructions above. If you cannot comply with a rule, say which one and why."""
 REMINDER = (
-    "Check what you did and what you do next against the numbered rules; mend what breaks one"
-    " before you go on."
+    "Check your work and your next step against the numbered rules; fix what breaks a rule before"
+    " you continue."
 )
 _OWNERS = {"user": "the user's own", "settings": "the user's own", "project": "the project's"}
 
@@ -60,8 +61,8 @@ def _index_layers(snapshot: Snapshot) -> list[Layer]:
         return []
     lines = [f"- {file.path}: {file.description[:MAX_DESCRIPTION]}" for file in waiting]
     head = (
-        "There are more rules. Before you work on what one of these is about, read the file; its"
-        " rules hold from then on."
+        "More rules are in these files. Before you work on the subject of a file, read it; its"
+        " rules then apply."
     )
     return [Layer(RANK, "rules to ask for", "\n".join([head, *lines]))]
 
@@ -90,7 +91,7 @@ def _format_file(file: RulesFile, number: int, limit: int) -> str:
         if size > limit:
             last = f"{number}.{len(file.rules)}"
             lines.append(
-                f"(The rules {number}.{index} to {last} are not shown for want of room: read the"
+                f"(The rules {number}.{index} to {last} are not shown, because they are too long: read the"
                 " file.)"
             )
             break
@@ -105,7 +106,7 @@ def _format_section(section: str, title: str) -> str:
 def _describe_file(file: RulesFile) -> str:
     described = _OWNERS[file.origin]
     if file.folder.parts:
-        described += f", for what is in {escape_name(str(file.folder))}/"
+        described += f", for everything in {escape_name(str(file.folder))}/"
     if file.mode is Mode.AUTO:
         described += f", for files like {escape_name(', '.join(file.globs[:MAX_GLOBS]))}"
     return f"{file.path} ({described})"

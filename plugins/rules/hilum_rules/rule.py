@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -110,8 +111,9 @@ class Rule(msgspec.Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """Its text on one line, with its lead and without code blocks, as quoted in denials."""
-        plain = f"{self.lead} {self.content}".split("\n```", 1)[0].split("\n~~~", 1)[0]
-        return " ".join(plain.split())
+        text = f"{self.lead} {self.content}"
+        before_code = re.split(r"\n(?:```|~~~)", text, maxsplit=1)[0]
+        return " ".join(before_code.split())
 
 
 class RulesFile(msgspec.Struct, frozen=True):
@@ -128,7 +130,7 @@ class RulesFile(msgspec.Struct, frozen=True):
         description: Its subject, with mode ``agent``.
         name: The name that a user writes after ``@`` to activate it.
         rules: Its rules, in order.
-        problems: What hilum may not read as its author meant it.
+        problems: The parts of the file that hilum may not read as their author intended.
         source_hash: SHA-256 of all bytes read, including imports, in hexadecimal.
         sources: All files read for it: itself and its imports.
         base: The folder that its globs are relative to.
@@ -156,7 +158,7 @@ class Bundle(msgspec.Struct, frozen=True):
     Attributes:
         rules: The rules.
         source_hash: SHA-256 of all sources, in hexadecimal. It changes when a source changes.
-        problems: What hilum may not read as its author meant it.
+        problems: The parts of the file that hilum may not read as their author intended.
     """
 
     rules: tuple[Rule, ...] = ()

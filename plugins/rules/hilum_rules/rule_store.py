@@ -49,7 +49,7 @@ class Snapshot(msgspec.Struct, frozen=True):
         files: All files, in order of precedence: later ones win.
         active: The files whose rules are active.
         bundle: The active rules.
-        problems: What hilum may not read as its author meant it, of all files.
+        problems: The parts of all files that hilum may not read as their author intended.
         numbers: The number of each file, by path. A file keeps its number for the session.
     """
 
@@ -319,4 +319,5 @@ class RuleStore:
 
 def _names(file: RulesFile) -> set[str]:
     """Return the names by which a user may refer to a file."""
-    return {file.name, file.name.rpartition("/")[2], file.path, PurePosixPath(file.path).name}
+    last_part = file.name.rpartition("/")[2]
+    return {file.name, last_part, file.path, PurePosixPath(file.path).name}

@@ -123,10 +123,10 @@ def is_limiting(heading: str) -> bool:
 
     Examples are ``When working on a fork`` and ``Plan mode``.
     """
-    # With its number as well: "Phase 1".
+    # The heading is also examined with its number, as in "Phase 1".
     whole = " ".join(re.sub(r"[*_`#]", "", heading).casefold().split())
-    texts = [re.split("[:：]", text)[0].strip() for text in (_normalize(heading), whole)]
-    return any(map(_limiting_pattern().search, texts))
+    beginnings = [re.split("[:：]", text)[0] for text in (_normalize(heading), whole)]
+    return any(_limiting_pattern().search(text.strip()) for text in beginnings)
 
 
 def choose_type(headings: Sequence[str]) -> RuleType:

@@ -104,7 +104,7 @@ class Rules:
         return result
 
     def _protect_paths(self) -> None:
-        """Have the guard's sandbox protect paths against programs that write files."""
+        """Protect paths, through the guard's sandbox, from programs that write files."""
         if self._protects or not self._enforced():
             return
         from hilum_guard import Guard, ProtectedPaths
@@ -195,7 +195,8 @@ class Rules:
 
     def _judge(self, agent: Agent, call: ToolCall, tool: Tool, named: list[str]) -> Verdict | None:
         inside = self._inside(named)
-        # Before the rules are read: a nested folder's rules apply to the first call that uses it.
+        # The paths are recorded before the rules are read: a nested folder's rules apply to the
+        # first call that uses it.
         self._store.touch(inside)
         rules = self._enforced()
         if not rules:
@@ -226,7 +227,8 @@ class Rules:
         rules = self._enforced()
         if not rules:
             return None
-        # In a thread, because an expression of a rule may take up to ``MATCH_TIMEOUT`` seconds.
+        # A thread judges the answer, because an expression of a rule may take up to
+        # ``MATCH_TIMEOUT`` seconds.
         return await trio.to_thread.run_sync(checks.judge_answer, rules, message.text)
 
     def _inside(self, names: Iterable[str]) -> list[str]:

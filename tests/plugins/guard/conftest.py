@@ -2,7 +2,9 @@
 warden.
 """
 
+import functools
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -24,9 +26,14 @@ BACKENDS = ("bubblewrap", "landlock", "filter")
 Run = Callable[..., Awaitable[Completed]]
 
 
+# Both try the sandbox in several processes.
+check_bubblewrap = functools.cache(backends.check_bubblewrap)
+check_landlock = functools.cache(backends.check_landlock)
+
+
 def enforced_by(backend: str) -> Enforcement:
     """What a kind of sandbox enforces; skips the test where the system has not got it."""
-    found = backends.check_bubblewrap() if backend == "bubblewrap" else backends.check_landlock()
+    found = check_bubblewrap() if backend == "bubblewrap" else check_landlock()
     if isinstance(found, str):
         pytest.skip(found)
     if backend == "landlock" and found.network != "namespace":
@@ -62,14 +69,22 @@ def home(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-@pytest.fixture
-def root(place: Path) -> Path:
-    """A workspace that is a Git repository."""
-    root = place / "proj"
+@pytest.fixture(scope="session")
+def new_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Git repository to copy, which is faster than creating one."""
+    root = tmp_path_factory.mktemp("repository") / "proj"
     subprocess.run(["git", "init", "-q", root], check=True)
     for name in ("name", "email"):
         subprocess.run(["git", "-C", root, "config", f"user.{name}", "someone"], check=True)
+    for sample in (root / ".git" / "hooks").glob("*.sample"):
+        sample.unlink()
     return root
+
+
+@pytest.fixture
+def root(place: Path, new_repository: Path) -> Path:
+    """A workspace that is a Git repository."""
+    return shutil.copytree(new_repository, place / "proj")
 
 
 @pytest.fixture

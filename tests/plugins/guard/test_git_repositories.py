@@ -37,37 +37,45 @@ def kind(command, folder):
     return judge_command(command, workspace=folder).kind
 
 
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    """A repository to copy, which is faster than creating one."""
+    return create(tmp_path_factory.mktemp("repository") / "w")
+
+
 @pytest.fixture
-def root(tmp_path):
-    root = create(tmp_path / "w")
+def root(tmp_path, repository):
+    root = shutil.copytree(repository, tmp_path / "w")
     assert kind("git status", root) == kind("git log -p", root) == "auto"
     return root
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '[remote "o"]\n\tpromisor = true\n', '[remote "o"]\n\tuploadpack = ./evil\n', "[extensions]\n\tpartialClone = o\n",
-        '[remote "o"]\n\tpartialclonefilter = blob:none\n', '[remote "o"]\n\tvcs = evil\n',
-        '[remote "o"]\n\treceivepack = ./evil\n', "[uploadpack]\n\tpackObjectsHook = ./evil\n",
-        "[core]\n\tsshCommand = ./evil\n", "[core]\n\tgitProxy = ./evil\n", "[core]\n\thooksPath = .\n",
-        "[core]\n\teditor = ./evil\n",
-        "[core]\n\taskPass = ./evil\n", "[core]\n\talternateRefsCommand = ./evil\n", "[core]\n\tattributesFile = x\n",
-        "[core]\n\tworktree = ..\n", "[core]\n\tpager = ./evil\n", "[pager]\n\tlog = ./evil\n",
-        "[credential]\n\thelper = ./evil\n",
-        '[diff "x"]\n\tcommand = ./evil\n', '[diff "x"]\n\ttextconv = ./evil\n', '[filter "x"]\n\tprocess = ./evil\n',
-        '[filter "x"]\n\tsmudge = ./evil\n', '[filter "x"]\n\tclean = ./evil\n', '[merge "x"]\n\tdriver = ./evil\n',
-        "[gpg]\n\tprogram = ./evil\n", '[gpg "ssh"]\n\tprogram = ./evil\n', "[log]\n\tshowSignature = true\n",
-        "[sequence]\n\teditor = ./evil\n", "[include]\n\tpath = x\n", '[includeIf "gitdir:/"]\n\tpath = x\n',
-        "[diff]\n\tsubmodule = log\n", "[status]\n\tsubmoduleSummary = true\n", "[submodule]\n\trecurse\n",
-        "[grep]\n\trecurseSubmodules = true\n", "[extensions]\n\tobjectFormat = sha256\n",
-    ],
-)  # fmt: skip
-def test_settings_that_run_programs_are_asked(root, text):
+RUNNING = [
+    '[remote "o"]\n\tpromisor = true\n', '[remote "o"]\n\tuploadpack = ./evil\n', "[extensions]\n\tpartialClone = o\n",
+    '[remote "o"]\n\tpartialclonefilter = blob:none\n', '[remote "o"]\n\tvcs = evil\n',
+    '[remote "o"]\n\treceivepack = ./evil\n', "[uploadpack]\n\tpackObjectsHook = ./evil\n",
+    "[core]\n\tsshCommand = ./evil\n", "[core]\n\tgitProxy = ./evil\n", "[core]\n\thooksPath = .\n",
+    "[core]\n\teditor = ./evil\n",
+    "[core]\n\taskPass = ./evil\n", "[core]\n\talternateRefsCommand = ./evil\n", "[core]\n\tattributesFile = x\n",
+    "[core]\n\tworktree = ..\n", "[core]\n\tpager = ./evil\n", "[pager]\n\tlog = ./evil\n",
+    "[credential]\n\thelper = ./evil\n",
+    '[diff "x"]\n\tcommand = ./evil\n', '[diff "x"]\n\ttextconv = ./evil\n', '[filter "x"]\n\tprocess = ./evil\n',
+    '[filter "x"]\n\tsmudge = ./evil\n', '[filter "x"]\n\tclean = ./evil\n', '[merge "x"]\n\tdriver = ./evil\n',
+    "[gpg]\n\tprogram = ./evil\n", '[gpg "ssh"]\n\tprogram = ./evil\n', "[log]\n\tshowSignature = true\n",
+    "[sequence]\n\teditor = ./evil\n", "[include]\n\tpath = x\n", '[includeIf "gitdir:/"]\n\tpath = x\n',
+    "[diff]\n\tsubmodule = log\n", "[status]\n\tsubmoduleSummary = true\n", "[submodule]\n\trecurse\n",
+    "[grep]\n\trecurseSubmodules = true\n", "[extensions]\n\tobjectFormat = sha256\n",
+]  # fmt: skip
+
+
+def test_settings_that_run_programs_are_asked(root):
     """Some of them run a program when Git fetches a missing object."""
-    append(root, text)
-    assert kind("git log -p", root) == "ask"
-    assert repository_doubt(str(root))
+    config = root / ".git" / "config"
+    before = config.read_text()
+    for text in RUNNING:
+        config.write_text(before + text)
+        assert kind("git log -p", root) == "ask", text
+        assert repository_doubt(str(root)), text
 
 
 def test_usual_settings_are_not_asked(root):

@@ -25,20 +25,21 @@ def user_rules(kit, **lists):
 
 
 @pytest.mark.parametrize("approve", ["ask_first", "auto"])
-@pytest.mark.parametrize(
-    "command", ["rm -rf /", "cd / && rm -rf *", "bash -c 'mkfs.ext4 /dev/sda1'", ":(){ :|:& };:"]
-)
-async def test_a_destructive_command_is_blocked_whatever_the_policy_and_the_rules(
-    bench, approve, command
-):
+async def test_a_destructive_command_is_blocked_whatever_the_policy_and_the_rules(bench, approve):
     """Not even an allow rule for everything lets it through.
 
     The model is told, and nobody is asked (R11).
     """
     kit = await bench(*PLUGINS, approve=approve)
     user_rules(kit, allow=["*"])
-    result = await kit.call("run_terminal_cmd", command=command)
-    assert result.code == E_BLOCKED
+    for command in (
+        "rm -rf /",
+        "cd / && rm -rf *",
+        "bash -c 'mkfs.ext4 /dev/sda1'",
+        ":(){ :|:& };:",
+    ):
+        result = await kit.call("run_terminal_cmd", command=command)
+        assert result.code == E_BLOCKED, command
     assert kit.of(ApprovalAsked) == kit.of(CallStarted) == []
 
 
@@ -63,40 +64,38 @@ async def test_what_a_harmless_command_writes_is_judged_as_a_file_that_is_writte
     assert not (kit.workspace / ".vscode/tasks.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("command", "scope"),
-    [
-        ("git commit -m 'a b'", "git commit *"),
-        ("timeout 5 git commit -m x", "git commit *"),
-        ("npm run test -- -x", "npm run test *"),
-        ("python3 -m unittest -q", "python3 -m unittest *"),
-        ("pytest -q tests", "pytest *"),
-        ("aws s3 ls s3://b", "aws s3 ls *"),
-        ("aws --profile p s3 rm x", "=aws --profile p s3 rm x"),
-        ("/usr/bin/git add x", "/usr/bin/git add *"),
-        ("/usr/bin/python3 x.py", "=/usr/bin/python3 x.py"),
-        ("gh pr list", "gh pr list *"),
-        ("mytool deploy --now", "mytool deploy *"),
-        ("mytool --region x delete", "=mytool --region x delete"),
-        ("python3 setup.py", "=python3 setup.py"),
-        ("git config user.name x", "=git config user.name x"),
-        ("git commit -m x && git push", "=git commit -m x && git push"),
-        ("git commit -m x > log", "=git commit -m x > log"),
-        ("GIT_DIR=x git commit", "=GIT_DIR=x git commit"),
-        ("git commit -m $(id)", "=git commit -m $(id)"),
-        ("sudo git commit", "=sudo git commit"),
-        ("git --exec-path=. commit", "=git --exec-path=. commit"),
-        ("echo 'unclosed", "=echo 'unclosed"),
-    ],
-)
-async def test_a_lasting_yes_is_never_wider_than_a_command_with_its_sub_command(
-    bench, command, scope, asked
-):
+# Commands, each with the scope of a lasting approval.
+SCOPES = [
+    ("git commit -m 'a b'", "git commit *"),
+    ("timeout 5 git commit -m x", "git commit *"),
+    ("npm run test -- -x", "npm run test *"),
+    ("python3 -m unittest -q", "python3 -m unittest *"),
+    ("pytest -q tests", "pytest *"),
+    ("aws s3 ls s3://b", "aws s3 ls *"),
+    ("aws --profile p s3 rm x", "=aws --profile p s3 rm x"),
+    ("/usr/bin/git add x", "/usr/bin/git add *"),
+    ("/usr/bin/python3 x.py", "=/usr/bin/python3 x.py"),
+    ("gh pr list", "gh pr list *"),
+    ("mytool deploy --now", "mytool deploy *"),
+    ("mytool --region x delete", "=mytool --region x delete"),
+    ("python3 setup.py", "=python3 setup.py"),
+    ("git config user.name x", "=git config user.name x"),
+    ("git commit -m x && git push", "=git commit -m x && git push"),
+    ("git commit -m x > log", "=git commit -m x > log"),
+    ("GIT_DIR=x git commit", "=GIT_DIR=x git commit"),
+    ("git commit -m $(id)", "=git commit -m $(id)"),
+    ("sudo git commit", "=sudo git commit"),
+    ("git --exec-path=. commit", "=git --exec-path=. commit"),
+    ("echo 'unclosed", "=echo 'unclosed"),
+]
+
+
+async def test_a_lasting_yes_is_never_wider_than_a_command_with_its_sub_command(bench, asked):
     """What is offered is the sub-command, or the very text where nothing else can be told apart."""
     kit = await bench(*PLUGINS, approve="ask_first")
-    assert (
-        await asked(kit, "run_terminal_cmd", command=command)
-    ).scope == f"run_terminal_cmd({scope})"
+    for command, scope in SCOPES:
+        event = await asked(kit, "run_terminal_cmd", command=command)
+        assert event.scope == f"run_terminal_cmd({scope})"
 
 
 async def test_a_yes_for_the_session_holds_for_that_sub_command_only(bench, asked):
@@ -126,55 +125,58 @@ async def test_deny_wins_over_ask_and_allow(bench, asked):
     assert (await kit.call("run_terminal_cmd", command="git init -q")).code == ""
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "git push", "git -C . push", "git -c a.b=c push origin", "/usr/bin/git push", "ls && git push", "echo $(git push)",
-        "bash -c 'git push'", "timeout 5 git push", "true | git push", "gi''t pu\"sh\"", "GIT PUSH", "sudo git push",
-        "if true; then git push; fi", "f() { git push; }; f", "xargs git push", "git --no-pager push", "eval git push",
-    ],
-)  # fmt: skip
-async def test_a_rule_that_denies_a_command_finds_it_however_it_is_written(bench, command):
+PUSHES = [
+    "git push", "git -C . push", "git -c a.b=c push origin", "/usr/bin/git push", "ls && git push", "echo $(git push)",
+    "bash -c 'git push'", "timeout 5 git push", "true | git push", "gi''t pu\"sh\"", "GIT PUSH", "sudo git push",
+    "if true; then git push; fi", "f() { git push; }; f", "xargs git push", "git --no-pager push", "eval git push",
+]  # fmt: skip
+
+
+async def test_a_rule_that_denies_a_command_finds_it_however_it_is_written(bench):
     """Options before the sub-command, paths, quotes, wrappers and compounds hide nothing."""
     kit = await bench(*PLUGINS, approve="auto")
     user_rules(kit, deny=["run_terminal_cmd(git push)"], allow=["*"])
-    assert (await kit.call("run_terminal_cmd", command=command)).code == E_DENIED
+    for command in PUSHES:
+        assert (await kit.call("run_terminal_cmd", command=command)).code == E_DENIED, command
 
 
-@pytest.mark.parametrize("command", ["git $SUB", "$PROGRAM push", "echo 'unclosed; git push"])
-async def test_what_may_turn_out_to_be_denied_is_asked_even_under_auto(bench, command, asked):
+async def test_what_may_turn_out_to_be_denied_is_asked_even_under_auto(bench, asked):
     """Words that only the run would tell, and texts that cannot be read."""
     kit = await bench(*PLUGINS, approve="auto")
     user_rules(kit, deny=["run_terminal_cmd(git push)"], allow=["run_terminal_cmd"])
-    assert "git push" in (await asked(kit, "run_terminal_cmd", command=command)).reason
+    for command in ("git $SUB", "$PROGRAM push", "echo 'unclosed; git push"):
+        event = await asked(kit, "run_terminal_cmd", command=command)
+        assert "git push" in event.reason, command
 
 
-@pytest.mark.parametrize(
-    ("command", "runs"),
-    [
-        ("make check", True),
-        ("cd src && make check | tail -3", True),
-        ("timeout 60 make check", True),
-        ("make check && make clean", False),
-        ("make check; touch x", False),
-        ("make $(touch x)", False),
-        ("MAKEFLAGS=-n make check", False),
-        ("make check > out", False),
-        ("sudo make check", False),
-        ("./make check", False),
-    ],
-)
-async def test_a_compound_command_is_allowed_only_if_every_part_is(bench, command, runs, asked):
+# Commands, each with whether it runs without approval.
+COMPOUNDS = [
+    ("make check", True),
+    ("cd src && make check | tail -3", True),
+    ("timeout 60 make check", True),
+    ("make check && make clean", False),
+    ("make check; touch x", False),
+    ("make $(touch x)", False),
+    ("MAKEFLAGS=-n make check", False),
+    ("make check > out", False),
+    ("sudo make check", False),
+    ("./make check", False),
+]
+
+
+async def test_a_compound_command_is_allowed_only_if_every_part_is(bench, asked):
     """A rule fits simple commands, word by word; what is harmless may stand beside them."""
     kit = await bench(
         *PLUGINS, approve="ask_first", files={"src/Makefile": "check:\n", "Makefile": "check:\n"}
     )
     user_rules(kit, allow=["run_terminal_cmd(make check *)"])
-    if runs:
-        await kit.call("run_terminal_cmd", command=command)
-        assert kit.of(ApprovalAsked) == []
-    else:
-        await asked(kit, "run_terminal_cmd", command=command)
+    for command, runs in COMPOUNDS:
+        before = len(kit.of(ApprovalAsked))
+        if runs:
+            await kit.call("run_terminal_cmd", command=command)
+            assert len(kit.of(ApprovalAsked)) == before, command
+        else:
+            await asked(kit, "run_terminal_cmd", command=command)
 
 
 async def test_rules_for_files_are_matched_against_the_resolved_path(bench):
@@ -305,14 +307,14 @@ PROTECTED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", PROTECTED)
-async def test_writing_what_governs_or_runs_is_always_asked(bench, path, asked):
+async def test_writing_what_governs_or_runs_is_always_asked(bench, asked):
     """Under auto, with an allow rule for the whole tool, whether it exists or not."""
     kit = await bench(*PLUGINS, approve="auto")
     user_rules(kit, allow=["write_file", "write_file(**)"])
-    event = await asked(kit, "write_file", path=path, content="x")
-    assert path.rpartition("/")[2] in event.reason
-    assert event.scope.startswith("write_file(/")
+    for path in PROTECTED:
+        event = await asked(kit, "write_file", path=path, content="x")
+        assert path.rpartition("/")[2] in event.reason
+        assert event.scope.startswith("write_file(/"), path
 
 
 async def test_a_link_to_a_protected_file_is_shown_for_what_it_is(bench, asked):
@@ -332,18 +334,16 @@ async def test_only_a_rule_that_names_a_protected_file_lets_it_be_written_unaske
     await asked(kit, "write_file", path=".vscode/settings.json", content="{}")
 
 
-@pytest.mark.parametrize(
-    "path", [".env", "config/.env.local", "deploy/id_ed25519", "server.pem", ".aws/config", ".ENV"]
-)
-async def test_reading_a_file_of_secrets_is_asked(bench, path, asked):
+SECRETS = [".env", "config/.env.local", "deploy/id_ed25519", "server.pem", ".aws/config", ".ENV"]
+
+
+async def test_reading_a_file_of_secrets_is_asked(bench, asked):
     """Under auto, too; what only looks like one by its ending is source code."""
-    kit = await bench(
-        *PLUGINS,
-        approve="auto",
-        files={path: "x", "secrets.py": "x", ".env.example": "x", "keys.md": "x"},
-    )
-    assert (await asked(kit, "read_file", path=path)).risk == "read"
-    for harmless in ("secrets.py", ".env.example", "keys.md"):
+    public = ("secrets.py", ".env.example", "keys.md")
+    kit = await bench(*PLUGINS, approve="auto", files=dict.fromkeys((*SECRETS, *public), "x"))
+    for path in SECRETS:
+        assert (await asked(kit, "read_file", path=path)).risk == "read", path
+    for harmless in public:
         assert (await kit.call("read_file", path=harmless)).code == ""
 
 
@@ -466,9 +466,11 @@ async def test_importing_the_guard_is_cheap():
 
 @pytest.mark.parametrize("command", ["rm -rf *", "git filter-branch HEAD", "git stash clear"])
 async def test_what_cannot_be_undone_is_asked_under_auto_and_in_spite_of_wide_rules(
-    bench, asked, command
+    bench, asked, command, monkeypatch
 ):
     """Only its very text, which the user saw, lets it run."""
+    # Otherwise `git filter-branch` waits for ten seconds.
+    monkeypatch.setenv("FILTER_BRANCH_SQUELCH_WARNING", "1")
     kit = await bench(*PLUGINS, approve="auto", files={"a": ""})
     user_rules(kit, allow=["run_terminal_cmd(git *)", "run_terminal_cmd(rm *)"])
     event = await asked(kit, "run_terminal_cmd", command=command)

@@ -5,10 +5,12 @@ killed.
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hilum_guard
@@ -22,43 +24,81 @@ from hilum_guard.recovery import recover
 from hilum_guard.run_markers import RunMarker
 from hilum_guard.workspace_watcher import WorkspaceWatcher
 
-KILLED = """
-import os, signal, sys
+# Each line of the input describes a session: the environment, the workspace, what its command does,
+# and how it ends. Forking is much faster than another interpreter.
+SESSIONS = """
+import json, os, signal, sys
 from hilum_guard.run_markers import RunMarker
 from hilum_guard.workspace_watcher import WorkspaceWatcher
-root, mode = sys.argv[1:]
-watch = WorkspaceWatcher([root], alive=lambda: mode != "idle", mark=RunMarker(root))
-watch.begin()
-if mode == "idle":
-    watch.check()
-else:
-    exec(sys.stdin.readline())
-print("ready", flush=True)
-if mode == "lives":
-    sys.stdin.read()
-os.kill(os.getpid(), signal.SIGKILL)
+def run(environ, root, does, mode):
+    os.environ.update(environ)
+    watch = WorkspaceWatcher([root], alive=lambda: mode != "idle", mark=RunMarker(root))
+    watch.begin()
+    if mode == "idle":
+        watch.check()
+    else:
+        exec(does, {"os": os, "root": root, "watch": watch})
+    if mode == "lives":
+        print(os.getpid(), flush=True)
+        signal.pause()
+    os.kill(os.getpid(), signal.SIGKILL)
+for line in sys.stdin:
+    pid = os.fork()
+    if not pid:
+        try:
+            run(*json.loads(line))
+        finally:
+            os._exit(1)
+    status = os.waitpid(pid, 0)[1]
+    print(os.waitstatus_to_exitcode(status), flush=True)
 """
 
 
+@pytest.fixture(scope="module")
+def sessions() -> Iterator[subprocess.Popen[str]]:
+    """A process that runs sessions, each in a process of its own."""
+    argv = [sys.executable, "-c", SESSIONS]
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+Start = Callable[..., str]
+Killed = Callable[..., None]
+
+
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def start(sessions: subprocess.Popen[str]) -> Start:
+    """Start a session, and return the next line that is written about it."""
+
+    def start(root: Path, does: str = "", mode: str = "killed") -> str:
+        assert sessions.stdin is not None
+        assert sessions.stdout is not None
+        environ = {name: os.environ[name] for name in ("HILUM_DATA", "HOME") if name in os.environ}
+        print(json.dumps([environ, str(root), does, mode]), file=sessions.stdin, flush=True)
+        return sessions.stdout.readline().strip()
+
+    return start
+
+
+@pytest.fixture
+def killed(start: Start) -> Killed:
+    """Run a session that is killed after a command has done something."""
+
+    def killed(root: Path, does: str = "", mode: str = "killed") -> None:
+        assert start(root, does, mode) == str(-signal.SIGKILL)
+
+    return killed
+
+
+@pytest.fixture
+def root(tmp_path: Path, new_repository: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository, and a folder for hilum's data."""
     monkeypatch.setenv("HILUM_DATA", str(tmp_path / "data"))
-    root = tmp_path.resolve() / "proj"
-    subprocess.run(["git", "init", "-q", root], check=True)
-    return root
-
-
-def killed(root: Path, does: str = "", mode: str = "killed") -> None:
-    """Run a session that is killed after a command has done something."""
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(root), mode],
-        input=f"{does}\n",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    return shutil.copytree(new_repository, tmp_path.resolve() / "proj")
 
 
 def files(root: Path) -> list[str]:
@@ -67,7 +107,7 @@ def files(root: Path) -> list[str]:
     return sorted(path.suffix for path in folder.iterdir()) if folder.exists() else []
 
 
-def test_what_appeared_while_the_command_ran_is_made_inert(root: Path) -> None:
+def test_what_appeared_while_the_command_ran_is_made_inert(root: Path, killed: Killed) -> None:
     (root / ".envrc").write_text("the user's")
     killed(root, "open(f'{root}/.mise.toml', 'w'); open(f'{root}/.git/hooks/pre-commit', 'w')")
     assert files(root) == [".owner", ".state"]
@@ -80,7 +120,7 @@ def test_what_appeared_while_the_command_ran_is_made_inert(root: Path) -> None:
     assert recover(str(root)) == []
 
 
-def test_a_link_that_was_replaced_is_put_back(root: Path) -> None:
+def test_a_link_that_was_replaced_is_put_back(root: Path, killed: Killed) -> None:
     target = root / "elsewhere"
     subprocess.run(["git", "init", "-q", "--bare", target], check=True)
     (root / "sub").mkdir()
@@ -90,7 +130,9 @@ def test_a_link_that_was_replaced_is_put_back(root: Path) -> None:
     assert os.readlink(root / "sub" / ".git") == str(target)
 
 
-def test_what_the_user_writes_after_a_kill_is_set_aside_and_named(root: Path) -> None:
+def test_what_the_user_writes_after_a_kill_is_set_aside_and_named(
+    root: Path, killed: Killed
+) -> None:
     killed(root)
     (root / ".envrc").write_text("the user's")
     [said] = recover(str(root))
@@ -98,7 +140,7 @@ def test_what_the_user_writes_after_a_kill_is_set_aside_and_named(root: Path) ->
     assert (root / ".envrc.quarantined").read_text() == "the user's"
 
 
-def test_what_the_user_writes_after_the_last_look_stays(root: Path) -> None:
+def test_what_the_user_writes_after_the_last_look_stays(root: Path, killed: Killed) -> None:
     killed(root, mode="idle")
     (root / ".envrc").write_text("the user's")
     assert recover(str(root)) == []
@@ -106,28 +148,26 @@ def test_what_the_user_writes_after_the_last_look_stays(root: Path) -> None:
     assert files(root) == []
 
 
-def test_a_living_sessions_mark_is_left_alone(root: Path) -> None:
-    argv = [sys.executable, "-c", KILLED, str(root), "lives"]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as lives:
-        assert lives.stdin is not None
-        assert lives.stdout is not None
-        lives.stdin.write("open(f'{root}/.envrc', 'w')\n")
-        lives.stdin.flush()
-        lives.stdout.readline()
-        assert recover(str(root)) == []
-        assert files(root) == [".owner", ".state"]
-        lives.kill()
+def test_a_living_sessions_mark_is_left_alone(
+    root: Path, start: Start, sessions: subprocess.Popen[str]
+) -> None:
+    pid = int(start(root, "open(f'{root}/.envrc', 'w')", "lives"))
+    assert recover(str(root)) == []
+    assert files(root) == [".owner", ".state"]
+    os.kill(pid, signal.SIGKILL)
+    assert sessions.stdout is not None
+    assert int(sessions.stdout.readline()) == -signal.SIGKILL
     assert len(recover(str(root))) == 1
 
 
-def test_another_workspaces_mark_is_left_alone(root: Path, tmp_path: Path) -> None:
+def test_another_workspaces_mark_is_left_alone(root: Path, tmp_path: Path, killed: Killed) -> None:
     killed(root, "open(f'{root}/.envrc', 'w')")
     assert recover(str(tmp_path)) == []
     assert files(root) == [".owner", ".state"]
 
 
 @pytest.mark.parametrize("damage", ["{", "[]", '{"rules": "other"}'])
-def test_what_cannot_be_read_is_told(root: Path, damage: str) -> None:
+def test_what_cannot_be_read_is_told(root: Path, damage: str, killed: Killed) -> None:
     killed(root, "open(f'{root}/.envrc', 'w')")
     [state] = run_markers.folder_of(str(root)).glob("*.state")
     state.write_text(damage)
@@ -136,7 +176,7 @@ def test_what_cannot_be_read_is_told(root: Path, damage: str) -> None:
     assert files(root) == []
 
 
-def test_a_mark_that_misses_a_part_is_told(root: Path) -> None:
+def test_a_mark_that_misses_a_part_is_told(root: Path, killed: Killed) -> None:
     killed(root)
     [state] = run_markers.folder_of(str(root)).glob("*.state")
     state.write_text(json.dumps({"rules": json.loads(state.read_text())["rules"]}))
@@ -166,7 +206,9 @@ def test_the_mark_goes_with_the_last_look_and_with_the_session(root: Path) -> No
     assert files(root) == []
 
 
-def test_what_was_found_and_not_logged_is_told_without_another_look(root: Path) -> None:
+def test_what_was_found_and_not_logged_is_told_without_another_look(
+    root: Path, killed: Killed
+) -> None:
     """A kill between the look and the log entry."""
     alive = 1
     mark = RunMarker(str(root))
@@ -186,7 +228,7 @@ def test_what_was_found_and_not_logged_is_told_without_another_look(root: Path) 
     assert (root / ".mise.toml").exists()
 
 
-def test_what_the_user_agreed_to_is_remembered_as_theirs(root: Path) -> None:
+def test_what_the_user_agreed_to_is_remembered_as_theirs(root: Path, killed: Killed) -> None:
     """The mark follows what the watch knows, while commands go on."""
     killed(root, "open(f'{root}/.envrc', 'w'); watch.accept(f'{root}/.envrc')")
     assert recover(str(root)) == []
@@ -218,7 +260,7 @@ def test_installed_packages_that_were_there_are_left_alone(root: Path) -> None:
     assert (old / ".vscode").is_dir()
 
 
-def test_a_folder_that_a_command_moved_to_the_packages_is_new(root: Path) -> None:
+def test_a_folder_that_a_command_moved_to_the_packages_is_new(root: Path, killed: Killed) -> None:
     (root / "parked" / "inner" / ".vscode").mkdir(parents=True)
     (root / "node_modules" / "pkg").mkdir(parents=True)
     killed(
@@ -267,7 +309,9 @@ def test_a_mask_that_another_process_removes_meanwhile_is_put_again(
     assert not (root / ".vscode").exists()
 
 
-async def test_a_session_that_is_open_recovers_before_its_next_command(tmp_path: Path) -> None:
+async def test_a_session_that_is_open_recovers_before_its_next_command(
+    tmp_path: Path, killed: Killed
+) -> None:
     """Not only one that starts: what the user agrees to afterwards is not in doubt."""
     async with open_bench(hilum_guard, hilum_shell, folder=tmp_path, approve="auto") as bench:
         root = bench.session.workspace.root
@@ -297,7 +341,9 @@ def test_a_file_system_without_locks_is_reported(
     assert os.listdir(run_markers.folder_of(str(root))) == []
 
 
-async def test_a_mark_with_names_that_are_no_text_stops_no_session(tmp_path: Path) -> None:
+async def test_a_mark_with_names_that_are_no_text_stops_no_session(
+    tmp_path: Path, killed: Killed
+) -> None:
     async with open_bench(hilum_guard, hilum_shell, folder=tmp_path, approve="auto") as bench:
         root = bench.session.workspace.root
         killed(root, "os.makedirs(os.fsencode(root) + b'/sub\\xff/.vscode')")
@@ -309,13 +355,15 @@ async def test_a_mark_with_names_that_are_no_text_stops_no_session(tmp_path: Pat
     assert "sub\\xff/.vscode" in noted[0].data["say"]
 
 
-def test_sentences_that_another_hilum_wrote_are_text(root: Path) -> None:
+def test_sentences_that_another_hilum_wrote_are_text(root: Path, killed: Killed) -> None:
     killed(root, "watch._untold = ['sub\\udcff was written']; watch._write_mark()")
     assert recover(str(root)) == ["sub\\xff was written"]
 
 
 @pytest.mark.parametrize("folder", ["x.quarantined", ".github/x", ".pdbrc/x", "docs/mcp.json"])
-def test_nested_repositories_that_a_killed_session_left_are_found(root: Path, folder: str) -> None:
+def test_nested_repositories_that_a_killed_session_left_are_found(
+    root: Path, folder: str, killed: Killed
+) -> None:
     killed(
         root,
         f"os.system(f'git init -q {{root}}/{folder}; git -C {{root}}/{folder} config core.fsmonitor evil')",

@@ -274,10 +274,10 @@ def test_files_are_told_apart_by_their_names(path: str, kind: str) -> None:
     "text", ["A" * 64 + "\n", "a1B2" * 16 + "\n", "password: " * 3, "pat" + "a" * 14 + "."]
 )
 def test_large_outputs_take_little_time(text: str) -> None:
-    """A megabyte of what looks like the beginning of a secret."""
+    """A quarter of a megabyte of what looks like the beginning of a secret."""
     began = time.process_time()
-    Redactor({})(text * (1_000_000 // len(text)) + "-----END PRIVATE KEY-----", settings=True)
-    assert time.process_time() - began < 20
+    Redactor({})(text * (250_000 // len(text)) + "-----END PRIVATE KEY-----", settings=True)
+    assert time.process_time() - began < 5
 
 
 async def test_files_of_settings_are_redacted_when_they_are_read(bench) -> None:

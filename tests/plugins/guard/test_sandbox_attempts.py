@@ -16,6 +16,8 @@ from hilum_guard.enforcement import Enforcement
 from hilum_guard.sandbox import Sandbox
 from hilum_guard.settings import GuardSettings
 
+# A test runs with the first and the last kind of sandbox; with ``--all``, it runs with every kind.
+pytestmark = pytest.mark.slow(cases=2)
 PYTHON = sys.executable
 CONNECT = "import socket,sys; s = socket.socket(*map(int, sys.argv[1:3])); s.settimeout(5); s.connect({address}); s.send(b'x')"
 
@@ -69,6 +71,7 @@ async def test_a_hard_link_to_a_file_outside(box, outside: Path) -> None:
     assert not (outside / "second").exists()
 
 
+@pytest.mark.slow(cases=5)
 @pytest.mark.parametrize(
     "path", [".ssh/id_ed25519", ".aws/credentials", ".netrc", ".config/hilum/settings.toml"]
 )
@@ -120,7 +123,7 @@ PROTECTED = [
 ]
 
 
-@pytest.mark.slow(cases=12)
+@pytest.mark.slow(cases=9)
 @pytest.mark.parametrize("backend", ["bubblewrap"], indirect=True)
 @pytest.mark.parametrize("existing", [True, False], ids=["existing", "missing"])
 @pytest.mark.parametrize("attempt", PROTECTED)
@@ -219,6 +222,7 @@ async def test_a_home_folder_as_workspace_under_landlock(box, home: Path) -> Non
 # --- the network ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow(cases=4)
 @pytest.mark.parametrize(
     ("kind", "name"), [(socket.SOCK_STREAM, "tcp"), (socket.SOCK_DGRAM, "udp")]
 )
@@ -244,6 +248,7 @@ async def fails_or_is_alone(box, server: socket.socket, code: str, family: int, 
         server.accept() if kind == socket.SOCK_STREAM else server.recv(10)
 
 
+@pytest.mark.slow(cases=4)
 @pytest.mark.parametrize("abstract", [True, False], ids=["abstract", "file"])
 async def test_no_unix_sockets_of_others(box, abstract: bool, temp: Path) -> None:
     """Services of the machine that listen on Unix sockets are out of reach."""

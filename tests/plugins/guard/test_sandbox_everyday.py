@@ -12,6 +12,8 @@ from hilum import ToolError
 from hilum.processes import client
 from hilum_guard import bubblewrap
 
+# A test runs with the first and the last kind of sandbox; with ``--all``, it runs with every kind.
+pytestmark = pytest.mark.slow(cases=2)
 PYTHON = sys.executable
 EVERY = pytest.mark.parametrize("backend", ["bubblewrap", "landlock", "filter"], indirect=True)
 
@@ -32,9 +34,10 @@ async def test_pytest_on_a_project(box, root: Path) -> None:
     (root / "test_it.py").write_text(
         "def test_it(tmp_path):\n    (tmp_path / 'a').write_text('x')\n"
     )
-    assert "1 passed" in await works(
-        box, PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "test_it.py"
-    )
+    # Loading the plugins of this environment would take most of the time.
+    env = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    argv = (PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "test_it.py")
+    assert "1 passed" in await works(box, *argv, env=env)
 
 
 async def test_git_commit(box, root: Path) -> None:
@@ -108,7 +111,7 @@ async def test_multiprocessing(box) -> None:
     assert await works(box, PYTHON, "-c", f"{code} print(p.map(abs, [-1, -2]))") == "[1, 2]\n"
 
 
-@pytest.mark.slow(cases=1)
+@pytest.mark.slow(cases=0)
 async def test_pip_and_venv(box, root: Path) -> None:
     """An environment is made, and pip answers in it, without the network."""
     await works(box, PYTHON, "-m", "venv", "env")
@@ -165,7 +168,7 @@ async def test_folders_with_odd_names(box, root: Path) -> None:
 # --- how a command ends ---------------------------------------------------------------------------
 
 
-@pytest.mark.slow(cases=16)
+@pytest.mark.slow(cases=12)
 @EVERY
 @pytest.mark.parametrize(
     ("line", "code"),

@@ -4,10 +4,10 @@ import functools
 import os
 import struct
 import sys
-import types
 from pathlib import Path
 
 import attrs
+import hilum_guard
 import hilum_shell
 import pytest
 from hilum import Command
@@ -17,7 +17,6 @@ from hilum_guard import (
     bubblewrap,
     checks,
     environment,
-    sandbox,
     sandbox_policy,
     sandbox_probe,
     seatbelt,
@@ -25,6 +24,7 @@ from hilum_guard import (
 )
 from hilum_guard.enforcement import Enforcement
 from hilum_guard.sandbox_prompt import describe_sandbox
+from hilum_guard.session_guard import Guard
 from hilum_guard.settings import GuardSettings
 
 # --- environment ----------------------------------------------------------------------------------
@@ -227,11 +227,6 @@ def test_a_system_without_any(monkeypatch: pytest.MonkeyPatch):
 
 # --- in a session ---------------------------------------------------------------------------------
 
-PLUGIN = types.ModuleType("guarded")
-PLUGIN.GuardSettings = GuardSettings
-PLUGIN.open_session = sandbox.open_session
-PLUGIN.gates = ("wrap_process",)
-
 
 async def test_a_tool_of_a_session(tmp_path: Path) -> None:
     """The model's commands run in the sandbox, it is told so, the log holds what is enforced, and
@@ -239,7 +234,9 @@ async def test_a_tool_of_a_session(tmp_path: Path) -> None:
     """
     if not sandbox_probe.probe().by:
         pytest.skip("no sandbox here")
-    async with open_bench(PLUGIN, hilum_shell, folder=tmp_path, answers=["done"]) as b:
+    async with open_bench(
+        hilum_guard, hilum_shell, folder=tmp_path, approve="auto", answers=["done"]
+    ) as b:
         result = await b.call("run_terminal_cmd", command="echo hi > in && cat in; echo x > ../out")
         assert "hi" in result.text
         assert (b.workspace / "in").read_text() == "hi\n"
@@ -247,7 +244,7 @@ async def test_a_tool_of_a_session(tmp_path: Path) -> None:
         assert note.data["by"] == sandbox_probe.probe().by
         await b.run("hello")
         assert "Commands run in a sandbox." in b.requests[-1].body.decode()
-        folder = b.session.plugin(sandbox.Sandbox).folder
+        folder = b.session.plugin(Guard).sandbox.folder
         assert "tmp" in os.listdir(folder)
     assert os.path.basename(folder) not in os.listdir(os.path.dirname(folder))
     assert os.listdir(tmp_path / "workspace") == ["in"]
@@ -270,7 +267,9 @@ async def test_nothing_is_tried_before_the_first_command(
 
     monkeypatch.setattr(sandbox_probe, "probe", probe)
     presumed = sandbox_probe.presume_enforcement()
-    async with open_bench(PLUGIN, hilum_shell, folder=tmp_path, answers=["done", "done"]) as b:
+    async with open_bench(
+        hilum_guard, hilum_shell, folder=tmp_path, approve="auto", answers=["done", "done"]
+    ) as b:
         await b.run("hello")
         assert not trials
         assert describe_sandbox(presumed, GuardSettings()) in b.requests[-1].body.decode().replace(

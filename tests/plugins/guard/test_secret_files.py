@@ -23,41 +23,38 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "base64 .env", "cp .env notes2.txt", "cat .env", "git add -f .env && git show :.env", "ln -s .env l",
-        "tar cf x.tar .env",
-        "python3 -c 1 .env", "source .env", "grep KEY .env", "< .env cat", "mv .env x", "cp -t sub .env", "cat ./sub/../.env",
-        "bash -c 'cat .env'", "diff .env notes.txt", "cat .en*", "docker run --env-file=.env x", "echo x >> .env",
-    ],
-)  # fmt: skip
-async def test_a_command_that_names_a_file_of_secrets_is_asked_under_auto(bench, asked, command):
+NAMING = [
+    "base64 .env", "cp .env notes2.txt", "cat .env", "git add -f .env && git show :.env", "ln -s .env l",
+    "tar cf x.tar .env",
+    "python3 -c 1 .env", "source .env", "grep KEY .env", "< .env cat", "mv .env x", "cp -t sub .env", "cat ./sub/../.env",
+    "bash -c 'cat .env'", "diff .env notes.txt", "cat .en*", "docker run --env-file=.env x", "echo x >> .env",
+]  # fmt: skip
+
+
+async def test_a_command_that_names_a_file_of_secrets_is_asked_under_auto(bench, asked):
     """Whatever program reads it.
 
     The question names the file, and the lasting yes is for this very text.
     """
     kit = await bench(*PLUGINS, approve="auto", files=FILES)
-    event = await asked(kit, "run_terminal_cmd", command=command)
-    assert ".env" in event.reason
-    assert event.scope == f"run_terminal_cmd(={command})"
+    for command in NAMING:
+        event = await asked(kit, "run_terminal_cmd", command=command)
+        assert ".env" in event.reason
+        assert event.scope == f"run_terminal_cmd(={command})"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+async def test_what_shows_no_secret_is_not_asked(bench):
+    """Names, sizes, examples."""
+    kit = await bench(*PLUGINS, approve="auto", files=FILES)
+    for command in (
         "ls -la .env",
         "rm -f .env.example",
         "cat .env.example",
         "cat cert.pem2 || true",
         "git status",
-    ],
-)
-async def test_what_shows_no_secret_is_not_asked(bench, command):
-    """Names, sizes, examples."""
-    kit = await bench(*PLUGINS, approve="auto", files=FILES)
-    await kit.call("run_terminal_cmd", command=command)
-    assert kit.of(ApprovalAsked) == []
+    ):
+        await kit.call("run_terminal_cmd", command=command)
+        assert kit.of(ApprovalAsked) == [], command
 
 
 async def test_a_program_that_nobody_can_read_does_not_see_them(bench):
@@ -151,21 +148,30 @@ def test_a_folder_whose_time_was_set_back_is_looked_into_again(tmp_path):
     assert list(files.of_workspace(str(tmp_path))) == [str(tmp_path / ".env")]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [".env~", ".env.bak", ".env.orig", "#.env#", ".env.swp", ".env.~1~", ".#.env", ".prod.env.swp"],
-)
-async def test_a_copy_that_an_editor_left_is_the_secret_file(bench, asked, name):
+COPIES = [
+    ".env~",
+    ".env.bak",
+    ".env.orig",
+    "#.env#",
+    ".env.swp",
+    ".env.~1~",
+    ".#.env",
+    ".prod.env.swp",
+]
+
+
+async def test_a_copy_that_an_editor_left_is_the_secret_file(bench, asked):
     """It is asked for where a tool reads it, and left out of a search."""
-    kit = await bench(
-        *PLUGINS, approve="auto", files={name: "KEY=correct-horse-7\n", "notes.txt": "n\n"}
-    )
-    event = await asked(kit, "read_file", path=name)
-    assert name in event.reason
+    files = dict.fromkeys(COPIES, "KEY=correct-horse-7\n") | {"notes.txt": "n\n"}
+    kit = await bench(*PLUGINS, approve="auto", files=files)
+    for name in COPIES:
+        event = await asked(kit, "read_file", path=name)
+        assert name in event.reason
     assert (await kit.call("run_terminal_cmd", command="cat notes.txt")).text
     root = str(kit.session.workspace.root)
-    if name != ".prod.env.swp":  # that one is hidden from commands where nobody else can read it
-        assert os.path.join(root, name) in set(SecretFiles().of_workspace(root))
+    found = set(SecretFiles().of_workspace(root))
+    for name in COPIES[:-1]:  # the last one is hidden from commands where nobody else can read it
+        assert os.path.join(root, name) in found
 
 
 @pytest.mark.parametrize("name", ["notes.txt~", "environment.bak", "#notes#"])

@@ -4,6 +4,7 @@ inert; and nothing else is.
 
 import hashlib
 import os
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from hilum_guard import quarantine, repositories
 from hilum_guard.executed_files import TABLE, find_name, find_path
+from hilum_guard.sandbox_observer import SandboxObserver
 from hilum_guard.watch_thread import WatchThread
 from hilum_guard.workspace_watcher import WorkspaceWatcher
 from hypothesis import given
@@ -34,14 +36,20 @@ def git(folder: Path, *words: str) -> str:
     ).stdout
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A repository with a commit."""
-    root = tmp_path.resolve() / "proj"
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with a commit to copy, which is faster than creating one."""
+    root = tmp_path_factory.mktemp("repository") / "proj"
     root.mkdir()
     git(root, "init", "-q")
     git(root, "commit", "-q", "--allow-empty", "-m", "one")
     return root
+
+
+@pytest.fixture
+def root(tmp_path: Path, repository: Path) -> Path:
+    """A repository with a commit."""
+    return shutil.copytree(repository, tmp_path.resolve() / "proj")
 
 
 def watch(root: Path, alive: int = 1) -> WorkspaceWatcher:
@@ -170,7 +178,7 @@ def test_the_thread_ends_whenever_it_is_told_to(root: Path) -> None:
         one = watch(root, alive=0)
         looked = threading.Event()
         one.alive = lambda looked=looked: looked.set() or 0
-        follower = WatchThread(one, lambda _: None, lambda _: None, lambda _: None)
+        follower = WatchThread(one, SandboxObserver())
         follower.wake()
         if number % 2:
             looked.wait(5)
@@ -221,10 +229,21 @@ def test_a_setting_of_the_users_that_names_no_path_stops_nothing(root: Path, key
     assert len(one.check()) == 1
 
 
+class FailureRecorder(SandboxObserver):
+    """Records the errors of failed checks."""
+
+    def __init__(self) -> None:
+        self.failed: list[Exception] = []
+
+    def report_failure(self, error: Exception) -> None:
+        self.failed.append(error)
+
+
 def test_the_thread_survives_what_a_look_fails_with(root: Path) -> None:
     """It says what it was, and looks again."""
     one = watch(root)
-    failed: list[Exception] = []
+    observer = FailureRecorder()
+    failed = observer.failed
     again = threading.Event()
 
     def alive() -> int:
@@ -234,7 +253,7 @@ def test_the_thread_survives_what_a_look_fails_with(root: Path) -> None:
         raise ValueError("no such thing")
 
     one.alive = alive
-    follower = WatchThread(one, lambda _: None, lambda _: None, failed.append)
+    follower = WatchThread(one, observer)
     follower.wake()
     assert again.wait(20)
     follower.stop()

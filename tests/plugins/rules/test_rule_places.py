@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hilum_rules import Mode, load_rules
-from hilum_rules.rule_store import MAX_FOLDERS, RuleStore
+from hilum_rules import Mode, discovery, load_rules, rule_store
+from hilum_rules.rule_store import RuleStore
 
 Put, Read = Callable[..., None], Callable[..., RuleStore]
 
@@ -150,17 +150,18 @@ def test_a_project_does_not_keep_the_users_rules_out(
 
 
 def test_folders_without_rules_take_no_place_of_those_with_rules(
-    put: Put, current: Read, root: Path
+    put: Put, current: Read, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many there are, and whether the rules come before them, behind them, or later into
     one that was seen.
     """
-    for number in range(MAX_FOLDERS + 5):
+    monkeypatch.setattr(rule_store, "MAX_FOLDERS", 20)
+    for number in range(25):
         (root / f"plain{number}").mkdir()
     put({"early/AGENTS.md": "- Early.\n", "late/AGENTS.md": "- Late.\n"})
     rules = current()
     rules.touch(["early/x.py"])
-    rules.touch([f"plain{number}/x.py" for number in range(MAX_FOLDERS + 5)])
+    rules.touch([f"plain{number}/x.py" for number in range(25)])
     rules.touch(["late/x.py"])
     assert [rule.content for rule in rules.snapshot.bundle.rules] == ["Early.", "Late."]
     put({"plain0/AGENTS.md": "- Came later.\n"})
@@ -443,11 +444,12 @@ def test_a_file_of_10_mb_is_read_up_to_the_limit_and_that_is_said(put: Put, curr
     ]
 
 
-def test_many_files_are_bounded(put: Put, current: Read) -> None:
-    put({f".cursor/rules/{n:04}.mdc": f"---\nalwaysApply: true\n---\n- r{n}" for n in range(520)})
+def test_many_files_are_bounded(put: Put, current: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discovery, "MAX_FILES", 20)
+    put({f".cursor/rules/{n:04}.mdc": f"---\nalwaysApply: true\n---\n- r{n}" for n in range(25)})
     rules = current()
-    assert len(rules.snapshot.files) == 500
-    assert any("there are more than 500 rules files" in line for line in told(rules))
+    assert len(rules.snapshot.files) == 20
+    assert any("there are more than 20 rules files" in line for line in told(rules))
 
 
 def test_names_cannot_forge_lines(put: Put, current: Read) -> None:

@@ -128,13 +128,13 @@ def test_spans_of_code_end_at_as_many_backticks():
 def test_names_and_problems_without_end_are_bounded(tmp_path):
     (tmp_path / ".git").mkdir()
     (tmp_path / "AGENTS.md").write_text(
-        "".join(f"- @missing{number}.md\n" for number in range(3_000)) + "- Tabs.\n"
+        "".join(f"- @missing{number}.md\n" for number in range(1_200)) + "- Tabs.\n"
     )
     file = load_rules(tmp_path / "AGENTS.md")
-    assert len(file.rules) == 3_001
+    assert len(file.rules) == 1_201
     assert len(file.problems) == 201
     assert "And 801 more problems, the last on line 1001" in file.problems[-1].message
-    (tmp_path / "CLAUDE.md").write_text("# a\n" * 2_000)
+    (tmp_path / "CLAUDE.md").write_text("# a\n" * 400)
     assert len(load_rules(tmp_path / "CLAUDE.md").problems) == 201
 
 

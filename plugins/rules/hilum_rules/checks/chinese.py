@@ -102,7 +102,8 @@ def _sentence_frames() -> CompiledFrames:
             Frame(
                 closed, lambda found, sentence: denial(_read_files(found["what"], WRITES, sentence))
             ),
-            # Last, because it is the most general: most other sentences would match it, too.
+            # This pattern comes last, because it is the most general: it would match most other
+            # sentences, too.
             Frame(rf"{_NOT}(?P<own>{_OWN})?(?P<act>.+?){_ENDS}", _read_prohibition),
         ]
     )

@@ -83,7 +83,8 @@ def _words_by_path(command: CommandFacts, words: Words) -> Iterator[Words]:
         starts.append(run)
         yield (os.path.basename(run[0]), *run[1:])
     for start in starts:
-        parts = os.path.normpath(os.path.join(command.cwd or "/", start[0])).split("/")
+        path = os.path.join(command.cwd or "/", start[0])
+        parts = os.path.normpath(path).split("/")
         # A pattern such as ``scripts/deploy.sh`` names only the end of the path.
         for number in range(2, min(5, len(parts))):
             yield ("/".join(parts[-number:]), *start[1:])
@@ -163,7 +164,7 @@ def _is_long_option(word: str, option: str) -> bool:
         return True
     # Programs accept abbreviated long options.
     missing = len(option) - len(word)
-    # Without this, ``git push --forc`` would get past a rule against ``--force``.
+    # Without this check, ``git push --forc`` would get past a rule against ``--force``.
     is_cut = word.startswith("--") and len(word) > 4 and option.startswith(word)
     return is_cut and missing < len(option) // 2
 

@@ -238,7 +238,9 @@ def _answers(text: str, folder: PurePosixPath) -> Constraint:
             "an expression must be between slashes; write deny answer /regex/",
             Answers("contains", text.strip("/")),
         )
-    expression = f"(?{found[2]}){found[1]}" if found[2] else found[1]
+    expression = found[1]
+    if found[2]:
+        expression = f"(?{found[2]}){expression}"
     if len(expression) > MAX_EXPRESSION:
         raise MalformedLineError(f"the expression has more than {MAX_EXPRESSION} characters")
     try:

@@ -35,7 +35,8 @@ def expand_glob(pattern: str, root: str) -> tuple[list[str], bool]:
     while parts and not _MAGIC.search(parts[0]):
         base = os.path.join(base, parts.pop(0))
     starts = [base]
-    if "**" in parts[:1] and f"{root}/".startswith(f"{os.path.realpath(base).rstrip('/')}/"):
+    real_base = os.path.realpath(base).rstrip("/")
+    if "**" in parts[:1] and f"{root}/".startswith(f"{real_base}/"):
         # The search must not reach its limit of names before it reaches the workspace.
         starts.insert(0, root)
     found: dict[str, None] = {}

@@ -56,8 +56,7 @@ class Frame(NamedTuple):
     Attributes:
         pattern: Matches the whole text. Anchors are written ``⟦0⟧``.
         read: Returns the meaning of a match, or ``None``.
-        is_final: Whether a match without a meaning ends the search. Otherwise the next frame is
-            tried.
+        is_final: Whether a match without a meaning ends the search. If not, the next frame is tried.
     """
 
     pattern: str
@@ -132,8 +131,8 @@ def context_frames(patterns: Sequence[str]) -> list[Frame]:
     """Return frames for files that certain kinds of sessions must not load.
 
     Args:
-        patterns: The group ``what`` contains the files, ``kinds`` the kinds. Without ``kinds``,
-            only main sessions load them.
+        patterns: The group ``what`` contains the files, ``kinds`` the kinds. If a sentence names no
+            kinds, only main sessions load the files.
     """
     return [Frame(pattern, _read_contexts, is_final=False) for pattern in patterns]
 

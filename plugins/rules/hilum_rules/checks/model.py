@@ -90,7 +90,8 @@ class Commands:
     branches: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        listed = [f"`{' '.join(words).removeprefix('* ')}`" for words in self.patterns[:MAX_LISTED]]
+        commands = [" ".join(words) for words in self.patterns[:MAX_LISTED]]
+        listed = [f"`{command.removeprefix('* ')}`" for command in commands]
         text = f"the command {' or '.join(listed)}"
         if len(self.patterns) > MAX_LISTED:
             text += " and similar commands"

@@ -184,7 +184,8 @@ class _Match:
         if is_copied:
             source = os.path.join(cwd or "/", os.path.expanduser(source))
         folder = os.path.realpath(source if is_copied else path)
-        if not os.path.isdir(folder) or self._is_copy(self.view.display(os.path.normpath(path))):
+        shown = self.view.display(os.path.normpath(path))
+        if not os.path.isdir(folder) or self._is_copy(shown):
             return ""
         contents = self.view.list_contents(folder, path, copied=is_copied)
         # A folder may contain twenty thousand names. Searching their combined text rules out most

@@ -143,8 +143,8 @@ def _search(patterns: list[_Pattern], matcher: PathMatcher) -> list[str]:
 def _likely_names(patterns: list[_Pattern], last_names: set[str]) -> Callable[[str], object]:
     """Return a test that most names fail.
 
-    It tests only the last part of a name, which is a hundred times as fast as all patterns. If
-    there are exceptions, files below a matched folder are examined one by one.
+    The test uses only the last part of a name, which is a hundred times as fast as matching all
+    patterns. If there are exceptions, files below a matched folder are examined one by one.
     """
     if any(each.constraint.unless for each in patterns):
         return lambda name: True

@@ -38,7 +38,8 @@ def parse_phrase(sentence: str) -> Phrase | str:
     # The author of a file could otherwise forge the anchors that mark quoted names.
     if OPEN in text or "\x00" in text:
         return "it contains characters that no rule needs"
-    # Before the text is lowered, because "NEVER" in capitals is what makes a rule strong.
+    # This check precedes the conversion to lower case, because "NEVER" in capitals makes a rule
+    # strong.
     strong = _strong_pattern().search(text) is not None
     anchors: list[str] = []
 
@@ -51,9 +52,10 @@ def parse_phrase(sentence: str) -> Phrase | str:
     text = _quote_pattern().sub(set_apart, text)
     if "`" in text:
         return "its quotes are not balanced"
-    # After quoted names are set apart, because they may contain ``*`` and ``_``.
+    # Emphasis is removed after quoted names are set apart, because names may contain ``*`` and
+    # ``_``.
     text = re.sub(r"(\*\*|__|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w))", "", text)
-    # After emphasis is removed, because a bare path may be in bold.
+    # Bare paths are read after emphasis is removed, because a path may be in bold.
     text = _bare_name_pattern().sub(set_apart, text)
     text = " ".join(text.replace("’", "'").lower().split())
     text = _label_pattern().sub("", text)

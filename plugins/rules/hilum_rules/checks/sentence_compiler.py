@@ -63,7 +63,7 @@ def _find_softness(phrase: Phrase, effect: Effect, constraints: Sequence[Constra
 def _is_certain(effect: Effect, constraints: Sequence[Constraint]) -> bool:
     """Return whether words without a name can only refer to Git.
 
-    These are forced pushes, and approvals of Git commands.
+    The exceptions are forced pushes, and approvals of Git commands.
     """
     for constraint in constraints:
         if not isinstance(constraint, Commands) or constraint.patterns[0][0] != "git":

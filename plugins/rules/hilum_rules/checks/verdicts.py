@@ -237,7 +237,8 @@ def _may_be_path(access: FileAccess) -> bool:
     """Return whether a word in code is a path and not another name."""
     if "." in access.path or "/" in access.path:
         return True
-    return any(os.path.lexists(os.path.join(cwd or "/", access.path)) for cwd in access.cwds)
+    paths = [os.path.join(cwd or "/", access.path) for cwd in access.cwds]
+    return any(map(os.path.lexists, paths))
 
 
 # --- commands, hosts and tools --------------------------------------------------------------------
