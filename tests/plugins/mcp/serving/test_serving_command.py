@@ -13,6 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 import trio
+from hilum import UsageError
+from hilum_mcp import serve_command
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
@@ -37,14 +39,14 @@ READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
 @pytest.fixture
-def place(tmp_path):
+def place(tmp_path, bytecode):
     """Return a folder to work in and an empty environment."""
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "a.txt").write_text("one\n")
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("HILUM_", "XDG_"))
     }
-    kept |= {
+    kept |= bytecode | {
         "HILUM_CONFIG": str(tmp_path / "config"),
         "HILUM_DATA": str(tmp_path / "data"),
         "HOME": str(tmp_path),
@@ -299,16 +301,30 @@ def test_over_http_it_prints_address_and_token_once(place):
         assert process.stdout.read() == b""
 
 
-@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         (["--http", "99999"], "is not a port"),
         (["--approve", "never"], "invalid choice"),
-        (["--mode", "none"], "mode"),
-        (["--model", "none/x"], "none"),
         (["--token-file", "/", "--http"], "token"),
         (["-C", "/nowhere"], "The folder /nowhere does not exist"),
+        (["--tool", "x"], "--tools"),
+    ],
+)
+def test_a_wrong_option_is_rejected(capfd, options, said):
+    """Nothing is opened, and nothing is printed."""
+    with pytest.raises(UsageError) as failure:
+        serve_command.run(options)
+    assert said in str(failure.value)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.slow(cases=1)
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--model", "none/x"], "none"),
+        (["--mode", "none"], "mode"),
         (["--tool", "x"], "--tools"),
     ],
 )
