@@ -334,7 +334,7 @@ async def test_a_project_server_is_approved_only_by_a_yes(mcp, place):
     assert "NOT APPROVED" in (await mcp("list"))[1]
     assert (await mcp("approve", answers=["y"]))[0] == 0
     assert load_catalog(place).get("tickets").state == "on"
-    with pytest.raises(HilumError, match="another client"):
+    with pytest.raises(HilumError, match="files of other clients"):
         await mcp("remove", "tickets")
     await mcp("disable", "tickets")
     assert load_catalog(place).get("tickets").state == "off"
