@@ -197,7 +197,8 @@ async def _fetch_pages(
             break
         seen.add(cursor)
     if cursor or count > MAX_ROWS:
-        left_out.append(f"Its list of {kind} is endless, so only the first {len(found)} are used.")
+        used = f"only the first {len(found)} are used"
+        left_out.append(f"Its list of {kind} is endless, so {used}.")
     return found
 
 
