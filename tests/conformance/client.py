@@ -156,10 +156,10 @@ async def call_one(client: Any) -> None:
 async def with_a_log_in(url: str, folder: Path) -> None:
     """Connect like ``hilum mcp login``, or like ``hilum mcp test`` if no user is needed."""
     from hilum_mcp import login
-    from hilum_mcp.catalog import user_file
     from hilum_mcp.commands import CommandContext
     from hilum_mcp.commands.probe import connect_once
     from hilum_mcp.connector import expand_server
+    from hilum_mcp.paths import user_file
 
     describe(user_file(), url)
     with io.StringIO() as out:

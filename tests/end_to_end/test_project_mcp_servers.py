@@ -66,5 +66,6 @@ async def test_an_approved_server_cannot_be_changed_unseen(cli, asks):
     async with cli.model("Done."):
         later = await cli("run", "go", "--approve", "auto")
     assert (later.code, later.out) == (0, "Done.\n")
-    reason = "What it executes changed since you approved it: changed server.py."
-    assert f"MCP server s not started. {reason} hilum mcp approve s shows it and asks." in later.err
+    reason = "Files that it executes changed since you approved it: changed server.py."
+    hint = "Review and approve it with hilum mcp approve s."
+    assert f"MCP server s not started. {reason} {hint}" in later.err

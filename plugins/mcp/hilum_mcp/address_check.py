@@ -61,7 +61,8 @@ async def _check_host(server: ServerConfig, parts: SplitResult, hosts: frozenset
         reach = msgspec.structs.replace(reach, loopback=True, hosts=hosts | {written})
     port = f":{parts.port}" if parts.port else ""
     # Without user name and password, which a page's URL must not contain.
-    _, addresses = await resolve_url(f"{parts.scheme}://{written}{port}/", reach)
+    url = f"{parts.scheme}://{written}{port}/"
+    _, addresses = await resolve_url(url, reach)
     # The metadata services of most clouds are link-local (169.254.169.254) and return credentials,
     # so not even a host that the user allows may resolve to such an address.
     for address in addresses:

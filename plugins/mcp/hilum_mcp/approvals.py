@@ -18,15 +18,16 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import hilum_guard
 import msgspec
-import trio
 from hilum import UsageError, UserQuestions, config_folder, data_folder
 from hilum.settings import ChangeError, change
 from hilum.trust import is_trusted
+from trio.to_thread import run_sync as in_thread
 
 from hilum_mcp.executed_files import approval_digest, describe_changes, executed_files
 from hilum_mcp.offer import write_cache
 from hilum_mcp.paths import DECISIONS_FILE
 from hilum_mcp.server_config import ServerConfig
+from hilum_mcp.text_cleaning import join_names
 
 if TYPE_CHECKING:
     from hilum import Session
@@ -88,9 +89,9 @@ class Decisions:
     def why_not_approved(self, root: str, server: ServerConfig) -> str:
         """Return why a project's server is not approved, or an empty string if it is. Blocks."""
         known = self.approved.get(root, {}).get(server.name)
-        hint = f"hilum mcp approve {server.name} shows it and asks."
+        hint = f"Review and approve it with hilum mcp approve {server.name}."
         if not known:
-            return f"Its definition is not approved. {hint}"
+            return f"Its configuration is not approved. {hint}"
         # The files are hashed only if there is an approval to compare them with.
         try:
             files = executed_files(server, root)
@@ -100,22 +101,21 @@ class Decisions:
             return ""
         listed = describe_changes(_read_approved_files(root, server), files)
         if not listed:
-            return f"Its definition changed since you approved it. {hint}"
-        return f"What it executes changed since you approved it: {_shorten(listed)}. {hint}"
-
-
-def _shorten(names: list[str]) -> str:
-    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
-    return ", ".join(names[:MAX_LISTED]) + more
+            return f"Its configuration changed since you approved it. {hint}"
+        changes = join_names(listed, MAX_LISTED)
+        return f"Files that it executes changed since you approved it: {changes}. {hint}"
 
 
 def _read_table(data: dict[str, Any], name: str, kind: type) -> dict[str, dict[str, Any]]:
-    table = data.get(name, {})
-    projects = table.values() if isinstance(table, dict) else [None]
-    for project in projects:
-        if not isinstance(project, dict) or not all(isinstance(v, kind) for v in project.values()):
-            raise ValueError(f"[{name}] must have a table for each folder")
-    return dict(table)
+    """Return a table of decisions, by project and name.
+
+    Raises:
+        ValueError: The table has another structure.
+    """
+    try:
+        return msgspec.convert(data.get(name, {}), dict[str, dict[str, kind]])  # type: ignore[valid-type]
+    except msgspec.ValidationError:
+        raise ValueError(f"[{name}] must have a table for each folder") from None
 
 
 def decisions_file() -> Path:
@@ -143,8 +143,9 @@ def _approved_files_path(root: str, server: ServerConfig) -> Path:
     """
     # Hashed, because the names of folders and servers may be too long for a file name or contain
     # slashes. A path contains no zero byte, so different pairs give different texts.
-    name = hashlib.sha256(os.fsencode(f"{root}\0{server.name}")).hexdigest()[:32]
-    return data_folder() / "mcp" / "approved" / f"{name}.json"
+    name = os.fsencode(f"{root}\0{server.name}")
+    digest = hashlib.sha256(name).hexdigest()[:32]
+    return data_folder() / "mcp" / "approved" / f"{digest}.json"
 
 
 def _read_approved_files(root: str, server: ServerConfig) -> dict[str, str]:
@@ -199,7 +200,6 @@ async def ask_approvals(session: Session, entries: Iterable[CatalogEntry]) -> li
     plan = session.plugin(UserQuestions)
     if not waiting or plan is None or not session.attended:
         return []
-    in_thread = trio.to_thread.run_sync
     root = await in_thread(os.path.realpath, session.workspace.root)
     # An approval would have no effect: servers of an untrusted project never start.
     if not await in_thread(is_trusted, root):
@@ -215,7 +215,6 @@ async def _ask_approval(
     session: Session, plan: UserQuestions, server: ServerConfig, root: str
 ) -> bool:
     """Ask about one server, record the answer, and return whether the server is approved."""
-    in_thread = trio.to_thread.run_sync
     question = await in_thread(describe_request, server, root)
     asked = await plan.ask(session.agents["main"], "", question, (LATER, YES, NEVER))
     # Only an explicit no is stored. After "Not now" or no answer the server stays unapproved.
@@ -233,8 +232,8 @@ async def _ask_approval(
 
 def describe_request(server: ServerConfig, root: str = "") -> str:
     """Return everything that an approval would start or contact, as a question to the user."""
-    what = "start a program" if server.kind == "stdio" else "reach an address"
-    rows = [f"{server.file} wants to {what} as the MCP server {server.name!r}:"]
+    action = "start a program" if server.kind == "stdio" else "contact an address"
+    rows = [f"{server.file} wants to {action} as the MCP server {server.name!r}:"]
     rows += describe_config(server)
     if root:
         rows += _describe_files(server, root)
@@ -250,7 +249,8 @@ def _describe_files(server: ServerConfig, root: str) -> list[str]:
     if not files:
         return []
     digest = approval_digest(server, files).partition(":")[2][:12]
-    rows = [f"  executes  {_shorten([*files])} of this project (content {digest})"]
+    names = join_names([*files], MAX_LISTED)
+    rows = [f"  executes  {names} of this project (content {digest})"]
     before = _read_approved_files(root, server)
     if before:
         changes = describe_changes(before, files)[:MAX_LISTED]

@@ -14,13 +14,13 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 import httpx2
+from hilum import is_loopback
 from hilum_web import AddressRefused, Reach, open_client, resolve_url
 from mcp.client.auth import OAuthFlowError
 
 from hilum_mcp.address_check import uses_proxy
 from hilum_mcp.errors import describe_error
 
-LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 # Bytes of a response. Metadata and tokens take a few kilobytes.
 MAX_BODY = 1 << 20
 MAX_REDIRECTS = 5
@@ -47,7 +47,7 @@ def allowed_reach(server: str, hosts: frozenset[str] = frozenset()) -> Reach:
         server: The server's address.
         hosts: Hosts on the user's network.
     """
-    return Reach(loopback=urlsplit(server).hostname in LOCAL_HOSTS, hosts=hosts)
+    return Reach(loopback=is_loopback(server), hosts=hosts)
 
 
 async def check_auth_address(url: str, server: str, reach: Reach) -> None:
@@ -65,14 +65,15 @@ async def check_auth_address(url: str, server: str, reach: Reach) -> None:
         raise OAuthFlowError(_refusal(error)) from None
     # MCP, authorization, "Communication Security": endpoints of authorization servers must use
     # HTTPS. Tokens and codes would otherwise be readable on the network.
-    if target.scheme != "https" and target.host not in LOCAL_HOSTS:
+    if target.scheme != "https" and not is_loopback(url):
         raise OAuthFlowError(
-            f"The server names {target.host} for logging in without https; it is not contacted."
+            f"The server names the log-in address {target.host} without https, so it is not"
+            " contacted."
         )
 
 
 def _refusal(error: Exception) -> str:
-    return f"The server names an address for logging in that is not contacted. {error}"
+    return f"The server names a log-in address that is not contacted. {error}"
 
 
 async def send_checked(request: httpx2.Request, reach: Reach) -> httpx2.Response:
@@ -105,7 +106,7 @@ async def send_checked(request: httpx2.Request, reach: Reach) -> httpx2.Response
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         host = urlsplit(url).netloc
         raise OAuthFlowError(
-            f"{host}, which the server names for logging in, did not answer. "
+            f"{host}, which the server names as a log-in address, did not answer. "
             f"{describe_error(error)}"
         ) from None
     kept = {"content-type": response.headers.get("content-type", "")}

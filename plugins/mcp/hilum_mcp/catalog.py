@@ -13,12 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import attrs
-from hilum import config_folder
 from hilum.trust import explain_distrust, is_trusted
 
 from hilum_mcp import lazy
 from hilum_mcp.offer import load_offer
-from hilum_mcp.paths import CLAUDE_SETTINGS, FILE, PROJECT_FILE, PROJECT_FILES, SHARED_FILES
+from hilum_mcp.paths import (
+    CLAUDE_SETTINGS,
+    PROJECT_FILE,
+    PROJECT_FILES,
+    SHARED_FILES,
+    user_file,
+)
 from hilum_mcp.server_config import ConfigInput, ConfigMistake, Level, ServerConfig
 from hilum_mcp.session_cache import ServerSummary
 from hilum_mcp.tool_names import make_prefixes, name_tools
@@ -42,7 +47,7 @@ class CatalogEntry:
         server: Its configuration; variables are not expanded.
         state: ``on``; ``off``, disabled by its file or the user; ``unapproved`` for a project's
             server without an approval; ``broken``.
-        reason: Why the server is not on, and what to do about it, in one or two sentences.
+        reason: Why the server is not on, and how to switch it on, in one or two sentences.
         scope: Who configures the server.
     """
 
@@ -58,7 +63,7 @@ class ServerCatalog:
 
     Args:
         entries: One entry per name, the user's own entries first.
-        mistakes: Everything that could not be read or was left out, each with its file.
+        mistakes: The parts of files that could not be read or were left out.
         inputs: The inputs that servers use, by file and id.
         trusted: Whether the user trusts the project; ``None`` if it configures no servers.
     """
@@ -117,11 +122,6 @@ def summarize(entry: CatalogEntry, prefix: str) -> ServerSummary:
         is_local=server.is_local,
         from_project=entry.scope == "project",
     )
-
-
-def user_file() -> Path:
-    """Return the user's own configuration file of servers."""
-    return config_folder() / FILE
 
 
 def load_catalog(workspace: Path | None) -> ServerCatalog:
@@ -224,17 +224,17 @@ class _CatalogLoader:
     def _why_off(self, server: ServerConfig, root: str) -> str:
         """Return why a server is off, or an empty string. The user's switch overrides files."""
         switch = self._decisions.switched(root, server.name)
-        hint = f"hilum mcp enable {server.name} switches it on."
+        hint = f"Switch it on with hilum mcp enable {server.name}."
         if switch is False:
-            return f"You have it off. {hint}"
+            return f"You switched it off. {hint}"
         if switch:
             return ""
         # Claude Code's setting `disabledMcpjsonServers` applies to `.mcp.json` only.
         settings = self._disabled_by_claude.get(server.name)
         if root and settings and server.file.name == ".mcp.json":
-            return f"{settings} has it off."
+            return f"{settings} switches it off."
         if not server.enabled:
-            return f"{server.file} has it off. {hint}"
+            return f"{server.file} switches it off. {hint}"
         return ""
 
 

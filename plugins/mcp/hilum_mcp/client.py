@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 from hilum import Agent, Call, Output, Session, Tool, ToolDenied, ToolError, errors
+from trio.to_thread import run_sync as in_thread
 
 from hilum_mcp import lazy
 from hilum_mcp.errors import (
@@ -46,6 +47,9 @@ MAX_PROGRESS = 500
 
 # Maximum number of characters in a server's prompt, which becomes the user's message.
 MAX_PROMPT = 200_000
+
+# The modules that import the SDK.
+SDK_MODULES = ("connector", "discovery", "server_requests")
 
 
 class ServerClient:
@@ -141,7 +145,7 @@ class ServerClient:
         closes in the meantime.
         """
         if self._requests is None:
-            await trio.to_thread.run_sync(_load_sdk, abandon_on_cancel=True)
+            await in_thread(lazy.load, *SDK_MODULES, abandon_on_cancel=True)
         if self._requests is None:  # checked again, because another task may have been faster
             self._requests = lazy.server_requests.ServerRequests(
                 self.session,
@@ -210,7 +214,7 @@ class ServerClient:
                 offer = await lazy.discovery.fetch_offer(client)
                 if offer != self.offer:
                     if self._is_worth_saving(offer):
-                        await trio.to_thread.run_sync(save_offer, self.summary.digest, offer)
+                        await in_thread(save_offer, self.summary.digest, offer)
                     self.set_offer(offer)
                     self._changed(self, True)
                 await requests.offer_changed.wait()
@@ -284,7 +288,8 @@ class ServerClient:
             if trio.current_time() - last_shown >= PROGRESS_INTERVAL:
                 last_shown = trio.current_time()
                 amount = f"{done:g}/{total:g}" if total else f"{done:g}"
-                call.emit(f"{amount} {message or ''}".rstrip()[:MAX_PROGRESS] + "\n")
+                text = f"{amount} {message or ''}".rstrip()
+                call.emit(text[:MAX_PROGRESS] + "\n")
 
         with requests.track_call(call.agent, call.id, self._call_timeout) as active:
             answer = await self._run(
@@ -317,8 +322,8 @@ class ServerClient:
             raise self._make_error(what, describe_error(error)) from None
         if active is not None and active.scope.cancelled_caught:
             raise ToolError(
-                f"{what} did not answer within {active.limit:g} seconds, and the MCP server "
-                f"{self.name} was asked to stop.",
+                f"{what} did not answer within {active.limit:g} seconds, so hilum cancelled the "
+                f"call on the MCP server {self.name}.",
                 code=errors.E_TIMEOUT,
                 hint="It may have taken effect. Request less at once.",
             )
@@ -377,7 +382,7 @@ class ServerClient:
             raise ToolError(
                 f"The prompt {name} of the MCP server {self.name} has {len(text):,} characters.",
                 code=errors.E_TOO_LARGE,
-                hint=f"At most {MAX_PROMPT:,} are accepted. Write the request yourself.",
+                hint=f"The maximum is {MAX_PROMPT:,}. Write the request yourself.",
             )
         return lazy.discovery.clean_text(text, MAX_PROMPT)
 
@@ -395,7 +400,7 @@ class ServerClient:
         given = lazy.file_formats.replace_surrogates(given)
         values: list[str] = await self._run_limited(
             lambda client: lazy.discovery.complete(client, prompt, argument, given),
-            f"proposals for {argument}",
+            f"suggestions for {argument}",
         )
         clean = lazy.discovery.clean_text
         return [clean(value.replace("\n", " "), MAX_PROPOSAL) for value in values[:MAX_PROPOSALS]]
@@ -408,11 +413,3 @@ class ServerClient:
             f"The MCP server {self.name} did not answer within {self._call_timeout:g} seconds.",
             code=errors.E_TIMEOUT,
         )
-
-
-def _load_sdk() -> None:
-    """Import all modules that need the SDK."""
-    # Accessing an attribute of `lazy` imports the module.
-    assert lazy.connector
-    assert lazy.discovery
-    assert lazy.server_requests

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import trio
 from hilum import HilumError, UsageError, errors
 from hilum.command import escape_terminal
+from trio.to_thread import run_sync as in_thread
 
-from hilum_mcp import lazy, serving
+from hilum_mcp import lazy
 
 if TYPE_CHECKING:
     from hilum import Session
@@ -33,17 +34,17 @@ def main(argv: Sequence[str]) -> int:
         has a mistake.
     """
     if argv[:1] == ["serve"]:
-        return serving.serve(argv[1:])
-    words, given = split_workspace(list(argv))
-    folder = Path(os.path.realpath(os.path.expanduser(given or ".")))
-    if not folder.is_dir():
-        raise UsageError(f"The folder {given} does not exist.", hint="Name an existing folder.")
+        return lazy.serve_command.run(argv[1:])
+    words, folder = split_workspace(list(argv))
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     commands = lazy.commands
-    context = commands.CommandContext(folder, sys.stdout, err=sys.stderr)
-    if sys.stdin.isatty() and sys.stdout.isatty():
-        context = commands.CommandContext(
-            folder, sys.stdout, ask=_ask, read_line=_read_line, err=sys.stderr
-        )
+    context = commands.CommandContext(
+        find_workspace(folder or "."),
+        sys.stdout,
+        ask=_ask if is_terminal else None,
+        read_line=_read_line if is_terminal else None,
+        err=sys.stderr,
+    )
     code = INTERRUPTED
     try:
         code = trio.run(commands.run, words, context)
@@ -51,6 +52,18 @@ def main(argv: Sequence[str]) -> int:
         print(file=sys.stderr)
     sys.stdout.flush()
     return code
+
+
+def find_workspace(folder: str) -> Path:
+    """Return the real path of a workspace that the user named.
+
+    Raises:
+        UsageError: The folder does not exist.
+    """
+    path = Path(os.path.realpath(os.path.expanduser(folder)))
+    if not path.is_dir():
+        raise UsageError(f"The folder {folder} does not exist.", hint="Name an existing folder.")
+    return path
 
 
 def split_workspace(argv: list[str]) -> tuple[list[str], str]:
@@ -63,11 +76,13 @@ def split_workspace(argv: list[str]) -> tuple[list[str], str]:
         name, equals, value = word.partition("=")
         if name not in ("--workspace", "-C"):
             continue
+        before = argv[:number]
+        rest = argv[number + 1 :]
         if equals:
-            return argv[:number] + argv[number + 1 :], value
+            return before + rest, value
         if number + 1 == len(own):
             raise UsageError(f"{name} takes a folder.", code=errors.E_BAD_ARGS)
-        return argv[:number] + argv[number + 2 :], own[number + 1]
+        return before + rest[1:], rest[0]
     return argv, ""
 
 
@@ -89,7 +104,7 @@ async def _read_line() -> str:
     """
     # `os.read` needs no lock. A thread that is left behind in `sys.stdin` would hold the lock of
     # the buffer, which is a fatal error when the interpreter exits.
-    data = await trio.to_thread.run_sync(os.read, 0, 65_536, abandon_on_cancel=True)
+    data = await in_thread(os.read, 0, 65_536, abandon_on_cancel=True)
     return data.decode(errors="replace").strip()
 
 

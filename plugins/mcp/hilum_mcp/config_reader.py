@@ -25,7 +25,7 @@ from hilum_mcp.entries import (
     written,
 )
 from hilum_mcp.file_formats import LoadedFile, UnreadableFile, load_file
-from hilum_mcp.paths import PROJECT_FILE, user_file_path
+from hilum_mcp.paths import PROJECT_FILE, user_file
 from hilum_mcp.server_config import ConfigFile, ConfigInput, ConfigMistake, Level, ServerConfig
 
 Keys = tuple[str, ...]
@@ -82,7 +82,7 @@ def _is_strict(file: Path) -> bool:
     hilum's own files and ``.mcp.json`` contain only servers. Other files belong to programs that
     may know more keys.
     """
-    if file.name == ".mcp.json" or os.fspath(file.absolute()) == user_file_path():
+    if file.name == ".mcp.json" or file.absolute() == user_file():
         return True
     return os.fspath(file).endswith(f"/{PROJECT_FILE}")
 
@@ -127,7 +127,8 @@ class _ConfigReader:
     def report(self, reason: str, *keys: str, level: Level = "error", server: str = "") -> None:
         """Add a mistake at a path of keys."""
         line = self.find_line(keys) if keys else 0
-        self.mistakes.append(ConfigMistake(self.file, ".".join(keys), reason, line, level, server))
+        where = ".".join(keys)
+        self.mistakes.append(ConfigMistake(self.file, where, reason, line, level, server))
 
     def read(self) -> ConfigFile:
         """Read the file."""
@@ -254,8 +255,9 @@ def _has_other_purpose(keys: Keys, value: Any) -> bool:
         return not isinstance(value, Mapping) or not any(
             _looks_like_server(each) or _is_goose_extension(each) for each in value.values()
         )
-    is_options = isinstance(value, Mapping) and bool(value) and set(value) <= _MCP_OPTIONS
-    return keys == ("mcp",) and is_options
+    if keys != ("mcp",) or not isinstance(value, Mapping) or not value:
+        return False
+    return set(value) <= _MCP_OPTIONS
 
 
 def _is_goose_extension(value: object) -> bool:

@@ -24,6 +24,7 @@ import trio
 from hilum import Session, UsageError, home_folder
 from hilum import environment as kernel_environment
 from mcp.shared.exceptions import MCPDeprecationWarning
+from trio.to_thread import run_sync as in_thread
 
 from hilum_mcp import lazy
 from hilum_mcp.errors import describe_error
@@ -92,20 +93,20 @@ class Connector:
         """
         # Closing the session does not wait for these threads, because a file path may refer to
         # anything.
-        in_thread = functools.partial(trio.to_thread.run_sync, abandon_on_cancel=True)
+        run = functools.partial(in_thread, abandon_on_cancel=True)
         self._log.restart()
         self._log.note(f"starts: {redact(self._server, self._server.target)}")
         try:
-            server = await in_thread(expand_server, self._server, self._session.workspace.root)
+            server = await run(expand_server, self._server, self._session.workspace.root)
             hosts = allowed_hosts(self._session)
             # After the variables were expanded, because an address may contain some.
             if server.kind != "stdio":
-                await in_thread(_load_http)
+                await run(lazy.load, "address_check", "http_transport")
                 await lazy.address_check.check_address(server, hosts)
             auth = self._auth
             if auth is None:
                 url = self._settings.client_metadata_url
-                auth = await in_thread(load_auth, server, url, hosts)
+                auth = await run(load_auth, server, url, hosts)
             async with self._open_client(server, state, auth) as client:
                 yield client
         except Exception as error:
@@ -198,12 +199,6 @@ class Connector:
         return guard.widen(argv, wider)
 
 
-def _load_http() -> None:
-    """Import all modules that HTTP servers need."""
-    assert lazy.address_check
-    assert lazy.http_transport
-
-
 async def _skip_validation(name: str, result: Any) -> None:
     """Accept a result without checking it."""
 
@@ -278,6 +273,7 @@ def _read_env_file(path: Path) -> dict[str, str]:
 
 
 def _unquote(value: str) -> str:
-    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
-        return value[1:-1]
+    for quote in ("'", '"'):
+        if len(value) > 1 and value.startswith(quote) and value.endswith(quote):
+            return value[1:-1]
     return value

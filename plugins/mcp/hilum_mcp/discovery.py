@@ -19,6 +19,7 @@ from mcp_types import PromptReference
 
 from hilum_mcp.errors import ServerProtocolError, describe_error
 from hilum_mcp.offer import Offer, OfferedPrompt, OfferedTool, PromptArgument
+from hilum_mcp.results import join_title
 from hilum_mcp.schema_repair import repair_schema
 from hilum_mcp.text_cleaning import MAX_DESCRIPTION, clean_text
 
@@ -123,9 +124,10 @@ async def list_resources(client: Client, max_row: int) -> list[str]:
     """
 
     def describe(uri: str, resource: Any) -> str:
-        title = ": ".join(filter(None, (resource.title or resource.name, resource.description)))
+        title = join_title(resource)
         kind = f" ({resource.mime_type})" if resource.mime_type else ""
-        return clean_text(f"{uri}{kind} {title}".replace("\n", " "), max_row)
+        row = f"{uri}{kind} {title}".replace("\n", " ")
+        return clean_text(row, max_row)
 
     notes: list[str] = []
     rows = await _fetch_pages(
@@ -195,7 +197,8 @@ async def _fetch_pages(
             break
         seen.add(cursor)
     if cursor or count > MAX_ROWS:
-        left_out.append(f"Its list of {kind} is endless; the first {len(found)} are used.")
+        used = f"only the first {len(found)} are used"
+        left_out.append(f"Its list of {kind} is endless, so {used}.")
     return found
 
 
@@ -233,7 +236,9 @@ def _limit_size(tools: list[OfferedTool], left_out: list[str]) -> list[OfferedTo
         size += len(msgspec.json.encode(tool))
         if size > MAX_OFFER:
             limit = f"{MAX_OFFER >> 20} MB"
-            left_out.append(f"Its tools take more than {limit}; the first {number} are used.")
+            left_out.append(
+                f"Its tools take more than {limit}, so only the first {number} are used."
+            )
             return tools[:number]
     return tools
 

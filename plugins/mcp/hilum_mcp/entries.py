@@ -1,7 +1,7 @@
 """Reads a server in a configuration file of any client's dialect as a ``ServerConfig``.
 
-The clients agree on little but ``command`` and ``args``. An entry is read in three steps: keys that
-mean the same get one name, the values are structured strictly (``ServerEntry``), and their meaning
+Clients share few keys besides ``command`` and ``args``. An entry is read in three steps: keys that
+mean the same get one name, the values are checked and converted (``_READERS``), and their meaning
 for the client is determined (which transport, which unit of time).
 """
 
@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, NewType
+from typing import Any, NamedTuple
 
 import attrs
-from cattrs import BaseValidationError, ClassValidationError, Converter, ForbiddenExtraKeysError
 from hilum.errors import similar_names
 
 from hilum_mcp.file_formats import kind_of
@@ -73,6 +73,10 @@ _APPROVAL_KEYS = (
     "default_tools_approval_mode",
 )
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
+# Fallback of a switch: the value that turns the server off.
+OFF = object()
+_WITH_NUL = "a text with them"
+_WITHOUT_NUL = "a text without NUL characters"
 # Cline, Roo, Zed and goose use seconds.
 _FILES_IN_SECONDS = ("cline_mcp_settings.json", "mcp_settings.json")
 _TABLES_IN_SECONDS = ("extensions", "context_servers")
@@ -86,11 +90,11 @@ _OAUTH_NAMES = {
 
 
 class Finding(NamedTuple):
-    """A mistake in a server, or a part of it without an effect.
+    """A mistake in the configuration of a server, or a part of it that has no effect.
 
     Attributes:
         keys: The keys below the server, as in the file; empty for the server itself.
-        reason: What was found and what is expected, in one sentence.
+        reason: The found and the expected value, in one sentence.
         level: As in ``ConfigMistake``.
     """
 
@@ -109,7 +113,7 @@ class InvalidServerError(Exception):
         reason: Why, in one sentence.
         keys: The keys below the server that are wrong.
         level: As in ``ConfigMistake``.
-        findings: Everything else that was found in the server.
+        findings: The other findings in the server.
     """
 
     def __init__(
@@ -128,11 +132,11 @@ class MismatchError(ValueError):
     """A value is not of the expected type.
 
     Args:
-        expected: What is expected, with an article.
-        found: What was found: the value, or its kind if it may be secret.
-        where: The keys under the key, such as a variable's name.
-        fallback: Replaces the value if the server can be used without it.
-        result: What happens to the invalid value.
+        expected: The expected kind of value, with an article.
+        found: The value, or only its kind if the value may be secret.
+        where: The keys below the key of the value, such as a variable's name.
+        fallback: Replaces the value if the server can be used without the value.
+        result: The consequence for the invalid value.
     """
 
     def __init__(
@@ -166,62 +170,19 @@ def written(value: object) -> str:
     return text if len(text) <= MAX_SHOWN_VALUE else f"{text[:MAX_SHOWN_VALUE]}…"
 
 
-# --- step 2: values with strict types -------------------------------------------------------------
-
-Text = NewType("Text", str)
-Words = NewType("Words", list[str])
-Arguments = NewType("Arguments", object)
-Variables = NewType("Variables", dict[str, str])
-Headers = NewType("Headers", dict[str, str])
-Names = NewType("Names", list[str])
-Switch = NewType("Switch", bool)
-Seconds = NewType("Seconds", float)
-OAuth = NewType("OAuth", object)
-RequestInit = NewType("RequestInit", dict[str, str])
+# --- step 2: the values ---------------------------------------------------------------------------
 
 
-# Without comparison and representation, because generating them takes half of the import time.
-@attrs.define(kw_only=True, eq=False, repr=False)
-class ServerEntry:
-    """The keys of a server that hilum supports, each under one name."""
-
-    command: Words | None = None
-    args: Arguments | None = None
-    env: Variables = attrs.field(factory=lambda: Variables({}))
-    env_vars: Names | None = None
-    env_file: Text | None = attrs.field(default=None, alias="envFile")
-    cwd: Text | None = None
-    url: Text | None = None
-    headers: Headers = attrs.field(factory=lambda: Headers({}))
-    env_http_headers: Headers = attrs.field(factory=lambda: Headers({}))
-    bearer_token_env_var: Text | None = None
-    request_init: RequestInit = attrs.field(factory=lambda: RequestInit({}), alias="requestInit")
-    oauth: OAuth | None = None
-    scopes: Names | None = None
-    enabled: Switch = Switch(True)
-    disabled: Switch = Switch(False)
-    include_tools: Names | None = attrs.field(default=None, alias="includeTools")
-    enabled_tools: Names | None = None
-    tools: Names | None = None
-    available_tools: Names | None = None
-    exclude_tools: Names | None = attrs.field(default=None, alias="excludeTools")
-    disabled_tools: Names | None = None
-    startup_timeout_sec: Seconds | None = None
-    startup_timeout_ms: Seconds | None = None
-    tool_timeout_sec: Seconds | None = None
-    timeout: Seconds | None = None
-
-
-def _structure_text(value: Any, _: Any) -> str:
+def _read_text(value: Any) -> str:
     if not isinstance(value, str):
         raise MismatchError("a text", written(value))
     # No program can be started with a NUL in its arguments or variables.
     if "\0" in value:
-        raise MismatchError("a text without NUL characters", "one with them")
+        raise MismatchError(_WITHOUT_NUL, _WITH_NUL)
     return value
 
 
-def _structure_words(value: Any, _: Any) -> list[str]:
+def _read_words(value: Any) -> list[str]:
     words = [value] if isinstance(value, str) else value
     if not isinstance(words, list):
         raise MismatchError("a text or a list of texts", written(value))
@@ -229,27 +190,27 @@ def _structure_words(value: Any, _: Any) -> list[str]:
         if not _is_scalar(word):
             raise MismatchError("a text", written(word), f"[{number}]")
         if "\0" in str(word):
-            raise MismatchError("a text without NUL characters", "one with them", f"[{number}]")
+            raise MismatchError(_WITHOUT_NUL, _WITH_NUL, f"[{number}]")
     return [str(word) for word in words]
 
 
-def _structure_arguments(value: Any, _: Any) -> str | list[str]:
+def _read_arguments(value: Any) -> str | list[str]:
     if isinstance(value, str):
         return value
     if not isinstance(value, list):
         raise MismatchError("a list of texts", written(value))
-    return _structure_words(value, _)
+    return _read_words(value)
 
 
-def _structure_headers(value: Any, _: Any) -> dict[str, str]:
-    return _structure_mapping(value, "\0")
+def _read_headers(value: Any) -> dict[str, str]:
+    return _read_mapping(value, "\0")
 
 
-def _structure_variables(value: Any, _: Any) -> dict[str, str]:
-    return _structure_mapping(value, "\0=")
+def _read_variables(value: Any) -> dict[str, str]:
+    return _read_mapping(value, "\0=")
 
 
-def _structure_mapping(value: Any, forbidden: str) -> dict[str, str]:
+def _read_mapping(value: Any, forbidden: str) -> dict[str, str]:
     """Return a mapping of texts whose names contain none of the given characters.
 
     Messages contain no value, because variables and headers are often secret.
@@ -271,29 +232,33 @@ def _structure_mapping(value: Any, forbidden: str) -> dict[str, str]:
             expected = "a name without NUL characters and without ="
             mismatches.append(MismatchError(expected, f"the name {written(name)}", name))
         elif "\0" in text:
-            expected = "a text without NUL characters"
-            mismatches.append(MismatchError(expected, "one with them", name))
+            mismatches.append(MismatchError(_WITHOUT_NUL, _WITH_NUL, name))
         texts[name] = text
     if mismatches:
         raise ExceptionGroup("values", mismatches)
     return texts
 
 
-def _structure_names(value: Any, _: Any) -> list[str]:
+def _read_names(value: Any) -> list[str]:
     if isinstance(value, str):
         return [word.strip() for word in value.split(",") if word.strip()]
     if not isinstance(value, list):
         raise MismatchError("a list of texts", written(value), fallback=None)
-    names = [item.get("name") if isinstance(item, Mapping) else item for item in value]
-    texts = [str(name) for name in names if _is_scalar(name)]
-    if len(texts) < len(names):
-        wrong = next(item for item, name in zip(value, names, strict=True) if not _is_scalar(name))
-        result = f"{len(names) - len(texts)} of its entries were left out"
-        raise MismatchError("a list of texts", written(wrong), fallback=texts, result=result)
+    texts: list[str] = []
+    wrong: list[object] = []
+    for item in value:
+        name = item.get("name") if isinstance(item, Mapping) else item
+        if _is_scalar(name):
+            texts.append(str(name))
+        else:
+            wrong.append(item)
+    if wrong:
+        result = f"{len(wrong)} of its entries were left out"
+        raise MismatchError("a list of texts", written(wrong[0]), fallback=texts, result=result)
     return texts
 
 
-def _structure_switch(value: Any, _: Any) -> bool:
+def _read_switch(value: Any) -> bool:
     word = str(value).strip().lower()
     if word in ("true", "yes", "on", "1"):
         return True
@@ -304,11 +269,7 @@ def _structure_switch(value: Any, _: Any) -> bool:
     raise MismatchError("true or false", written(value), fallback=OFF, result=result)
 
 
-# Fallback of a switch: the value that turns the server off.
-OFF = object()
-
-
-def _structure_seconds(value: Any, _: Any) -> float:
+def _read_seconds(value: Any) -> float:
     try:
         # `float(True)` would be 1.
         seconds = 0.0 if isinstance(value, bool) else float(value)
@@ -320,7 +281,7 @@ def _structure_seconds(value: Any, _: Any) -> float:
     return seconds
 
 
-def _structure_oauth(value: Any, _: Any) -> dict[str, str] | bool:
+def _read_oauth(value: Any) -> dict[str, str] | bool:
     if isinstance(value, bool):
         return value
     if isinstance(value, Mapping):
@@ -333,7 +294,7 @@ def _structure_oauth(value: Any, _: Any) -> dict[str, str] | bool:
     return word == "oauth"
 
 
-def _structure_request_init(value: Any, _: Any) -> dict[str, str]:
+def _read_request_init(value: Any) -> dict[str, str]:
     headers = value.get("headers") if isinstance(value, Mapping) else None
     if not isinstance(headers, Mapping):
         found = "no headers" if isinstance(value, Mapping) else kind_of(value)
@@ -352,38 +313,43 @@ def _oauth_options(value: Mapping[Any, Any]) -> dict[str, str]:
         if item is None:
             continue
         lower = str(key).lower().replace("-", "_")
-        text = " ".join(map(str, item)) if isinstance(item, list) else str(item)
-        options[_OAUTH_NAMES.get(lower.replace("_", ""), lower)] = text
+        words = item if isinstance(item, list) else [item]
+        name = _OAUTH_NAMES.get(lower.replace("_", ""), lower)
+        options[name] = " ".join(map(str, words))
     return options
 
 
-def _make_converter() -> Converter:
-    converter = Converter(forbid_extra_keys=True, use_alias=True)
-    hooks = {
-        Text: _structure_text,
-        Words: _structure_words,
-        Arguments: _structure_arguments,
-        Variables: _structure_variables,
-        Headers: _structure_headers,
-        Names: _structure_names,
-        Switch: _structure_switch,
-        Seconds: _structure_seconds,
-        OAuth: _structure_oauth,
-        RequestInit: _structure_request_init,
-    }
-    for kind, hook in hooks.items():
-        converter.register_structure_hook(kind, hook)
-    return converter
-
-
-_CONVERTER = _make_converter()
-_KEYS = {field.name: field.alias or field.name for field in attrs.fields(ServerEntry)}
-# All keys that hilum uses, the preferred spelling first.
-KNOWN_KEYS = tuple(
-    dict.fromkeys(
-        ["type", *_KEYS.values(), *SAME_KEYS, *(key for keys in SAME_KEYS.values() for key in keys)]
-    )
-)
+# The keys that hilum uses, each with the function that checks and converts its value.
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "command": _read_words,
+    "args": _read_arguments,
+    "env": _read_variables,
+    "env_vars": _read_names,
+    "envFile": _read_text,
+    "cwd": _read_text,
+    "url": _read_text,
+    "headers": _read_headers,
+    "env_http_headers": _read_headers,
+    "bearer_token_env_var": _read_text,
+    "requestInit": _read_request_init,
+    "oauth": _read_oauth,
+    "scopes": _read_names,
+    "enabled": _read_switch,
+    "disabled": _read_switch,
+    "includeTools": _read_names,
+    "enabled_tools": _read_names,
+    "tools": _read_names,
+    "available_tools": _read_names,
+    "excludeTools": _read_names,
+    "disabled_tools": _read_names,
+    "startup_timeout_sec": _read_seconds,
+    "startup_timeout_ms": _read_seconds,
+    "tool_timeout_sec": _read_seconds,
+    "timeout": _read_seconds,
+}
+# The same keys and their synonyms, the preferred spelling first.
+_SYNONYMS = chain.from_iterable(SAME_KEYS.values())
+KNOWN_KEYS = tuple(dict.fromkeys(["type", *_READERS, *_SYNONYMS]))
 
 
 def is_comment(key: str) -> bool:
@@ -397,10 +363,6 @@ def explain_unknown_key(key: str, known: Sequence[str]) -> str:
     if similar:
         return f"unknown key. Did you mean {similar[0]}?"
     return f"unknown key. Known: {', '.join(known[:MAX_KNOWN_KEYS])} …"
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names)
 
 
 # --- steps 1 and 3: the dialects ------------------------------------------------------------------
@@ -454,33 +416,33 @@ class EntryReader:
             self._drop_keys_of_other_kind(kind)
         self._drop_approvals()
         self._drop_empty_variables()
-        entry, mismatches = self._structure()
+        values, mismatches = self._check_values()
         unusable += mismatches
         if kind is None or unusable:
             raise InvalidServerError("", findings=[*unusable, *self.findings])
         try:
-            return self._make_server(kind, entry)
+            return self._make_server(kind, values)
         except InvalidServerError as error:
             findings = [*error.findings, *self.findings]
             raise InvalidServerError("", findings=findings) from None
 
-    def _make_server(self, kind: Kind, entry: ServerEntry) -> ServerConfig:
-        """Return the server that an entry describes.
+    def _make_server(self, kind: Kind, values: dict[str, Any]) -> ServerConfig:
+        """Return the server that the values describe.
 
         Raises:
             InvalidServerError: The server cannot be used.
         """
-        allowed, excluded = self._select_tools(entry)
-        options = self._read_program(entry) if kind == "stdio" else self._read_address(entry)
+        allowed, excluded = _select_tools(values)
+        read = self._read_program if kind == "stdio" else self._read_address
         return ServerConfig(
             name=self.name,
             kind=kind,
-            **options,
-            enabled=entry.enabled and not entry.disabled,
+            **read(values),
+            enabled=values.get("enabled", True) and not values.get("disabled", False),
             allowed_tools=allowed,
             excluded_tools=excluded,
-            start_seconds=self._read_start_limit(entry),
-            call_seconds=self._read_call_limit(entry),
+            start_seconds=_read_start_limit(values),
+            call_seconds=self._read_call_limit(values),
             file=self.file,
             notes=tuple(map(str, self.findings)),
         )
@@ -508,15 +470,8 @@ class EntryReader:
     # --- the transport ----------------------------------------------------------------------------
 
     def _choose_kind(self) -> Kind:
-        given = self._values.pop("type", None)
-        word = given.strip() if isinstance(given, str) else ""
-        if given is not None and not isinstance(given, str):
-            self._warn(
-                f"found {written(given)}, expected one of {_listed(SHOWN_TYPES)}; the transport"
-                " follows from the other keys.",
-                self._key("type"),
-                level="error",
-            )
+        given = self._values.pop("type", "")
+        word = given.strip() if isinstance(given, str) else str(given)
         self._stated = word.lower()
         self._has_command = self._values.get("command") not in (None, "")
         self._has_url = bool(str(self._values.get("url", "")).strip())
@@ -524,27 +479,26 @@ class EntryReader:
             raise InvalidServerError(
                 "WebSockets are not an MCP transport; use streamable HTTP.", self._key("type")
             )
-        if self._stated and self._stated not in STDIO_TYPES | HTTP_TYPES | SSE_TYPES:
-            self._ignore_unknown_type(word)
+        if word and self._stated not in STDIO_TYPES | HTTP_TYPES | SSE_TYPES:
+            self._ignore_type(given)
         if self._stated in STDIO_TYPES or (not self._stated and self._has_command):
             return self._choose_program()
         return self._choose_address(word)
 
-    def _ignore_unknown_type(self, word: str) -> None:
-        expected = f"expected one of {_listed(SHOWN_TYPES)}"
-        similar = similar_names(word, SHOWN_TYPES, 1)
+    def _ignore_type(self, given: object) -> None:
+        reason = f"found {written(given)}, expected one of {', '.join(SHOWN_TYPES)}"
+        if self._has_command or self._has_url:
+            reason += "; the transport follows from the other keys"
+        similar = similar_names(str(given).strip(), SHOWN_TYPES, 1)
         hint = f" Did you mean {similar[0]}?" if similar else ""
-        usable = self._has_command or self._has_url
-        result = "; the transport follows from the other keys" if usable else ""
-        self._warn(
-            f"found {written(word)}, {expected}{result}.{hint}", self._key("type"), level="error"
-        )
+        self._warn(f"{reason}.{hint}", self._key("type"), level="error")
         self._stated = ""
 
     def _choose_program(self) -> Kind:
         if not self._has_command:
             raise InvalidServerError(
-                f"It is a program (type stdio or local) and has no command.{self._suggest('command')}"
+                "Its type is a program (stdio or local), but it has no command."
+                f"{self._suggest('command')}"
             )
         if self._has_url:
             self._warn(f"It has a command and {self._key('url')}; the command is used.")
@@ -555,13 +509,13 @@ class EntryReader:
         if not self._has_url:
             if self._has_command:
                 raise InvalidServerError(
-                    f"It is of type {word} and has a command and no url.{self._suggest('url')}"
+                    f"Its type is {word}, but it has a command and no url.{self._suggest('url')}"
                 )
             hint = self._suggest("command") or self._suggest("url")
             raise InvalidServerError(f"It has neither a command nor a url.{hint}")
         if self._has_command:
-            note = f"It has a command and {self._key('url')}; by its type {word} the address"
-            self._warn(f"{note} is used.")
+            url = self._key("url")
+            self._warn(f"It has a command and {url}; because of its type {word}, {url} is used.")
         self._values.pop("command", None)
         # In a Gemini file `url` is an SSE address, and `httpUrl` is streamable HTTP.
         is_gemini_sse = self.is_gemini and self._key("url") == "url"
@@ -588,10 +542,10 @@ class EntryReader:
         return self._written.get(name, name)
 
     def _drop_keys_of_other_kind(self, kind: Kind) -> None:
-        other, what = PROGRAM_KEYS, "an address"
-        if kind == "stdio":
-            other, what = ADDRESS_KEYS, "a program"
-        for name in [name for name in self._values if name in other]:
+        is_program = kind == "stdio"
+        other_keys = ADDRESS_KEYS if is_program else PROGRAM_KEYS
+        what = "a program" if is_program else "an address"
+        for name in [name for name in self._values if name in other_keys]:
             if self._values.pop(name) not in _EMPTY:
                 self._warn(f"This key has no effect for {what} and was left out.", self._key(name))
 
@@ -601,7 +555,7 @@ class EntryReader:
             keys.append("tools")
         for key in keys:
             if self._values.pop(key):
-                self._warn(f"{key} gives no approval here.")
+                self._warn(f"{key} approves nothing in hilum.")
 
     def _drop_empty_variables(self) -> None:
         for name in ("env", "headers", "env_http_headers"):
@@ -610,61 +564,60 @@ class EntryReader:
                 continue
             for variable in [key for key, item in value.items() if item is None]:
                 self._warn("It has no value and was left out.", self._key(name), str(variable))
-            self._values[name] = {key: item for key, item in value.items() if item is not None}
+            given = {key: item for key, item in value.items() if item is not None}
+            self._values[name] = given
 
     # --- values -----------------------------------------------------------------------------------
 
-    def _structure(self) -> tuple[ServerEntry, list[Finding]]:
-        """Return the entry with checked types, and the mistakes that make the server unusable.
+    def _check_values(self) -> tuple[dict[str, Any], list[Finding]]:
+        """Return the values by key, and the mistakes that make the server unusable.
 
-        An invalid value that the server does not need is left out and noted. The rest is then
-        structured again.
+        An invalid value that the server does not need is left out and noted.
         """
-        for key in [key for key in self._values if key in DESCRIPTIVE_KEYS]:
-            del self._values[key]
-        known = _KEYS.values()
-        values = {
+        for key, value in self._values.items():
             # Empty values of unknown keys cannot have an effect, so they are not reported.
-            key: value
-            for key, value in self._values.items()
-            if value is not None and (key in known or value not in _EMPTY)
-        }
-        try:
-            return _CONVERTER.structure(values, ServerEntry), []
-        except ClassValidationError as group:
-            unusable = list(self._repair(group, values))
-        return _CONVERTER.structure(values, ServerEntry), unusable
+            is_known = key in _READERS or key in DESCRIPTIVE_KEYS
+            if is_known or value in _EMPTY or is_comment(key):
+                continue
+            level: Level = "error" if self.is_strict else "info"
+            self._warn(explain_unknown_key(key, KNOWN_KEYS), key, level=level)
+        values: dict[str, Any] = {}
+        unusable: list[Finding] = []
+        for key, read in _READERS.items():
+            value = self._values.get(key)
+            if value is None:
+                continue
+            try:
+                values[key] = read(value)
+            except* MismatchError as group:
+                for mismatch in group.exceptions:
+                    assert isinstance(mismatch, MismatchError)
+                    unusable += self._note_mismatch(key, mismatch, values)
+        return values, unusable
 
-    def _repair(self, group: ClassValidationError, values: dict[str, Any]) -> Iterator[Finding]:
-        """Remove invalid values, and yield the mistakes that make the server unusable."""
-        located, others = group.group_exceptions()
-        for error in others:
-            if isinstance(error, ForbiddenExtraKeysError):
-                # In the order of the file, so that the messages are the same each time; a set has
-                # no order.
-                for key in sorted(error.extra_fields, key=list(values).index):
-                    del values[key]
-                    if not is_comment(key):
-                        level: Level = "error" if self.is_strict else "info"
-                        self._warn(explain_unknown_key(key, KNOWN_KEYS), key, level=level)
-        for error, note in located:
-            key = _KEYS[note.name]
-            values.pop(key)
-            for mismatch in _mismatches(error):
-                finding = Finding((self._key(key), *mismatch.where), mismatch.describe())
-                if mismatch.fallback is attrs.NOTHING:
-                    yield finding
-                    continue
-                self.findings.append(finding)
-                if mismatch.fallback is OFF:
-                    # `enabled` and `disabled` have opposite meanings.
-                    values[key] = key == "disabled"
-                elif mismatch.fallback is not None:
-                    values[key] = mismatch.fallback
+    def _note_mismatch(
+        self, key: str, mismatch: MismatchError, values: dict[str, Any]
+    ) -> list[Finding]:
+        """Replace an invalid value; return the mistake if it makes the server unusable."""
+        finding = Finding((self._key(key), *mismatch.where), mismatch.describe())
+        fallback = mismatch.fallback
+        if fallback is attrs.NOTHING:
+            return [finding]
+        self.findings.append(finding)
+        if fallback is OFF:
+            # `enabled` and `disabled` have opposite meanings.
+            values[key] = key == "disabled"
+        elif fallback is not None:
+            values[key] = fallback
+        return []
 
-    def _read_program(self, entry: ServerEntry) -> dict[str, Any]:
-        command = list(entry.command or ())
-        args = self._split_arguments(entry.args)
+    def _read_program(self, values: dict[str, Any]) -> dict[str, Any]:
+        command: list[str] = values.get("command", [])
+        args: str | list[str] = values.get("args", [])
+        if isinstance(args, str):
+            args = self._split(
+                "args", args, "It is one text; it was split into words as a shell would."
+            )
         if len(command) == 1 and not args and self._is_command_line(command[0]):
             key = self._key("command")
             command = self._split(
@@ -678,10 +631,10 @@ class EntryReader:
         return {
             "command": words[0],
             "args": tuple(words[1:]),
-            "env": entry.env,
-            "inherited_env": tuple(entry.env_vars or ()),
-            "env_file": entry.env_file or "",
-            "cwd": entry.cwd or "",
+            "env": values.get("env", {}),
+            "inherited_env": tuple(values.get("env_vars", ())),
+            "env_file": values.get("envFile", ""),
+            "cwd": values.get("cwd", ""),
         }
 
     def _is_command_line(self, text: str) -> bool:
@@ -690,13 +643,6 @@ class EntryReader:
             return False
         # A path may contain spaces, as in `C:\Program Files`.
         return " " in text.strip() and "/" not in text and "\\" not in text
-
-    def _split_arguments(self, args: object) -> list[str]:
-        if isinstance(args, str):
-            return self._split(
-                "args", args, "It is one text; it was split into words as a shell would."
-            )
-        return list(args) if isinstance(args, list) else []
 
     def _split(self, key: str, text: str, note: str) -> list[str]:
         try:
@@ -711,65 +657,43 @@ class EntryReader:
         self._warn(note, key)
         return words
 
-    def _read_address(self, entry: ServerEntry) -> dict[str, Any]:
-        url = (entry.url or "").strip()
+    def _read_address(self, values: dict[str, Any]) -> dict[str, Any]:
+        url = values.get("url", "").strip()
         scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/", url)
         if scheme and scheme[1].lower() not in ("http", "https", "ws", "wss"):
             raise InvalidServerError(
                 f"Its address begins with {scheme[1][:20]}:; only http and https are supported.",
                 self._key("url"),
             )
-        headers = {**entry.request_init, **entry.headers}
-        if entry.bearer_token_env_var:
+        headers = {**values.get("requestInit", {}), **values.get("headers", {})}
+        variable = values.get("bearer_token_env_var")
+        if variable:
             # As a variable, so that the secret is read only when the server starts.
-            headers["Authorization"] = f"Bearer ${{{entry.bearer_token_env_var}}}"
-        oauth: object = entry.oauth
-        options = dict(oauth) if isinstance(oauth, dict) else None
-        if entry.scopes is not None:
-            options = {"scope": " ".join(entry.scopes), **(options or {})}
+            headers["Authorization"] = f"Bearer ${{{variable}}}"
+        oauth = values.get("oauth")
+        options = oauth if isinstance(oauth, dict) else None
+        if "scopes" in values:
+            options = {"scope": " ".join(values["scopes"]), **(options or {})}
         # opencode's `remote` covers both transports.
         is_stated = self._stated in SSE_TYPES | HTTP_TYPES - {"remote"}
         return {
             "url": url,
             "headers": headers,
-            "headers_from_env": entry.env_http_headers,
+            "headers_from_env": values.get("env_http_headers", {}),
             "oauth": options,
             "login_allowed": oauth is not False,
             "kind_guessed": not (is_stated or self.is_gemini or self._key("url") == "httpUrl"),
         }
 
-    def _select_tools(self, entry: ServerEntry) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-        """Return the allowed tools (``None`` if all are allowed) and the excluded ones.
-
-        If a client has several lists, a tool must be in each of them.
-        """
-        # goose: an empty list of available tools means all.
-        available = entry.available_tools or None
-        given = (entry.include_tools, entry.enabled_tools, entry.tools, available)
-        # In Copilot's files, `*` means all tools.
-        lists = [names for names in given if names is not None and "*" not in names]
-        excluded = [*(entry.exclude_tools or ()), *(entry.disabled_tools or ())]
-        if not lists:
-            return None, _unique(excluded)
-        first, *others = lists
-        common = set(first).intersection(*others)
-        allowed = _unique(name for name in first if name in common)
-        return allowed, _unique(excluded)
-
-    def _read_start_limit(self, entry: ServerEntry) -> float | None:
-        if entry.startup_timeout_sec is not None:
-            return entry.startup_timeout_sec
-        if entry.startup_timeout_ms is not None:
-            return entry.startup_timeout_ms / 1_000
-        return None
-
-    def _read_call_limit(self, entry: ServerEntry) -> float | None:
-        timeout = None if entry.timeout is None else self._in_seconds(entry.timeout)
-        if entry.tool_timeout_sec is None:
+    def _read_call_limit(self, values: dict[str, Any]) -> float | None:
+        limit: float | None = values.get("tool_timeout_sec")
+        if "timeout" not in values:
+            return limit
+        timeout = self._in_seconds(values["timeout"])
+        if limit is None:
             return timeout
-        if timeout is not None:
-            self._warn("It has timeout and tool_timeout_sec; tool_timeout_sec is used.")
-        return entry.tool_timeout_sec
+        self._warn("It has timeout and tool_timeout_sec; tool_timeout_sec is used.")
+        return limit
 
     def _in_seconds(self, timeout: float) -> float:
         """Return a ``timeout`` in seconds.
@@ -805,14 +729,36 @@ def _flatten(entry: Mapping[Any, Any]) -> dict[str, Any]:
     return values
 
 
-def _mismatches(error: BaseException) -> Iterator[MismatchError]:
-    if isinstance(error, BaseExceptionGroup | BaseValidationError):
-        for inner in error.exceptions:
-            yield from _mismatches(inner)
-    elif isinstance(error, MismatchError):
-        yield error
-    else:
-        raise error
+def _select_tools(
+    values: Mapping[str, Any],
+) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """Return the allowed tools (``None`` if all are allowed) and the excluded ones.
+
+    If a client has several lists, a tool must be in each of them.
+    """
+    lists: list[list[str]] = []
+    for key in ("includeTools", "enabled_tools", "tools", "available_tools"):
+        names = values.get(key)
+        # goose: an empty list of available tools means all.
+        means_all = key == "available_tools" and not names
+        # In Copilot's files, `*` means all tools.
+        if names is not None and "*" not in names and not means_all:
+            lists.append(names)
+    excluded_lists = values.get("excludeTools", []) + values.get("disabled_tools", [])
+    excluded = _unique(excluded_lists)
+    if not lists:
+        return None, excluded
+    first, *others = lists
+    common = set(first).intersection(*others)
+    allowed = _unique(name for name in first if name in common)
+    return allowed, excluded
+
+
+def _read_start_limit(values: Mapping[str, Any]) -> float | None:
+    seconds: float | None = values.get("startup_timeout_sec")
+    if seconds is None and "startup_timeout_ms" in values:
+        return float(values["startup_timeout_ms"]) / 1_000
+    return seconds
 
 
 def _unique(names: Iterable[str]) -> tuple[str, ...]:

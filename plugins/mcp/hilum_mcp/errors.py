@@ -12,7 +12,7 @@ ERROR_STATUS = "Server returned an error response"
 MAX_MESSAGE = 32 << 20
 
 TOO_LARGE = f"It sent an answer of more than {MAX_MESSAGE >> 20} MB."
-ASK_FOR_LESS = "Request less at once: a part, a page, a smaller image."
+ASK_FOR_LESS = "Request less at once: a part, a page or a smaller image."
 _HTTP_LIBRARIES = ("httpx", "httpx2", "httpcore2")
 
 

@@ -14,6 +14,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import PurePath
 from typing import Any
 
@@ -123,10 +124,13 @@ def approval_digest(server: ServerConfig, files: dict[str, str]) -> str:
 
 def describe_changes(before: dict[str, str], now: dict[str, str]) -> list[str]:
     """Return the files that are new, changed or gone, in a few words each."""
-    changed = [f"changed {name}" for name in now if name in before and now[name] != before[name]]
-    new = [f"new {name}" for name in now if name not in before]
-    gone = [f"gone {name}" for name in before if name not in now]
-    return sorted(changed + new + gone)
+    changes = [f"gone {name}" for name in before.keys() - now.keys()]
+    for name, digest in now.items():
+        if name not in before:
+            changes.append(f"new {name}")
+        elif before[name] != digest:
+            changes.append(f"changed {name}")
+    return sorted(changes)
 
 
 class _FileSearch:
@@ -151,7 +155,6 @@ class _FileSearch:
         """Return the absolute paths of all files."""
         server = self._server
         words = [server.command, *server.args]
-        self._add_word(server.command)
         # A folder of the project may be in PATH, such as `.venv/bin`.
         program = None if "/" in server.command else shutil.which(server.command)
         if program:
@@ -171,15 +174,16 @@ class _FileSearch:
 
     def _add_words(self, words: list[str]) -> None:
         """Add the files that the words of a command line name."""
-        for before, word in zip(["", *words], words, strict=False):
-            if before in _MODULE_OPTIONS:
+        for option, word in pairwise(["", *words]):
+            if option in _MODULE_OPTIONS:
                 self._add_module(word, self._bases)
             # Python accepts the name of the module without a space.
             if word.startswith("-m") and len(word) > 2:
                 self._add_module(word[2:], self._bases)
             # An argument may contain paths: `--config=PATH`, `PATH:target`, `sh -c "python PATH"`.
-            parts = [*_split_words(word), word.rpartition("=")[2], word.partition(":")[0]]
-            for part in dict.fromkeys([word, *parts]):
+            value = word.rpartition("=")[2]
+            path = word.partition(":")[0]
+            for part in (word, *_split_words(word), value, path):
                 self._add_word(part)
 
     def _add_project(self) -> None:
@@ -196,7 +200,8 @@ class _FileSearch:
         for text in named:
             if isinstance(text, str):
                 self._add_words(_split_words(text))
-        for module in _SCRIPTS.findall(_read_text(f"{self._cwd}/pyproject.toml")):
+        project = _read_text(f"{self._cwd}/pyproject.toml")
+        for module in _SCRIPTS.findall(project):
             self._add_module(module, self._bases)
 
     def _add_word(self, word: str) -> None:
@@ -245,7 +250,9 @@ class _FileSearch:
     def _add_file(self, path: str) -> None:
         """Add a file and the files that it imports by name or by relative path."""
         real = os.path.realpath(path)
-        if real in self._found or not self._is_inside(real) or len(self._found) > MAX_FILES:
+        if real in self._found or not self._is_inside(real):
+            return
+        if len(self._found) > MAX_FILES:
             return
         self._found.add(real)
         # A link is included as well, because its target may be changed later.

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 
 import attrs
 from hilum import UsageError
 
+from hilum_mcp.private_files import read_regular_file
 from hilum_mcp.server_config import ServerConfig
 
 # VS Code and Cursor have `${env:X}`, opencode has `{env:X}` and `{file:X}`, Claude Code has
@@ -90,7 +90,7 @@ def _hint(server: ServerConfig, missing: list[str]) -> str:
     if all(name.startswith("input ") for name in missing):
         return f"Run hilum mcp test {server.name} at a terminal to enter them."
     return (
-        "Set them in the environment from which hilum is started, or write a default: "
+        "Set them in the environment in which you start hilum, or add a default value: "
         "${NAME:-value}."
     )
 
@@ -146,7 +146,7 @@ class _Expander:
     def _value_of(self, match: re.Match[str]) -> str:
         found = match.groupdict()
         if found["unknown"]:
-            return self._require(None, f"${{{found['unknown']}}} (of no known kind)")
+            return self._require(None, f"${{{found['unknown']}}} (of an unknown kind)")
         kind = found["kind"] or found["kind2"]
         argument = found["of"] or found["of2"]
         if kind == "input":
@@ -174,10 +174,12 @@ class _Expander:
 
     def _read(self, name: str) -> str:
         try:
-            return read_small_file(Path(self._folder, Path(name).expanduser())).strip()
+            path = Path(self._folder, Path(name).expanduser())
+            return read_small_file(path).strip()
         # `expanduser` raises `RuntimeError` if there is no such user.
         except (OSError, ValueError, RuntimeError) as error:
-            self.missing.append(f"file {name} ({getattr(error, 'strerror', None) or error})")
+            reason = getattr(error, "strerror", None) or error
+            self.missing.append(f"file {name} ({reason})")
             return ""
 
 
@@ -188,16 +190,7 @@ def read_small_file(path: Path) -> str:
         OSError: The file cannot be read.
         ValueError: The file is not a regular file, is too large, or is not text.
     """
-    # Without `O_NONBLOCK`, opening a named pipe would wait for a writer.
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-    descriptor = os.open(path, flags)
-    with os.fdopen(descriptor, "rb") as file:
-        # Checked on the open file, because the path may be replaced at any time.
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError("not a regular file")
-        data = file.read(MAX_FILE + 1)
-    if len(data) > MAX_FILE:
-        raise ValueError(f"larger than {MAX_FILE >> 10} KB")
+    data = read_regular_file(path, MAX_FILE)
     try:
         return data.decode()
     except UnicodeDecodeError:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import stat
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -14,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from hilum_mcp.private_files import read_regular_file
 from hilum_mcp.server_config import ConfigMistake
 
 MAX_BYTES = 4 << 20
@@ -107,19 +106,12 @@ def load_file(path: Path) -> LoadedFile:
 
 
 def _read_text(path: Path) -> str:
-    # Without O_NONBLOCK, opening a named pipe would wait for a writer.
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     try:
-        descriptor = os.open(path, flags)
-        with os.fdopen(descriptor, "rb") as file:
-            # Checked on the open file, because the path may be replaced at any time.
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise UnreadableFile("It is not a regular file.")
-            data = file.read(MAX_BYTES + 1)
+        data = read_regular_file(path, MAX_BYTES)
     except OSError as error:
         raise UnreadableFile(f"It cannot be read: {error.strerror or error}.") from None
-    if len(data) > MAX_BYTES:
-        raise UnreadableFile(f"It is larger than {MAX_BYTES >> 20} MB.")
+    except ValueError as error:
+        raise UnreadableFile(f"It is {error}.") from None
     # Editors and shells on Windows write UTF-16 and byte order marks.
     is_utf_16 = data[:2] in (b"\xff\xfe", b"\xfe\xff")
     try:
@@ -153,8 +145,6 @@ def kind_of(value: object) -> str:
 
 
 def _parse_json(text: str, report: Report) -> Any:
-    if not text.strip():
-        return {}
     # The text may be parsed twice, but each duplicate is reported once.
     reported = set[str]()
 
@@ -164,25 +154,23 @@ def _parse_json(text: str, report: Report) -> Any:
             _report_duplicates(items, reported, report)
         return mapping
 
-    # The strict parser is the fastest, and most files have no comments.
+    plain = text
     try:
-        return json.loads(text, object_pairs_hook=build)
-    except json.JSONDecodeError:
-        plain = _without_comments(text)
-    except ValueError as error:  # a number with thousands of digits
-        raise UnreadableFile(f"It is not JSON: {error}.") from None
-    if not plain.strip():
-        return {}
-    try:
+        # The strict parser is the fastest, and most files have no comments.
+        try:
+            return json.loads(text, object_pairs_hook=build)
+        except json.JSONDecodeError:
+            plain = _without_comments(text)
+        if not plain.strip():
+            return {}
         return json.loads(plain, object_pairs_hook=build)
     except json.JSONDecodeError as error:
         if plain.lstrip().startswith('"'):
-            raise UnreadableFile(
-                "It is only a part of a JSON file. Put { and } around it."
-            ) from None
+            reason = "It is only a part of a JSON file. Put { and } around it."
+            raise UnreadableFile(reason) from None
         reason = "It is not JSON, not even with comments and trailing commas"
         raise UnreadableFile(f"{reason}: {error.msg}.", error.lineno) from None
-    except ValueError as error:
+    except ValueError as error:  # a number with thousands of digits
         raise UnreadableFile(f"It is not JSON: {error}.") from None
 
 

@@ -31,15 +31,17 @@ def redact(server: ServerConfig, text: str) -> str:
     for option, word in pairwise(server.args):
         if option.startswith("-"):
             values[option.lstrip("-")] = word
-    # Only the server can determine which values of its query are keys.
+    # Only the server knows which values of the query are keys, so all of them are left out.
     query = _query_of(server.url)
     if query:
         text = text.replace(query, re.sub(r"=(?![^&]*\$\{)[^&]+", "=…", query))
-    secrets = _without_variables(values)
-    authorization = _without_variables(
-        {name: value for name, value in server.headers.items() if name.lower() == "authorization"}
-    )
-    return make_redactor(secrets, authorization)(text)
+    secrets = {name: value for name, value in values.items() if "${" not in value}
+    authorization: dict[str, str] = {}
+    for name, value in server.headers.items():
+        if name.lower() == "authorization" and "${" not in value:
+            authorization[name] = value
+    redact_text = make_redactor(secrets, authorization)
+    return redact_text(text)
 
 
 def _query_of(url: str) -> str:
@@ -48,10 +50,6 @@ def _query_of(url: str) -> str:
     except ValueError:
         # The address is invalid, but it is displayed all the same.
         return url.partition("?")[2]
-
-
-def _without_variables(values: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in values.items() if "${" not in value}
 
 
 def format_catalog(
@@ -68,8 +66,8 @@ def format_catalog(
     """
     if not catalog.entries:
         yield (
-            f"There are no MCP servers. Add one with {command} add NAME -- COMMAND …, or import"
-            f" some with {command} add --from FILE."
+            f"No MCP servers are configured. Add one with {command} add NAME -- COMMAND …, or"
+            f" import servers with {command} add --from FILE."
         )
     width = max((len(entry.server.name) for entry in catalog.entries), default=0)
     for entry in catalog.entries:
@@ -80,9 +78,8 @@ def format_catalog(
 
 def _format_entry(entry: CatalogEntry, status: ServerStatus | None, width: int) -> Iterator[str]:
     server = entry.server
-    state = _STATES.get(entry.state, entry.state)
-    if status and entry.state == "on":
-        state = status.state
+    state = status.state if status and entry.state == "on" else entry.state
+    state = _STATES.get(state, state)
     target = redact(server, server.target)
     if len(target) > MAX_TARGET:
         target = f"{target[: MAX_TARGET - 1]}…"

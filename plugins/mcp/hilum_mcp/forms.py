@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -105,12 +105,12 @@ class FormField(msgspec.Struct, frozen=True):
             return text == YES
         convert = {"integer": int, "number": float}.get(self.kind, str)
         try:
-            value = convert(text)
+            value: Any = convert(text)
         except ValueError:
-            raise ValueError(f"{text[:MAX_ECHO]!r} is no {self.kind}") from None
+            value = math.nan
         # `float` accepts "nan" and "inf", which JSON cannot express.
         if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"{text[:MAX_ECHO]!r} is no {self.kind}")
+            raise ValueError(f"{text[:MAX_ECHO]!r} is not a valid {self.kind}")
         return value
 
 
@@ -118,7 +118,7 @@ def _measure(value: Any) -> tuple[float, str]:
     """Return the size that a field's bounds apply to, and its unit."""
     if isinstance(value, int | float):
         return value, ""
-    return len(value), " letters" if isinstance(value, str) else " of them"
+    return len(value), " characters" if isinstance(value, str) else " choices"
 
 
 def _format_range(minimum: float, maximum: float) -> str:
@@ -159,7 +159,7 @@ def _read_field(name: str, schema: Any, required: bool) -> FormField:
     choices = _read_choices(schema.get("items") if is_array else schema)
     if is_array and not choices:
         raise ValueError(f"The field {name} is a list without choices.")
-    lower, upper = _BOUNDS.get(str(schema.get("type", "string")), ("", ""))
+    lower, upper = _BOUNDS.get("array" if is_array else kind, ("", ""))
     return FormField(
         name=name,
         kind=kind,
@@ -174,7 +174,10 @@ def _read_field(name: str, schema: Any, required: bool) -> FormField:
 
 
 def _make_question(name: str, kind: str, schema: Mapping[str, Any]) -> str:
-    texts = [str(schema[key])[:MAX_LENGTH] for key in ("title", "description") if schema.get(key)]
+    texts = []
+    for key in ("title", "description"):
+        if schema.get(key):
+            texts.append(str(schema[key])[:MAX_LENGTH])
     question = ": ".join(texts) or name[:MAX_LENGTH]
     return f"{question} ({kind})" if kind in ("number", "integer") else question
 
@@ -183,26 +186,23 @@ def _read_choices(schema: Any) -> dict[str, str]:
     """Return the allowed values by displayed text, in any of the protocol's three notations."""
     if not isinstance(schema, Mapping):
         return {}
-    choices = _read_constants(schema.get("oneOf") or schema.get("anyOf") or ())
+    choices: dict[str, str] = {}
+    for option in schema.get("oneOf") or schema.get("anyOf") or ():
+        if isinstance(option, Mapping) and "const" in option:
+            text = str(option.get("title") or option["const"])
+            choices[text[:MAX_LENGTH]] = str(option["const"])
     if choices:
         return choices
     # `enumNames` is the notation of MCP 2025-06-18.
     values = schema.get("enum") or ()
     texts = schema.get("enumNames") or values
-    return {str(text)[:MAX_LENGTH]: str(v) for text, v in zip(texts, values, strict=False)}
+    for text, value in zip(texts, values, strict=False):
+        choices[str(text)[:MAX_LENGTH]] = str(value)
+    return choices
 
 
 def _read_bound(value: Any, default: float) -> float:
     return value if isinstance(value, int | float) else default
-
-
-def _read_constants(options: Iterable[Any]) -> dict[str, str]:
-    choices: dict[str, str] = {}
-    for option in options:
-        if isinstance(option, Mapping) and "const" in option:
-            text = str(option.get("title") or option["const"])
-            choices[text[:MAX_LENGTH]] = str(option["const"])
-    return choices
 
 
 def _read_default(value: Any, kind: str, choices: Mapping[str, str]) -> str:
@@ -217,5 +217,6 @@ def _read_default(value: Any, kind: str, choices: Mapping[str, str]) -> str:
         return ""
     text = str(value)
     # A suggestion with such a text could not be distinguished from hilum's own answers.
-    is_reserved = text in (SKIP, DECLINE)
-    return "" if is_reserved or not text.strip() or len(text) > MAX_LENGTH else text
+    if text in (SKIP, DECLINE) or not text.strip() or len(text) > MAX_LENGTH:
+        return ""
+    return text

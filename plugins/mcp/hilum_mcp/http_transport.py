@@ -149,7 +149,7 @@ async def _forward(read: Any, into: Any, state: TransportState) -> None:
 def _describe_transport_error(url: str, reason: str) -> str:
     hint = ""
     if "CERTIFICATE_VERIFY" in reason:
-        hint = " SSL_CERT_FILE names a certificate of your own to trust."
+        hint = " To trust a certificate of your own, set SSL_CERT_FILE to its file."
     return f"{strip_secrets(url)} cannot be reached. {reason}{hint}"
 
 
@@ -220,7 +220,7 @@ class _RequestWatcher:
             await trio.sleep_until(self._next_open)
             self._next_open = trio.current_time() + REOPEN_INTERVAL
         headers = request.headers
-        # `end_session` needs these headers.
+        # `end_session` sends these headers again.
         if _SESSION_HEADERS[0] in headers:
             self._session = {name: headers[name] for name in _SESSION_HEADERS if name in headers}
 

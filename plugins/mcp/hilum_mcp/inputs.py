@@ -44,7 +44,10 @@ def list_inputs(server: ServerConfig) -> list[str]:
         *server.headers.values(),
         *(server.oauth or {}).values(),
     )
-    return list(dict.fromkeys(name for text in texts for name in INPUT.findall(text)))
+    names: list[str] = []
+    for text in texts:
+        names += INPUT.findall(text)
+    return list(dict.fromkeys(names))
 
 
 def ask_inputs(server: ServerConfig, inputs: Mapping[str, ConfigInput], ask: Ask | None) -> None:
@@ -66,10 +69,10 @@ def ask_inputs(server: ServerConfig, inputs: Mapping[str, ConfigInput], ask: Ask
         answer = (ask(wanted) if ask else "") or wanted.default
         if not answer:
             raise UsageError(
-                f"The MCP server {server.name} requires {wanted.description or name}, but there is "
-                "no answer.",
+                f"The MCP server {server.name} requires a value that is missing: "
+                f"{wanted.description or name}.",
                 code=errors.E_NOT_CONFIGURED,
-                hint=f"Run hilum mcp test {server.name} at a terminal to answer.",
+                hint=f"Run hilum mcp test {server.name} at a terminal to enter it.",
             )
         if wanted.options and answer not in wanted.options:
             raise UsageError(
@@ -90,10 +93,9 @@ def _read_answers() -> dict[str, dict[str, str]]:
         data = json.loads(inputs_file().read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    if not isinstance(data, dict):
-        return {}
-    answers = {}
-    for file, given in data.items():
+    answers: dict[str, dict[str, str]] = {}
+    for file, given in data.items() if isinstance(data, dict) else ():
         if isinstance(given, dict):
-            answers[str(file)] = {key: text for key, text in given.items() if isinstance(text, str)}
+            texts = {key: text for key, text in given.items() if isinstance(text, str)}
+            answers[file] = texts
     return answers

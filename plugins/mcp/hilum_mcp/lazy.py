@@ -37,6 +37,12 @@ if TYPE_CHECKING:
     from hilum_mcp import tool_names as tool_names
 
 
+def load(*names: str) -> None:
+    """Import modules of this package."""
+    for name in names:
+        import_module(f"hilum_mcp.{name}")
+
+
 def __getattr__(name: str) -> ModuleType:
     path = f"hilum_mcp.{name}"
     try:

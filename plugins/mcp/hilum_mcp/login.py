@@ -188,7 +188,8 @@ class _Browser:
     async def open(self, url: str) -> None:
         """Show the address of the log-in to the user."""
         # Before the address is shown, because the browser may come back immediately.
-        self._loopback.expect(parse_qs(urlsplit(url).query).get("state", [""])[0])
+        query = parse_qs(urlsplit(url).query)
+        self._loopback.expect(query.get("state", [""])[0])
         await self._show(url)
 
     def accept_address(self, address: str) -> bool:

@@ -82,10 +82,11 @@ class Loopback:
             if not chunk:
                 return
             data += chunk
-        status, text = self._handle(data.split(b"\r\n\r\n")[0].decode("latin-1"))
+        head = data.split(b"\r\n\r\n")[0]
+        status, text = self._handle(head.decode("latin-1"))
         body = _PAGE.format(text).encode()
-        head = f"HTTP/1.1 {status}\r\n{_HEADERS}\r\nContent-Length: {len(body)}\r\n\r\n"
-        await stream.send_all(head.encode() + body)
+        answer = f"HTTP/1.1 {status}\r\n{_HEADERS}\r\nContent-Length: {len(body)}\r\n\r\n"
+        await stream.send_all(answer.encode() + body)
 
     def _handle(self, head: str) -> tuple[str, str]:
         request, *headers = head.split("\r\n")
@@ -118,7 +119,8 @@ class Loopback:
             return False
         texts = [given.get("error", ""), given.get("error_description", "")]
         error = " ".join(filter(None, texts))[:MAX_ERROR]
-        self._answer = BrowserAnswer(given.get("code", ""), state, error, given.get("iss", ""))
+        code = given.get("code", "")
+        self._answer = BrowserAnswer(code, state, error, given.get("iss", ""))
         self._answered.set()
         return True
 

@@ -18,8 +18,11 @@ from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
     OAuthClientMetadata,
+    OAuthMetadata,
+    ProtectedResourceMetadata,
 )
-from pydantic import AnyUrl
+from pydantic import AnyUrl, BaseModel
+from trio.to_thread import run_sync as in_thread
 
 from hilum_mcp.auth_requests import (
     CheckedAuthFlow,
@@ -28,7 +31,7 @@ from hilum_mcp.auth_requests import (
     origin_of,
 )
 from hilum_mcp.errors import LoginRequiredError
-from hilum_mcp.oauth_models import parse_resource_metadata, parse_server_metadata
+from hilum_mcp.oauth_models import parse_stored
 
 if TYPE_CHECKING:
     import httpx2
@@ -121,10 +124,12 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
         """Load the stored log-in, with the expiry and the metadata, which the SDK does not load."""
         await super()._initialize()
         context = self.context
-        stored = await trio.to_thread.run_sync(self._store.read)
+        stored = await in_thread(self._store.read)
         context.token_expiry_time = _parse_time(stored.get("until"))
-        context.oauth_metadata = parse_server_metadata(stored.get("metadata"))
-        context.protected_resource_metadata = parse_resource_metadata(stored.get("resource"))
+        context.oauth_metadata = parse_stored(OAuthMetadata, stored.get("metadata"))
+        context.protected_resource_metadata = parse_stored(
+            ProtectedResourceMetadata, stored.get("resource")
+        )
         if self._show is not None:
             self._prepare_login(str(stored.get("wanted") or ""))
         self._choose_auth_method()
@@ -252,7 +257,7 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
         return True
 
     async def _store_values(self, **values: Any) -> None:
-        await trio.to_thread.run_sync(lambda: self._store.update(**values))
+        await in_thread(lambda: self._store.update(**values))
 
     async def _make_renewal(self, used: str) -> httpx2.Request | None:
         """Return the request that renews the tokens, or ``None`` if they are already renewed.
@@ -266,7 +271,7 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
         context = self.context
         tokens = await self._store.get_tokens()
         if tokens is not None and tokens.access_token != used:
-            stored = await trio.to_thread.run_sync(self._store.read)
+            stored = await in_thread(self._store.read)
             context.current_tokens = tokens
             context.token_expiry_time = _parse_time(stored.get("until"))
             if context.is_token_valid():
@@ -313,8 +318,8 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
             issuer = data["issuer"]
             endpoints = ("authorization", "token", "registration")
             named = [issuer, *(data.get(f"{name}_endpoint") for name in endpoints)]
-            own = origin_of(self.server_url)
-            is_own = all(address is None or origin_of(address) == own for address in named)
+            origins = {origin_of(address) for address in named if address is not None}
+            is_own = origins == {origin_of(self.server_url)}
         except (ValueError, LookupError, TypeError, AttributeError):
             return ""
         return str(issuer) if is_own else ""
@@ -332,8 +337,8 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
             if issuer.rstrip("/") == self._required_issuer.rstrip("/"):
                 return issuer
         raise OAuthFlowError(
-            f"The server does not name {self._required_issuer}, which its configuration requires"
-            " for logging in."
+            f"The server does not name {self._required_issuer}, the only issuer that its"
+            " configuration allows."
         )
 
     # --- the user ---------------------------------------------------------------------------------
@@ -363,29 +368,25 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
         if "S256" in (methods or ()) or (methods is None and self._assumes_pkce):
             return
         issuer = str(metadata.issuer) if metadata else named
-        who = f"{issuer}, the log-in server of {self._name},"
-        risk = "without which a stolen code is enough to get in."
+        log_in_server = f"{issuer}, the log-in server of {self._name},"
+        risk = "Without PKCE, anyone who steals the code can log in."
         if methods is None:
             raise OAuthFlowError(
-                f"{who} does not say whether it supports PKCE with S256, {risk} If you know that it"
-                " does, write"
-                f' "assume_pkce": true into oauth of {self._name} in {self._file}.'
+                f"{log_in_server} does not state whether it supports PKCE with S256. {risk} If you"
+                ' know that it does, write "assume_pkce": true'
+                f" into oauth of {self._name} in {self._file}."
             )
-        hint = "Ask its operator for it, or use a key (headers) instead of logging in."
-        raise OAuthFlowError(f"{who} does not support PKCE with S256, {risk} {hint}")
+        hint = "Ask its operator to support PKCE, or configure a key (headers) instead."
+        raise OAuthFlowError(f"{log_in_server} does not support PKCE with S256. {risk} {hint}")
 
     async def _handle_token_response(self, response: httpx2.Response) -> None:
         await super()._handle_token_response(response)
-        found = {
-            "metadata": self.context.oauth_metadata,
-            "resource": self.context.protected_resource_metadata,
-        }
-        values = {
-            name: model and model.model_dump(mode="json", exclude_none=True)
-            for name, model in found.items()
-        }
         # The wider scope was part of this log-in, so the next one need not request it.
-        await self._store_values(**values, wanted=None)
+        await self._store_values(
+            metadata=_encode_model(self.context.oauth_metadata),
+            resource=_encode_model(self.context.protected_resource_metadata),
+            wanted=None,
+        )
 
     async def _show_address(self, url: str) -> None:
         if self._show is not None:
@@ -401,6 +402,10 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
 
     async def _wait_for_nobody(self) -> AuthorizationCodeResult:
         raise LoginRequiredError("It requires a log-in.")
+
+
+def _encode_model(model: BaseModel | None) -> dict[str, Any] | None:
+    return None if model is None else model.model_dump(mode="json", exclude_none=True)
 
 
 def _parse_time(value: object) -> float | None:

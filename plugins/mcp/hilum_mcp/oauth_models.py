@@ -12,31 +12,22 @@ from mcp.shared.auth import (
 )
 from pydantic import BaseModel, ValidationError
 
+__all__ = [
+    "OAuthClientInformationFull",
+    "OAuthMetadata",
+    "OAuthToken",
+    "ProtectedResourceMetadata",
+    "parse_stored",
+]
+
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def parse_tokens(stored: Any) -> OAuthToken | None:
-    """Return the stored tokens, or ``None`` if there are none."""
-    return _parse(OAuthToken, stored)
+def parse_stored(model: type[Model], stored: Any) -> Model | None:
+    """Return a stored part of a log-in as a model, or ``None`` if there is none.
 
-
-def parse_client(stored: Any) -> OAuthClientInformationFull | None:
-    """Return the stored registration, or ``None`` if there is none."""
-    return _parse(OAuthClientInformationFull, stored)
-
-
-def parse_server_metadata(stored: Any) -> OAuthMetadata | None:
-    """Return the stored metadata of an authorization server, or ``None`` if there is none."""
-    return _parse(OAuthMetadata, stored)
-
-
-def parse_resource_metadata(stored: Any) -> ProtectedResourceMetadata | None:
-    """Return the stored metadata of a protected resource, or ``None`` if there is none."""
-    return _parse(ProtectedResourceMetadata, stored)
-
-
-def _parse(model: type[Model], stored: Any) -> Model | None:
-    """Return a model. Invalid data counts as missing and is requested again."""
+    Invalid data counts as missing and is requested again.
+    """
     if not stored:
         return None
     try:

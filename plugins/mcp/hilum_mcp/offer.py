@@ -74,7 +74,8 @@ def offer_file(digest: str) -> Path:
     Args:
         digest: ``ServerConfig.digest``; another configuration is treated as another server.
     """
-    return data_folder() / "mcp" / "offers" / f"{digest.rpartition(':')[2][:40]}.json"
+    name = digest.rpartition(":")[2][:40]
+    return data_folder() / "mcp" / "offers" / f"{name}.json"
 
 
 def load_offer(digest: str) -> Offer | None:

@@ -51,10 +51,11 @@ def add_servers(
                 hint="Pass --replace, or choose another name.",
             )
         table.update(added)
-        known = {entry.get("id") for entry in data.get("inputs", []) if isinstance(entry, dict)}
+        listed = data.get("inputs", [])
+        known = {entry.get("id") for entry in listed if isinstance(entry, dict)}
         new = [_encode_input(inputs[name]) for name in inputs if name in used - known]
         if new:
-            data["inputs"] = [*data.get("inputs", []), *new]
+            data["inputs"] = [*listed, *new]
 
     _update(file, change)
 
@@ -162,7 +163,8 @@ def _read(file: Path) -> dict[str, Any]:
     if not isinstance(data, dict) or (data and TABLE not in data and "inputs" not in data):
         raise _refusal(file, f"has no table {TABLE}")
     table = data.get(TABLE, {})
-    if not isinstance(table, dict) or not all(isinstance(each, dict) for each in table.values()):
+    servers = table.values() if isinstance(table, dict) else [None]
+    if not all(isinstance(server, dict) for server in servers):
         raise _refusal(file, f"has a {TABLE} that is not a mapping of servers")
     if not isinstance(data.get("inputs", []), list):
         raise _refusal(file, "has inputs that are not a list")
@@ -170,7 +172,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _refusal(file: Path, reason: str) -> UsageError:
-    message = f"hilum does not change {file}: it {reason}, and something could be lost."
+    message = f"hilum does not change {file}: it {reason}, so rewriting it could lose data."
     return UsageError(message, code=errors.E_FAILED, hint=f"Edit {file} yourself.")
 
 

@@ -6,6 +6,7 @@ Every session imports this module, so it imports nothing heavy.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from hilum import config_folder
 
@@ -38,14 +39,14 @@ SHARED_FILES = (
 )
 
 
-def user_file_path() -> str:
-    """Return the path of the user's own file of servers."""
-    return os.path.join(config_folder(), FILE)
+def user_file() -> Path:
+    """Return the user's own configuration file of servers."""
+    return config_folder() / FILE
 
 
 def has_config_file(workspace: str | os.PathLike[str]) -> bool:
     """Return whether the user or the project has a file that may configure servers."""
     names = (*PROJECT_FILES, *SHARED_FILES)
-    if os.path.lexists(user_file_path()):
+    if os.path.lexists(user_file()):
         return True
     return any(os.path.lexists(os.path.join(workspace, name)) for name in names)

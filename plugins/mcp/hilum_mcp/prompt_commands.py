@@ -38,6 +38,7 @@ def parse_command(text: str, prompts: Prompts) -> PromptCommand | None:
         text: The user's text.
         prompts: The known prompts, each with its server.
     """
+    typed = text.removeprefix("/")
     named = {}
     for client, prompt in prompts:
         for server in (client.prefix, client.name):
@@ -45,9 +46,11 @@ def parse_command(text: str, prompts: Prompts) -> PromptCommand | None:
     # The longest name comes first, because a name may contain spaces and may be the beginning of
     # another name.
     for name in sorted(named, key=len, reverse=True):
-        if text[1:] == name or text[1:].startswith((f"{name} ", f"{name}\n")):
+        rest = typed.removeprefix(name)
+        is_match = typed.startswith(name) and rest[:1] in ("", " ", "\n")
+        if is_match:
             client, prompt = named[name]
-            return _parse_arguments(client, prompt, text[1 + len(name) :].strip())
+            return _parse_arguments(client, prompt, rest.strip())
     return None
 
 
@@ -70,12 +73,13 @@ def _parse_arguments(client: ServerClient, prompt: OfferedPrompt, text: str) -> 
     try:
         words = _split_words(text, len(names))
     except ValueError as error:
-        problem = f"The arguments cannot be read: {error}. {usage}"
+        problem = f"The arguments cannot be split into words: {error}. {usage}"
         return PromptCommand(client, prompt.name, {}, problem)
     arguments, positional = _split_named(words, names)
     free = [name for name in names if name not in arguments]
     if positional and not free:
-        return PromptCommand(client, prompt.name, {}, f"It takes fewer arguments. {usage}")
+        problem = f"The prompt takes fewer arguments. {usage}"
+        return PromptCommand(client, prompt.name, {}, problem)
     if len(positional) > len(free):
         # The last argument gets the remaining words, because users write a sentence without quotes.
         last = len(free) - 1

@@ -73,8 +73,11 @@ def join_messages(messages: Iterable[Any], source: str) -> str:
     for message in messages:
         content = _Content(source)
         content.add_blocks([message.content])
-        text = "\n".join([*content.texts, *["[an image: not shown]"] * len(content.images)])
-        parts.append(text if message.role == "user" else f"[{message.role}]\n{text}")
+        images = ["[an image: not shown]"] * len(content.images)
+        text = "\n".join([*content.texts, *images])
+        if message.role != "user":
+            text = f"[{message.role}]\n{text}"
+        parts.append(text)
     return "\n\n".join(parts)
 
 
@@ -101,8 +104,7 @@ class _Content:
                 size = _decoded_size(block.data)
                 self.texts.append(f"[audio, {block.mime_type}, {size:,} bytes: not shown]")
             elif block.type == "resource_link":
-                title = ": ".join(filter(None, (block.title or block.name, block.description)))
-                self.texts.append(f"[resource {block.uri}] {title}".strip())
+                self.texts.append(f"[resource {block.uri}] {join_title(block)}".strip())
             elif block.type == "resource":
                 self.add_resource(block.resource)
             else:
@@ -129,21 +131,28 @@ class _Content:
     def _add_image(self, kind: str, data: str) -> None:
         # Checked before the data is decoded, which would take as much memory again.
         size = _decoded_size(data)
-        if kind not in IMAGE_TYPES or size > MAX_IMAGE or len(self.images) >= MAX_IMAGES:
+        is_full = len(self.images) >= MAX_IMAGES
+        if kind not in IMAGE_TYPES or size > MAX_IMAGE or is_full:
             self.texts.append(f"[image, {kind[:80]}, {size:,} bytes: not shown]")
             return
         try:
             raw = base64.b64decode(data, validate=True)
         except (binascii.Error, ValueError):
-            self.texts.append("[an image that is not base64: left out]")
+            self.texts.append("[an image that is not valid base64: left out]")
             return
         # A provider rejects the whole conversation if the type of an image differs from the
         # declared type.
         real_kind = _detect_type(raw)
         if real_kind is None:
-            self.texts.append(f"[declared as {kind}, but it is not: left out]")
+            self.texts.append(f"[an image declared as {kind}, but of another type: left out]")
         else:
             self.images.append(Image(real_kind, raw, self._source))
+
+
+def join_title(resource: Any) -> str:
+    """Return the title and the description of a resource."""
+    title = resource.title or resource.name
+    return ": ".join(filter(None, (title, resource.description)))
 
 
 def _decoded_size(data: str) -> int:

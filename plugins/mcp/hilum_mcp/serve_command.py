@@ -17,7 +17,9 @@ from hilum import HilumError, Session, ToolFilter, UsageError, open_standard_ses
 from hilum.command import Names, Parser, say
 from hilum.errors import E_BAD_ARGS, describe_fault
 from hilum.events import PluginFault
+from trio.to_thread import run_sync as in_thread
 
+from hilum_mcp.command import find_workspace
 from hilum_mcp.errors import first_error
 from hilum_mcp.serving import access_token, listening
 from hilum_mcp.serving.request_runner import RequestRunner
@@ -60,7 +62,6 @@ def make_parser() -> Parser:
         nargs="?",
         type=_port,
         const=0,
-        default=None,
         metavar="PORT",
         help=(
             "serve HTTP on this machine, on this port or any free one; without it, standard input"
@@ -93,7 +94,6 @@ def make_parser() -> Parser:
     add(
         "--tools",
         action=Names,
-        default=None,
         metavar="A,B",
         help=(
             "offer only these tools: names, patterns, or read, write, execute, network; may be"
@@ -103,7 +103,6 @@ def make_parser() -> Parser:
     add(
         "--agents",
         action=Names,
-        default=None,
         metavar="A,B",
         help="offer only these agents, by name or pattern; may be repeated",
     )
@@ -112,14 +111,13 @@ def make_parser() -> Parser:
     add("--no-prompts", action="store_true", help="offer no skills as prompts")
     add(
         "--approve",
-        default=None,
         choices=("ask_first", "auto", "readonly"),
         help=(
             "calls that change something: ask the client's user (refused if the client cannot"
             " ask), run, or refuse"
         ),
     )
-    add("--mode", default=None, help="agent, ask, plan, debug")
+    add("--mode", help="agent, ask, plan, debug")
     add("--model", default="", metavar="PROVIDER/NAME", help="model of the agents")
     add(
         "--set",
@@ -166,12 +164,7 @@ def run(argv: Sequence[str]) -> int:
         options = make_parser().parse_args(list(argv))
     except SystemExit as error:  # --help
         return int(error.code or 0)
-    folder = os.path.realpath(os.path.expanduser(options.workspace))
-    if not os.path.isdir(folder):
-        raise UsageError(
-            f"The folder {options.workspace} does not exist.", hint="Name an existing folder."
-        )
-    options.workspace = folder
+    options.workspace = find_workspace(options.workspace)
     program = ServeProgram(options)
     # Standard output may belong to the protocol, which anything that a plugin prints would break.
     with redirect_stdout(sys.stderr):
@@ -233,7 +226,7 @@ class ServeProgram:
         serve = self._prepare_stdio() if self._options.http is None else self._prepare_http()
         # Runs in a thread, because the SDK takes half a second to load and signals must be handled
         # meanwhile.
-        protocol = await trio.to_thread.run_sync(import_module, "hilum_mcp.serving.protocol")
+        protocol = await in_thread(import_module, "hilum_mcp.serving.protocol")
         await self._serve_session(protocol, serve)
 
     def _prepare_stdio(self) -> Serve:

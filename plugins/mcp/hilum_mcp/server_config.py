@@ -75,9 +75,10 @@ class ServerConfig:
 
     @property
     def digest(self) -> str:
-        """The hash of everything that determines what is started or contacted, and the tools.
+        """The hash of the parts of the configuration that an approval covers.
 
-        An approval is bound to it. Time limits and descriptions may change without a new approval.
+        These parts determine which program is started or which address is contacted, and which
+        tools are offered. Time limits and descriptions may change without a new approval.
         """
         parts = (
             self.name,
@@ -145,11 +146,11 @@ class ConfigMistake:
     Args:
         file: The file.
         where: The path of keys, joined by dots; empty for the whole file.
-        reason: What is wrong, in one sentence.
+        reason: The mistake, in one sentence.
         line: The line number; 0 if unknown.
-        level: ``error`` for what must be corrected; ``warning`` for what is valid but has no effect
-            in hilum; ``info`` for a key that other programs may know and hilum does not.
-        server: The name of the server that it concerns; empty for none.
+        level: ``error`` for a mistake that must be corrected; ``warning`` for a valid part that
+            has no effect in hilum; ``info`` for a key that only other programs may know.
+        server: The server with the mistake; empty if the mistake is not in one server.
     """
 
     file: Path

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import trio
 from hilum import data_folder
+from trio.to_thread import run_sync as in_thread
 
 # Maximum size of a log file in bytes. A full file is kept as the previous log, and a new one is
 # started.
@@ -50,7 +51,9 @@ class ServerLog:
         *lines, self._line = (self._line + data).split(b"\n")
         # A program that draws a progress bar may never end its line.
         self._line = self._line[-MAX_LINE:]
-        self._last.extend(line[-MAX_LINE:] for line in lines[-3:] if line.strip())
+        for line in lines[-3:]:
+            if line.strip():
+                self._last.append(line[-MAX_LINE:])
         self._append(data)
 
     def _append(self, data: bytes) -> None:
@@ -66,14 +69,16 @@ class ServerLog:
     def note(self, text: str) -> None:
         """Add a line from hilum itself."""
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")
-        self._append(f"[{stamp} hilum {os.getpid()}] {text}\n".encode(errors="replace"))
+        line = f"[{stamp} hilum {os.getpid()}] {text}\n"
+        self._append(line.encode(errors="replace"))
 
     def last_lines(self, max_length: int = 300) -> str:
         """Return the last output of the server, on one line."""
         lines = [*self._last]
         if self._line.strip():
             lines.append(self._line)
-        text = " ".join(b" / ".join(lines[-2:]).decode(errors="replace").split())
+        joined = b" / ".join(lines[-2:]).decode(errors="replace")
+        text = " ".join(joined.split())
         return text if len(text) <= max_length else "…" + text[-max_length:]
 
     async def flush(self) -> None:
@@ -88,7 +93,7 @@ class ServerLog:
                 data += b"\n[%d bytes left out]\n" % self._dropped
             self._pending.clear()
             self._dropped = 0
-            await trio.to_thread.run_sync(self._write, data)
+            await in_thread(self._write, data)
 
     def _write(self, data: bytes) -> None:
         # A server without a sandbox can write to the folder. O_NOFOLLOW prevents it from

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import attrs
 import mcp_types
 import trio
-from hilum import Agent, HilumError, Session, UserQuestions, __version__
+from hilum import Agent, HilumError, Session, UserQuestions, __version__, is_loopback
 
 from hilum_mcp import lazy
 from hilum_mcp.forms import DECLINE, FormField, asks_for_secret, read_form
@@ -31,16 +31,14 @@ YES = "Yes, this once"
 NO = "No"
 DONE = "I have done it"
 SECRET_WARNING = (
-    "\n(It seems to ask for a secret, which would be stored in the session's log. Decline, and put"
-    " it into env of mcp.json.)"
+    "\n(The form seems to ask for a secret, which would be stored in the session's log. Decline, and"
+    " add the secret to env in mcp.json.)"
 )
 # Maximum number of times a field is presented if the answer is not allowed.
 MAX_ATTEMPTS = 3
 
 # Number of declined questions in one call after which no further question is asked.
 MAX_REFUSALS = 3
-
-_LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
 @attrs.define(eq=False)
@@ -176,7 +174,7 @@ class ServerRequests:
         try:
             fields = read_form(schema)
         except ValueError as error:
-            self._log.note(f"asked for an unsupported form: {error}")
+            self._log.note(f"requested an unsupported form: {error}")
             return mcp_types.ElicitResult(action="decline")
         message = _shorten(request.message)
         content: dict[str, Any] = {}
@@ -184,8 +182,10 @@ class ServerRequests:
             question = f"The MCP server {self._name} asks: {message}"
             if asks_for_secret(f"{message} {field.name} {field.question}"):
                 question += SECRET_WARNING
-            position = f"({number} of {len(fields)}) " if len(fields) > 1 else ""
-            value, action = await self._ask_field(f"{question}\n{position}", field)
+            question += "\n"
+            if len(fields) > 1:
+                question += f"({number} of {len(fields)}) "
+            value, action = await self._ask_field(question, field)
             if action:
                 return mcp_types.ElicitResult(action=action)  # type: ignore[arg-type]
             if value is not None:
@@ -195,7 +195,7 @@ class ServerRequests:
     async def _elicit_page(self, request: Any) -> mcp_types.ElicitResult:
         host = _page_host(request.url)
         if not host:
-            self._log.note(f"asked to open a page that is not allowed: {_shorten(request.url)!r}")
+            self._log.note(f"requested a page that is not allowed: {_shorten(request.url)!r}")
             return mcp_types.ElicitResult(action="decline")
         question = (
             f"The MCP server {self._name} asks you to open a page at {host}:"
@@ -233,16 +233,17 @@ class ServerRequests:
         request: Any,
     ) -> mcp_types.CreateMessageResult | mcp_types.ErrorData:
         if not self._calls:
-            message = "No tool call is running that needs it."
+            message = "A request to the model is only allowed during a tool call."
             return mcp_types.ErrorData(code=-1, message=message)
         call = self._calls[-1]
         shown = _shorten(lazy.sampling.format_request(request))
         question = (
-            f"The MCP server {self._name} wants to ask your model, at your cost:\n{shown}\nMay it?"
+            f"The MCP server {self._name} wants to send this request to your model, at your"
+            f" cost:\n{shown}\nSend it?"
         )
         # No comes first, because pressing only Enter selects the first option.
         if await self._ask(question, (NO, YES)) != (YES,):
-            return mcp_types.ErrorData(code=-1, message="The user does not allow it.")
+            return mcp_types.ErrorData(code=-1, message="The user does not allow the request.")
         try:
             # The model may take longer than the time limit of the call.
             with call.pause():
@@ -285,10 +286,11 @@ def _page_host(url: str) -> str:
         return ""
     # Browsers read a backslash as a slash, and "https://bank.example@evil.example" opens the
     # latter.
-    is_plain = re.fullmatch(r"[!-\[\]-~]+", url) is not None and "@" not in parts.netloc
-    if not is_plain or len(url) > MAX_SHOWN:
+    if not re.fullmatch(r"[!-\[\]-~]+", url) or "@" in parts.netloc:
         return ""
-    is_local = parts.scheme == "http" and host in _LOCAL_HOSTS
+    if len(url) > MAX_SHOWN:
+        return ""
+    is_local = parts.scheme == "http" and is_loopback(url)
     return host if parts.scheme == "https" or is_local else ""
 
 

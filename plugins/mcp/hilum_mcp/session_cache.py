@@ -100,9 +100,11 @@ def take_fingerprint(workspace: str | os.PathLike[str]) -> Fingerprint:
     # The timestamps of the folder of offers change with every offer, because `write_cache` renames
     # a file into it.
     paths = [f"{config}/{FILE}", f"{config}/{DECISIONS_FILE}", f"{data}/mcp/offers"]
-    paths += [f"{root}/{name}" for name in (*PROJECT_FILES, *SHARED_FILES, *CLAUDE_SETTINGS)]
+    names = (*PROJECT_FILES, *SHARED_FILES, *CLAUDE_SETTINGS)
+    paths += [f"{root}/{name}" for name in names]
     scope = (FORMAT, root, config, os.path.expanduser("~"))
-    return Fingerprint(scope, tuple(map(_stamp, paths)))
+    stamps = [_stamp(path) for path in paths]
+    return Fingerprint(scope, tuple(stamps))
 
 
 def _stamp(path: str) -> FileStamp | None:

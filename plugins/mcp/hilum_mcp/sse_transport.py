@@ -122,7 +122,7 @@ def _check_address(events: httpx2.EventSource, path: str) -> str:
     # Messages contain the user's headers and tokens, which no other server may receive.
     if not is_same_origin(url, address):
         raise ServerProtocolError(
-            f"It wants messages to be sent to another server, {address[:200]}."
+            f"It announced an address on another server for messages, {address[:200]}."
         )
     return address
 

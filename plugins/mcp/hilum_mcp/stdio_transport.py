@@ -221,7 +221,7 @@ class _Pipes:
             return f"{end}."
         hint = ""
         if "read-only file system" in last.lower():
-            hint = " The setting mcp.sandbox determines where it may write."
+            hint = " The setting mcp.sandbox determines which folders it may write to."
         return f"{end}; its last output: {last}{hint}"
 
     async def write(self) -> None:

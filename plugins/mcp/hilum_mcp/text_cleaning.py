@@ -1,8 +1,9 @@
-"""Removes invisible characters from texts of servers."""
+"""Cleans and shortens texts for messages, the model and the user."""
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 
 MAX_DESCRIPTION = 2_000
 _ALLOWED = "\n\t\u200c\u200d"  # joiners: Persian and emoji need them
@@ -18,7 +19,8 @@ def clean_text(text: str | None, max_length: int) -> str:
         max_length: Maximum number of characters in the result.
     """
     # At most twice the length is searched, so that a huge text takes little time.
-    visible = "".join(filter(_is_visible, (text or "")[: 2 * max_length])).strip()
+    searched = (text or "")[: 2 * max_length]
+    visible = "".join(filter(_is_visible, searched)).strip()
     if len(visible) <= max_length:
         return visible
     return f"{visible[: max_length - 2]} …"
@@ -26,3 +28,10 @@ def clean_text(text: str | None, max_length: int) -> str:
 
 def _is_visible(character: str) -> bool:
     return character in _ALLOWED or unicodedata.category(character) not in _INVISIBLE
+
+
+def join_names(names: Sequence[str], limit: int) -> str:
+    """Return the first names, separated by commas, and the number of the others."""
+    joined = ", ".join(names[:limit])
+    left_out = len(names) - limit
+    return f"{joined} and {left_out} more" if left_out > 0 else joined

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 from hilum import data_folder
+from trio.to_thread import run_sync as in_thread
 
 from hilum_mcp import lazy
 from hilum_mcp.private_files import write_private
@@ -65,7 +66,7 @@ def forget_login(server: ServerConfig) -> bool:
 
 def _open_lock(path: Path) -> int:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
 
 
 def _try_lock(handle: int) -> bool:
@@ -114,7 +115,7 @@ class TokenStore:
     async def renewal_lock(self) -> AsyncIterator[None]:
         """Prevent other sessions from renewing these tokens while the block runs."""
         # A separate file, because every change replaces the file with the tokens.
-        handle = await trio.to_thread.run_sync(_open_lock, self.file.with_suffix(".lock"))
+        handle = await in_thread(_open_lock, self.file.with_suffix(".lock"))
         try:
             for _ in range(LOCK_ATTEMPTS):  # a session that holds the lock for longer is stuck
                 if _try_lock(handle):
@@ -127,23 +128,25 @@ class TokenStore:
 
     async def get_tokens(self) -> OAuthToken | None:
         """Return the tokens, including expired ones, because they may be renewed."""
-        stored = (await trio.to_thread.run_sync(self.read)).get("tokens")
-        return lazy.oauth_models.parse_tokens(stored)
+        stored = await in_thread(self.read)
+        models = lazy.oauth_models
+        return models.parse_stored(models.OAuthToken, stored.get("tokens"))
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """Store tokens and their expiry."""
         until = None if tokens.expires_in is None else time.time() + tokens.expires_in
         data = tokens.model_dump(mode="json", exclude_none=True)
-        await trio.to_thread.run_sync(lambda: self.update(tokens=data, until=until))
+        await in_thread(lambda: self.update(tokens=data, until=until))
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """Return the registration of the client."""
         if self.client is not None:
             return self.client
-        stored = (await trio.to_thread.run_sync(self.read)).get("client")
-        return lazy.oauth_models.parse_client(stored)
+        stored = await in_thread(self.read)
+        models = lazy.oauth_models
+        return models.parse_stored(models.OAuthClientInformationFull, stored.get("client"))
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         """Store the registration of the client."""
         data = client_info.model_dump(mode="json", exclude_none=True)
-        await trio.to_thread.run_sync(lambda: self.update(client=data))
+        await in_thread(lambda: self.update(client=data))

@@ -39,7 +39,8 @@ def make_tool_names(prefix: str, tools: Iterable[str]) -> dict[str, str]:
     taken = set[str]()
     names = dict[str, str]()
     # Valid names come first, so that no changed name takes one of them.
-    for tool, name in sorted(valid.items(), key=lambda item: item[0] != item[1]):
+    in_order = sorted(valid.items(), key=lambda item: item[0] != item[1])
+    for tool, name in in_order:
         names[tool] = _take_name(f"{prefix}__{name}", taken, MAX_NAME, tool)
     return names
 

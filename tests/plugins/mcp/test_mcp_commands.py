@@ -15,12 +15,13 @@ from hilum.events import PluginEvent
 from hilum.store import MemoryStore
 from hilum.trust import TrustedFolders
 from hilum_mcp import command, commands, inputs, own_file, read_config, token_store
-from hilum_mcp.catalog import load_catalog, user_file
+from hilum_mcp.catalog import load_catalog
 from hilum_mcp.checks import check_servers
 from hilum_mcp.command import split_workspace
 from hilum_mcp.commands import CommandContext
 from hilum_mcp.formatting import redact
 from hilum_mcp.loopback import open_loopback
+from hilum_mcp.paths import user_file
 from hilum_mcp.server_config import ServerConfig
 
 
@@ -114,7 +115,7 @@ async def test_list_shows_what_works_and_fails_for_a_broken_file(place):
     )
     said = out.getvalue()
     assert said.startswith("good  on ")
-    assert f"⚠ {user_file()}:3: mcpServers.good: autoApprove gives no approval here.\n" in said
+    assert f"⚠ {user_file()}:3: mcpServers.good: autoApprove approves nothing in hilum.\n" in said
     out = io.StringIO()
     assert await commands.run(["list", "--json"], CommandContext(place, out, err=err)) == 1
     data = json.loads(out.getvalue())
@@ -333,7 +334,7 @@ async def test_a_project_server_is_approved_only_by_a_yes(mcp, place):
     assert "NOT APPROVED" in (await mcp("list"))[1]
     assert (await mcp("approve", answers=["y"]))[0] == 0
     assert load_catalog(place).get("tickets").state == "on"
-    with pytest.raises(HilumError, match="another client"):
+    with pytest.raises(HilumError, match="files of other clients"):
         await mcp("remove", "tickets")
     await mcp("disable", "tickets")
     assert load_catalog(place).get("tickets").state == "off"
@@ -402,7 +403,7 @@ def test_inputs_are_asked_once_and_stored(place, tmp_path):
     server = ServerConfig(
         "s", "http", url="https://x", headers={"K": "${input:k}"}, file=tmp_path / "mcp.json"
     )
-    with pytest.raises(HilumError, match="requires k"):
+    with pytest.raises(HilumError, match="value that is missing: k"):
         inputs.ask_inputs(server, {}, None)
     inputs.ask_inputs(server, {}, lambda _: "secret")
     inputs.ask_inputs(server, {}, None)

@@ -245,7 +245,7 @@ def test_timeouts_are_read_in_the_units_of_their_client(config, name, table, val
 def test_approvals_of_other_clients_have_no_effect(config, key):
     """They are reported, and the digest of the configuration stays the same."""
     found = config("mcp.json", {"mcpServers": {"s": {"command": "x", key: ["a"]}}})
-    assert [mistake.reason for mistake in found.mistakes] == [f"{key} gives no approval here."]
+    assert [mistake.reason for mistake in found.mistakes] == [f"{key} approves nothing in hilum."]
     assert (
         found.servers["s"].digest
         == one(config("mcp.json", {"mcpServers": {"s": {"command": "x"}}})).digest
@@ -254,7 +254,7 @@ def test_approvals_of_other_clients_have_no_effect(config, key):
         "config.toml",
         '[mcp_servers.s]\ncommand = "x"\n[mcp_servers.s.tools.send]\napproval_mode = "approve"\n',
     )
-    assert [mistake.reason for mistake in codex.mistakes] == ["tools gives no approval here."]
+    assert [mistake.reason for mistake in codex.mistakes] == ["tools approves nothing in hilum."]
     assert codex.servers["s"].allowed_tools is None
 
 
@@ -319,12 +319,12 @@ BROKEN = {
     "kind without command": (
         {"type": "stdio", "url": "https://x"},
         "",
-        "It is a program (type stdio or local) and has no command.",
+        "Its type is a program (stdio or local), but it has no command.",
     ),
     "kind without url": (
         {"type": "http", "command": "x"},
         "",
-        "It is of type http and has a command and no url.",
+        "Its type is http, but it has a command and no url.",
     ),
     "args of a wrong type": (
         {"command": "x", "args": 5},
@@ -349,7 +349,7 @@ BROKEN = {
     "NUL": (
         {"command": "x", "args": ["a\0b"]},
         ".args.[0]",
-        "found one with them, expected a text without NUL characters.",
+        "found a text with them, expected a text without NUL characters.",
     ),
     "a name with =": (
         {"command": "x", "env": {"A=B": "1"}},
@@ -517,13 +517,13 @@ def test_a_part_of_a_file_is_recognised(tmp_path, text, reason):
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_damaged_file_of_every_client_is_reported(tmp_path, dialect):
+def test_a_damaged_file_of_every_client_is_reported(tmp_path, trials, dialect):
     """Truncated, repeated or changed text raises nothing, and nothing is lost silently."""
     name, content = DIALECTS[dialect]
     text = content if isinstance(content, str) else json.dumps(content, indent=1)
     chance = random.Random(dialect)
     path = tmp_path / Path(name).name
-    for _ in range(40):
+    for _ in range(trials(10, 40)):
         at, to = sorted(chance.sample(range(len(text) + 1), 2))
         sign = chance.choice('{}[]",:=#\n\\-$ \0é')
         for damaged in (

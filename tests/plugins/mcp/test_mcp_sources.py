@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from hilum.trust import TrustedFolders
 from hilum_mcp import approvals
-from hilum_mcp.catalog import ServerCatalog, load_catalog, user_file
+from hilum_mcp.catalog import ServerCatalog, load_catalog
+from hilum_mcp.paths import user_file
 from hilum_mcp.server_config import ServerConfig
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import hilum_mcp
 import pytest
 import trio
+import trustme
 from hilum.testing import Bench, open_bench
 from hilum_mcp import Mcp
 from hilum_mcp.client import ServerClient
@@ -96,3 +97,29 @@ def servers(tmp_path: Path) -> Opened:
             yield kit
 
     return opened
+
+
+@pytest.fixture(scope="session")
+def bytecode(pytestconfig: pytest.Config) -> dict[str, str]:
+    """Return variables with which Python programs share their compiled modules.
+
+    Where Python may not write bytecode beside the modules, each program would compile the SDK
+    again, which takes seconds.
+    """
+    assert pytestconfig.cache is not None
+    folder = pytestconfig.cache.mkdir("bytecode")
+    return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder)}
+
+
+@pytest.fixture(scope="session")
+def certificate_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Create a file with one certificate."""
+    path = tmp_path_factory.mktemp("certificates") / "authority.pem"
+    trustme.CA().cert_pem.write_to_path(str(path))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def few_certificates(certificate_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each HTTP client load one certificate, because loading the usual ones takes 70 ms."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate_file))

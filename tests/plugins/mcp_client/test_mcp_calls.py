@@ -457,11 +457,12 @@ async def test_nothing_configured_costs_nothing(servers: Opened) -> None:
         assert not [layer for layer in kit.requests[0].layers if "mcp" in layer.name]
 
 
-async def test_the_real_sdk_server_speaks_the_new_era(servers: Opened) -> None:
-    here = Path(__file__).parent
-    async with servers(
-        {"sdk": {"command": sys.executable, "args": [str(here / "modern_server.py")]}}
-    ) as kit:
+async def test_the_real_sdk_server_speaks_the_new_era(
+    servers: Opened, bytecode: dict[str, str]
+) -> None:
+    program = str(Path(__file__).parent / "modern_server.py")
+    described = {"command": sys.executable, "args": [program], "env": bytecode}
+    async with servers({"sdk": described}) as kit:
         found = await known(kit, "sdk")
         assert (await kit.call("sdk__add", a=1, b=2)).data == {"structured": {"total": 3}}
         assert found.connection._client is not None

@@ -16,7 +16,8 @@ from hilum import ToolError, hookimpl
 from hilum.events import PluginEvent
 from hilum.testing import Bench, plugin, say
 from hilum_guard import Guard
-from hilum_mcp import connection, stdio_transport
+from hilum_mcp import connection, lazy, stdio_transport
+from hilum_mcp.client import SDK_MODULES
 
 from .conftest import Opened, client, gone, known, mcp_of, plain, server_pids, until
 
@@ -303,9 +304,7 @@ async def test_a_server_is_sandboxed_and_reaches_what_the_user_lets_it(
 
 
 async def test_no_server_starts_before_the_guard_is_there(servers: Opened, tmp_path: Path) -> None:
-    from hilum_mcp import client as clients
-
-    clients._load_sdk()  # so that the import of the SDK delays nothing
+    lazy.load(*SDK_MODULES)  # so that the import of the SDK delays nothing
     there = []
 
     @hookimpl

@@ -8,11 +8,13 @@ from typing import Any
 import httpx
 import pytest
 import trio
+import trustme
 from hilum.testing import Bench, open_bench, plugin
 from hilum_mcp import login, token_store
-from hilum_mcp.catalog import load_catalog, user_file
+from hilum_mcp.catalog import load_catalog
 from hilum_mcp.commands import CommandContext
 from hilum_mcp.commands.probe import connect_once
+from hilum_mcp.paths import user_file
 from hilum_mcp.server_config import ServerConfig
 from hilum_mcp.settings import McpSettings
 
@@ -85,3 +87,17 @@ async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         found = Place(it, kit)
         found.describe()
         yield found
+
+
+@pytest.fixture(scope="session")
+def certificate_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Create a file with one certificate."""
+    path = tmp_path_factory.mktemp("certificates") / "authority.pem"
+    trustme.CA().cert_pem.write_to_path(str(path))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def few_certificates(certificate_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each HTTP client load one certificate, because loading the usual ones takes 70 ms."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate_file))

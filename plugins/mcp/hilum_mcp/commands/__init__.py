@@ -5,14 +5,11 @@ from __future__ import annotations
 import shlex
 
 from hilum import UsageError
+from hilum.command import Parser
 from hilum.errors import unknown_name_error
 
-from hilum_mcp.commands.add import add, remove
-from hilum_mcp.commands.context import Action, CommandContext, HelpShown
-from hilum_mcp.commands.login import log_in, log_out
-from hilum_mcp.commands.logs import show_logs
-from hilum_mcp.commands.manage import approve, disable, enable, list_servers
-from hilum_mcp.commands.probe import test_servers
+from hilum_mcp.commands import add, login, logs, manage, probe
+from hilum_mcp.commands.context import Action, CommandContext, add_name
 
 __all__ = ["ACTIONS", "CommandContext", "run", "run_line"]
 
@@ -23,18 +20,38 @@ and are off until you trust the project and approve them.
 
 """
 
-# The actions by name, each with a one-line description.
-ACTIONS: dict[str, tuple[Action, str]] = {
-    "list": (list_servers, "list all servers: state, command or address, configuration file"),
-    "enable": (enable, "switch servers on"),
-    "disable": (disable, "switch servers off"),
-    "approve": (approve, "show what a project wants to start, and approve it"),
-    "add": (add, "add a server, or import servers from a file of another client"),
-    "remove": (remove, "remove a server from your file, or from .hilum/mcp.json"),
-    "test": (test_servers, "start servers and show what they offer"),
-    "login": (log_in, "log in to a server in the browser"),
-    "logout": (log_out, "remove a log-in"),
-    "logs": (show_logs, "show the output of a server that is not part of the protocol"),
+ACTIONS = {
+    "list": Action(
+        manage.list_servers,
+        "list all servers: state, command or address, configuration file",
+        manage.add_list_options,
+    ),
+    "enable": Action(manage.enable, "switch servers on", manage.add_names),
+    "disable": Action(manage.disable, "switch servers off", manage.add_names),
+    "approve": Action(
+        manage.approve,
+        "show what a project wants to start, and approve it",
+        manage.add_approve_options,
+    ),
+    "add": Action(
+        add.add,
+        "add a server, or import servers from a file of another client",
+        add.add_options,
+        takes_command=True,
+    ),
+    "remove": Action(
+        add.remove, "remove a server from your file, or from .hilum/mcp.json", add_name
+    ),
+    "test": Action(
+        probe.test_servers, "start servers and show what they offer", probe.add_test_options
+    ),
+    "login": Action(login.log_in, "log in to a server in the browser", login.add_login_options),
+    "logout": Action(login.log_out, "remove a log-in", add_name),
+    "logs": Action(
+        logs.show_logs,
+        "show the output of a server that is not part of the protocol",
+        logs.add_logs_options,
+    ),
 }
 
 
@@ -80,15 +97,25 @@ async def run(argv: list[str], context: CommandContext) -> int:
             ACTIONS,
             hint=f"{context.prog} --help lists all actions.",
         )
-    action, about = ACTIONS[name]
-    try:
-        return await action(context.make_parser(name, about), rest, context)
-    except HelpShown:
+    action = ACTIONS[name]
+    about = f"{action.about[:1].upper()}{action.about[1:]}."
+    parser = Parser(f"{context.prog} {name}", about)
+    action.add_options(parser)
+    command: list[str] = []
+    if action.takes_command and "--" in rest:
+        # argparse would interpret options of the command as its own.
+        end = rest.index("--")
+        command = rest[end + 1 :]
+        rest = rest[:end]
+    options = context.parse(parser, rest)
+    if options is None:
         return 0
+    options.command = command
+    return await action.run(options, context)
 
 
 def _describe_actions(context: CommandContext) -> list[str]:
-    rows = [f"  {context.prog} {name:9} {about}" for name, (_, about) in ACTIONS.items()]
+    rows = [f"  {context.prog} {name:9} {action.about}" for name, action in ACTIONS.items()]
     if context.session is None:
         rows.append(
             f"  {context.prog} serve     offer hilum's tools, agents and sessions to other clients"

@@ -11,17 +11,16 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import trio
 from hilum import UsageError, errors
 from hilum.command import Parser
 from hilum.trust import TrustedFolders, is_trusted
+from trio.to_thread import run_sync as in_thread
 
 from hilum_mcp import approvals
-from hilum_mcp.catalog import user_file
 from hilum_mcp.commands.context import CommandContext
 from hilum_mcp.config_reader import read_config
 from hilum_mcp.own_file import add_servers, remove_server
-from hilum_mcp.paths import PROJECT_FILE
+from hilum_mcp.paths import PROJECT_FILE, user_file
 from hilum_mcp.server_config import ConfigFile, ConfigInput, ServerConfig
 
 EPILOG = """\
@@ -37,35 +36,30 @@ Variables stay variables: hilum expands ${NAME} when it starts the server, and s
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
 
 
-async def add(parser: Parser, argv: list[str], context: CommandContext) -> int:
+async def add(options: argparse.Namespace, context: CommandContext) -> int:
     """Run ``add``."""
-    # argparse would interpret options of the command as its own.
-    end = argv.index("--") if "--" in argv else len(argv)
-    command = argv[end + 1 :]
-    _add_options(parser)
-    options = context.parse(parser, argv[:end])
     inputs: Mapping[str, ConfigInput] = {}
     if options.source:
-        details = (command, options.env, options.header, options.transport, options.cwd)
+        details = (options.command, options.env, options.header, options.transport, options.cwd)
         if any(details):
             raise UsageError(
-                "With --from you can only give names; the file contains the rest.",
+                "With --from, only names are allowed; the file contains everything else.",
                 code=errors.E_BAD_ARGS,
             )
-        config = await trio.to_thread.run_sync(_read_source, options.source)
+        config = await in_thread(_read_source, options.source)
         servers = _select_servers(config, options.names, context)
         inputs = config.inputs
     else:
-        servers = [_make_server(options, command)]
+        servers = [_make_server(options)]
     file = context.workspace / PROJECT_FILE if options.project else user_file()
 
     def write() -> None:
         add_servers(file, servers, inputs, replace=options.replace)
 
     if options.project:
-        await trio.to_thread.run_sync(_add_to_project, context.root, file, servers, write)
+        await in_thread(_add_to_project, context.root, file, servers, write)
     else:
-        await trio.to_thread.run_sync(write)
+        await in_thread(write)
     for server in servers:
         await _report_added(server, file, context)
     return 0
@@ -75,7 +69,8 @@ def _read_source(path: str) -> ConfigFile:
     return read_config(Path(os.path.expanduser(path)).absolute())
 
 
-def _add_options(parser: Parser) -> None:
+def add_options(parser: Parser) -> None:
+    """Add the options of ``add``."""
     parser.epilog = EPILOG
     parser.add_argument(
         "names",
@@ -146,7 +141,7 @@ def _select_servers(
     return [config.servers[name] for name in names or config.servers]
 
 
-def _make_server(options: argparse.Namespace, command: list[str]) -> ServerConfig:
+def _make_server(options: argparse.Namespace) -> ServerConfig:
     """Return the server that the arguments describe."""
     if not options.names:
         raise UsageError(
@@ -161,9 +156,9 @@ def _make_server(options: argparse.Namespace, command: list[str]) -> ServerConfi
             code=errors.E_BAD_ARGS,
             hint="Letters, digits, _, - and . are allowed.",
         )
-    if command and not rest:
-        return _make_program(name, options, command)
-    if len(rest) == 1 and not command and re.match(r"https?://", rest[0]):
+    if options.command and not rest:
+        return _make_program(name, options)
+    if len(rest) == 1 and not options.command and re.match(r"https?://", rest[0]):
         return _make_address(name, options, rest[0])
     raise UsageError(
         "The name must be followed by -- and a command, or by one URL.",
@@ -172,14 +167,15 @@ def _make_server(options: argparse.Namespace, command: list[str]) -> ServerConfi
     )
 
 
-def _make_program(name: str, options: argparse.Namespace, command: list[str]) -> ServerConfig:
+def _make_program(name: str, options: argparse.Namespace) -> ServerConfig:
     if options.header or options.transport:
         raise UsageError("A program has neither headers nor a transport.", code=errors.E_BAD_ARGS)
+    program, *args = options.command
     return ServerConfig(
         name,
         "stdio",
-        command[0],
-        tuple(command[1:]),
+        program,
+        tuple(args),
         env=_parse_pairs(options.env, "=", "--env"),
         # Relative to the current folder, while the server is started from the workspace.
         cwd=os.path.abspath(os.path.expanduser(options.cwd)) if options.cwd else "",
@@ -245,40 +241,31 @@ async def _report_added(server: ServerConfig, file: Path, context: CommandContex
     entry = await context.find_entry(server.name)
     written = f"{server.name} is written to {file}"
     if entry.server.file != file:
-        context.say(
-            f"{written}, but {entry.server.file} has a server of that name, which has priority."
-        )
+        context.say(f"{written}, but a server of that name in {entry.server.file} has priority.")
     elif entry.state != "on":
         context.say(f"{written}. It is {entry.state}: {entry.reason}")
     else:
         context.say(f"{written}. Test it with {context.prog} test {server.name}.")
 
 
-async def remove(parser: Parser, argv: list[str], context: CommandContext) -> int:
+async def remove(options: argparse.Namespace, context: CommandContext) -> int:
     """Run ``remove``."""
-    parser.add_argument("name", metavar="NAME")
-    name = context.parse(parser, argv).name
+    name = options.name
     entry = await context.find_entry(name)
     file = entry.server.file
     if file == user_file():
-        await trio.to_thread.run_sync(remove_server, file, name)
+        await in_thread(remove_server, file, name)
     elif file == context.workspace / PROJECT_FILE:
-        await trio.to_thread.run_sync(
-            _change_trusted,
-            context.root,
-            file,
-            lambda: remove_server(file, name),
-        )
+        await in_thread(_change_trusted, context.root, file, lambda: remove_server(file, name))
     else:
         raise UsageError(
-            f"{name} is configured in {file}, which belongs to another client and which hilum does "
-            "not change.",
+            f"{name} is configured in {file}. hilum does not change files of other clients.",
             code=errors.E_DENIED,
-            hint=f"Edit that file, or switch it off for yourself: {context.prog} disable {name}.",
+            hint=f"Edit that file, or switch the server off: {context.prog} disable {name}.",
         )
     root = context.root if entry.scope == "project" else ""
-    await trio.to_thread.run_sync(approvals.switch, root, name, None)
+    await in_thread(approvals.switch, root, name, None)
     if root:
-        await trio.to_thread.run_sync(approvals.revoke, root, name)
+        await in_thread(approvals.revoke, root, name)
     context.say(f"{name} is removed from {file}.")
     return 0

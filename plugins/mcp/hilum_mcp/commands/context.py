@@ -7,13 +7,13 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 import attrs
-import trio
 from hilum import UsageError
 from hilum.command import Parser, say, say_json
 from hilum.errors import unknown_name_error
+from trio.to_thread import run_sync as in_thread
 
 from hilum_mcp.catalog import CatalogEntry, ServerCatalog, load_catalog
 from hilum_mcp.inputs import ask_inputs
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from hilum_mcp.session_servers import ServerStatus
 
 Ask = Callable[[str, bool], str]
-
-
-class HelpShown(Exception):
-    """The help of an action was shown, so nothing else needs to be done."""
 
 
 @attrs.frozen
@@ -80,7 +76,7 @@ class CommandContext:
 
     async def load_catalog(self) -> ServerCatalog:
         """Return the current servers."""
-        return await trio.to_thread.run_sync(load_catalog, self.workspace)
+        return await in_thread(load_catalog, self.workspace)
 
     async def find_entry(self, name: str) -> CatalogEntry:
         """Return the server with the given name.
@@ -114,7 +110,7 @@ class CommandContext:
         """
         inputs = (await self.load_catalog()).inputs.get(str(server.file), {})
         ask = self._ask_input if self.ask else None
-        await trio.to_thread.run_sync(ask_inputs, server, inputs, ask)
+        await in_thread(ask_inputs, server, inputs, ask)
 
     def _ask_input(self, wanted: ConfigInput) -> str:
         assert self.ask is not None
@@ -129,26 +125,32 @@ class CommandContext:
             return False
         return self.ask(f"{question} [y/N]", False).lower() in ("y", "yes")
 
-    def make_parser(self, action: str, about: str) -> Parser:
-        """Create the parser of an action.
-
-        Args:
-            action: Its name.
-            about: A one-line description in lower case.
-        """
-        return Parser(f"{self.prog} {action}", f"{about[:1].upper()}{about[1:]}.")
-
-    def parse(self, parser: Parser, argv: list[str]) -> argparse.Namespace:
-        """Parse the arguments of an action.
-
-        Raises:
-            HelpShown: The arguments contain ``--help``.
-        """
+    def parse(self, parser: Parser, argv: list[str]) -> argparse.Namespace | None:
+        """Parse the arguments of an action, or return ``None`` after showing its help."""
         try:
             with redirect_stdout(self.out):
                 return parser.parse_intermixed_args(argv)
         except SystemExit:
-            raise HelpShown from None
+            return None
 
 
-Action = Callable[[Parser, list[str], CommandContext], Awaitable[int]]
+class Action(NamedTuple):
+    """An action of ``hilum mcp``.
+
+    Attributes:
+        run: Runs the action with its options, and returns the exit code.
+        about: A one-line description in lower case.
+        add_options: Adds the options to a parser.
+        takes_command: Whether ``--`` may be followed by a command, which becomes the option
+            ``command``.
+    """
+
+    run: Callable[[argparse.Namespace, CommandContext], Awaitable[int]]
+    about: str
+    add_options: Callable[[Parser], object]
+    takes_command: bool = False
+
+
+def add_name(parser: Parser) -> None:
+    """Add the option of actions that concern one server."""
+    parser.add_argument("name", metavar="NAME")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import webbrowser
+from argparse import Namespace
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import trio
 from hilum import UsageError, errors
 from hilum.command import Parser
+from trio.to_thread import run_sync as in_thread
 
 from hilum_mcp import lazy, login, token_store
-from hilum_mcp.commands.context import CommandContext
+from hilum_mcp.commands.context import CommandContext, add_name
 from hilum_mcp.commands.probe import check_startable, connect_once, read_settings
 
 if TYPE_CHECKING:
@@ -24,15 +25,18 @@ if TYPE_CHECKING:
 LOGIN_TIMEOUT = 3_600
 
 
-async def log_in(parser: Parser, argv: list[str], context: CommandContext) -> int:
-    """Run ``login``."""
-    parser.add_argument("name", metavar="NAME")
+def add_login_options(parser: Parser) -> None:
+    """Add the options of ``login``."""
+    add_name(parser)
     parser.add_argument(
         "--no-browser",
         action="store_true",
         help="print the address instead of opening a browser",
     )
-    options = context.parse(parser, argv)
+
+
+async def log_in(options: Namespace, context: CommandContext) -> int:
+    """Run ``login``."""
     entry = await context.find_entry(options.name)
     check_startable(entry)
     if context.session is not None:
@@ -46,9 +50,9 @@ async def log_in(parser: Parser, argv: list[str], context: CommandContext) -> in
         )
     await context.ask_inputs(entry.server)
     server = await _expand(entry.server, context)
-    mine, web = await trio.to_thread.run_sync(read_settings, context)
+    mine, web = await in_thread(read_settings, context)
     store = token_store.TokenStore(token_store.token_file(server))
-    before = await trio.to_thread.run_sync(store.read)
+    before = await in_thread(store.read)
     dialog = _LoginDialog(context, entry, opens_browser=not options.no_browser)
     await login.log_in(
         server,
@@ -58,9 +62,9 @@ async def log_in(parser: Parser, argv: list[str], context: CommandContext) -> in
         mine.client_metadata_url,
         frozenset(web.hosts),
     )
-    after = await trio.to_thread.run_sync(store.read)
+    after = await in_thread(store.read)
     if not after.get("tokens"):
-        context.say("The server did not request a log-in.")
+        context.say("The server does not require a log-in.")
     elif after == before:
         context.say("You were already logged in.")
     return 0
@@ -68,9 +72,7 @@ async def log_in(parser: Parser, argv: list[str], context: CommandContext) -> in
 
 async def _expand(server: ServerConfig, context: CommandContext) -> ServerConfig:
     """Return the server with expanded variables. The import takes half a second."""
-    return await trio.to_thread.run_sync(
-        lambda: lazy.connector.expand_server(server, context.workspace)
-    )
+    return await in_thread(lambda: lazy.connector.expand_server(server, context.workspace))
 
 
 class _LoginDialog:
@@ -100,14 +102,11 @@ class _LoginDialog:
         if self._opens_browser and self._context.ask is not None:
             # The browser belongs to the user and outlives hilum, so it is not started through the
             # warden. No shell is involved.
-            is_open = await trio.to_thread.run_sync(webbrowser.open, url)
+            is_open = await in_thread(webbrowser.open, url)
             if not is_open:
                 say("No browser could be started.")
         if self._context.read_line is not None:
-            say(
-                "If the browser ends up at a page that it cannot show, paste the address of that "
-                "page here."
-            )
+            say("If the browser cannot show the last page, paste the address of that page here.")
         say("Waiting for you …")
 
     async def connect(self, auth: httpx2.Auth) -> None:
@@ -146,13 +145,12 @@ def _why_no_login(server: ServerConfig) -> str:
     return ""
 
 
-async def log_out(parser: Parser, argv: list[str], context: CommandContext) -> int:
+async def log_out(options: Namespace, context: CommandContext) -> int:
     """Run ``logout``."""
-    parser.add_argument("name", metavar="NAME")
-    name = context.parse(parser, argv).name
+    name = options.name
     entry = await context.find_entry(name)
     server = await _expand(entry.server, context)
-    if await trio.to_thread.run_sync(token_store.forget_login, server):
+    if await in_thread(token_store.forget_login, server):
         context.say(f"{name}: your log-in is removed.")
     else:
         context.say(f"You are not logged in to {name}.")

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import trio
+from argparse import Namespace
+
 from hilum import UsageError, errors
 from hilum.command import Parser
 from hilum.trust import explain_distrust
+from trio.to_thread import run_sync as in_thread
 
 from hilum_mcp import approvals, formatting
 from hilum_mcp.catalog import CatalogEntry
 from hilum_mcp.commands.context import CommandContext
 
 
-async def list_servers(parser: Parser, argv: list[str], context: CommandContext) -> int:
-    """Run ``list``. The exit code is 1 if a configuration file has a mistake."""
+def add_list_options(parser: Parser) -> None:
+    """Add the options of ``list``."""
     parser.add_argument("--json", action="store_true", help="as JSON")
-    options = context.parse(parser, argv)
+
+
+async def list_servers(options: Namespace, context: CommandContext) -> int:
+    """Run ``list``. The exit code is 1 if a configuration file has a mistake."""
     catalog = await context.load_catalog()
     code = 1 if catalog.errors else 0
     if not options.json:
@@ -28,50 +33,52 @@ async def list_servers(parser: Parser, argv: list[str], context: CommandContext)
         formatting.encode_entry(entry, context.statuses.get(entry.server.name))
         for entry in catalog.entries
     ]
-    context.say_json(
-        {
-            "servers": servers,
-            "mistakes": list(map(str, catalog.errors)),
-            "warnings": list(map(str, catalog.warnings)),
-        }
-    )
+    mistakes = [str(mistake) for mistake in catalog.errors]
+    warnings = [str(warning) for warning in catalog.warnings]
+    context.say_json({"servers": servers, "mistakes": mistakes, "warnings": warnings})
     return code
 
 
-async def enable(parser: Parser, argv: list[str], context: CommandContext) -> int:
-    """Run ``enable``."""
-    return await _switch(parser, argv, context, True)
-
-
-async def disable(parser: Parser, argv: list[str], context: CommandContext) -> int:
-    """Run ``disable``."""
-    return await _switch(parser, argv, context, False)
-
-
-async def _switch(parser: Parser, argv: list[str], context: CommandContext, enabled: bool) -> int:
+def add_names(parser: Parser) -> None:
+    """Add the option of actions that concern one or more servers."""
     parser.add_argument("names", nargs="+", metavar="NAME")
-    options = context.parse(parser, argv)
+
+
+async def enable(options: Namespace, context: CommandContext) -> int:
+    """Run ``enable``."""
+    return await _switch(options.names, context, True)
+
+
+async def disable(options: Namespace, context: CommandContext) -> int:
+    """Run ``disable``."""
+    return await _switch(options.names, context, False)
+
+
+async def _switch(names: list[str], context: CommandContext, enabled: bool) -> int:
     when = "" if context.session is None else " from the next session on"
-    for name in options.names:
+    for name in names:
         entry = await context.find_entry(name)
         root = context.root if entry.scope == "project" else ""
-        await trio.to_thread.run_sync(approvals.switch, root, name, enabled)
+        await in_thread(approvals.switch, root, name, enabled)
         now = await context.find_entry(name)
         if enabled and now.state != "on":
-            context.say(f"{name} is no longer switched off, but is still {now.state}: {now.reason}")
+            context.say(f"{name} is enabled, but its state is still {now.state}: {now.reason}")
         else:
             context.say(f"{name} is {'on' if enabled else 'off'}{when}.")
     return 0
 
 
-async def approve(parser: Parser, argv: list[str], context: CommandContext) -> int:
-    """Run ``approve``."""
+def add_approve_options(parser: Parser) -> None:
+    """Add the options of ``approve``."""
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=("default: all that wait for approval")
+        "names", nargs="*", metavar="NAME", help="default: all that wait for approval"
     )
     parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
     parser.add_argument("--revoke", action="store_true", help="revoke approvals")
-    options = context.parse(parser, argv)
+
+
+async def approve(options: Namespace, context: CommandContext) -> int:
+    """Run ``approve``."""
     entries = [await context.find_entry(name) for name in options.names]
     if options.revoke:
         return await _revoke(entries, context)
@@ -89,7 +96,7 @@ async def _revoke(entries: list[CatalogEntry], context: CommandContext) -> int:
         raise UsageError("Name the servers whose approval is revoked.", code=errors.E_BAD_ARGS)
     for entry in entries:
         name = entry.server.name
-        was_approved = await trio.to_thread.run_sync(approvals.revoke, context.root, name)
+        was_approved = await in_thread(approvals.revoke, context.root, name)
         context.say(f"{name} is {'no longer' if was_approved else 'not'} approved.")
     return 0
 
@@ -100,7 +107,7 @@ async def _approve_one(entry: CatalogEntry, context: CommandContext, yes: bool) 
     if entry.scope == "user":
         context.say(f"{server.name} is your own, and needs no approval.")
         return True
-    reason = await trio.to_thread.run_sync(explain_distrust, context.root)
+    reason = await in_thread(explain_distrust, context.root)
     if reason:
         raise UsageError(f"{server.name} cannot be approved. {reason}", code=errors.E_DENIED)
     if entry.state == "on":
@@ -114,10 +121,10 @@ async def _approve_one(entry: CatalogEntry, context: CommandContext, yes: bool) 
         hint = ""
         if context.ask is None:
             command = f"{context.prog} approve {server.name} --yes"
-            hint = f" Nobody can be asked here: {command} approves it."
+            hint = f" Nobody can be asked here. To approve it, run {command}."
         context.say(f"{server.name} is not approved.{hint}")
         return False
-    await trio.to_thread.run_sync(approvals.approve, context.root, server)
+    await in_thread(approvals.approve, context.root, server)
     now = await context.find_entry(server.name)
     rest = "" if now.state == "on" else f" It is {now.state}: {now.reason}"
     context.say(f"{server.name} is approved.{rest}")

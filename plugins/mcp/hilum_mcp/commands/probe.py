@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from hilum.command import Parser
 from hilum.settings import load as load_settings
 from hilum.store import MemoryStore
 from hilum_web import WebSettings
+from trio.to_thread import run_sync as in_thread
 
 from hilum_mcp import lazy
 from hilum_mcp.catalog import CatalogEntry
@@ -22,6 +24,7 @@ from hilum_mcp.launch import start_timeout
 from hilum_mcp.offer import Offer, save_offer
 from hilum_mcp.server_log import ServerLog
 from hilum_mcp.settings import McpSettings
+from hilum_mcp.text_cleaning import join_names
 from hilum_mcp.transport_state import TransportState
 
 if TYPE_CHECKING:
@@ -43,7 +46,7 @@ async def open_command_session(
     if context.session is not None:
         yield context.session, context.session.settings(McpSettings)
         return
-    settings, _ = await trio.to_thread.run_sync(read_settings, context)
+    settings, _ = await in_thread(read_settings, context)
     workspace = context.workspace
     async with (
         open_kernel(workspace=workspace, without=["mcp"], store=MemoryStore()) as kernel,
@@ -82,7 +85,7 @@ async def connect_once(
     state = TransportState()
     results: list[Any] = []
     failure: BaseException | None = None
-    connector = await trio.to_thread.run_sync(lambda: lazy.connector)  # imports the SDK
+    connector = await in_thread(lambda: lazy.connector)  # imports the SDK
     async with open_command_session(context) as (session, settings):
         log = ServerLog(server.prefix)
         requests = lazy.server_requests.ServerRequests(
@@ -149,16 +152,14 @@ def _is_startable(entry: CatalogEntry) -> bool:
     return entry.state == "on" or (entry.scope == "user" and entry.state == "off")
 
 
-async def test_servers(parser: Parser, argv: list[str], context: CommandContext) -> int:
-    """Run ``test``."""
-    parser.add_argument(
-        "names",
-        nargs="*",
-        metavar="NAME",
-        help="default: all that are on",
-    )
+def add_test_options(parser: Parser) -> None:
+    """Add the options of ``test``."""
+    parser.add_argument("names", nargs="*", metavar="NAME", help="default: all that are on")
     parser.add_argument("--json", action="store_true", help="as JSON")
-    options = context.parse(parser, argv)
+
+
+async def test_servers(options: Namespace, context: CommandContext) -> int:
+    """Run ``test``."""
     entries = [await context.find_entry(name) for name in options.names]
     if not entries:
         catalog = await context.load_catalog()
@@ -195,7 +196,7 @@ async def _test_server(entry: CatalogEntry, context: CommandContext) -> dict[str
         began = trio.current_time()
         about, offer = await connect_once(context, entry, _fetch)
         # Cached, so that the next session starts with the server's tools.
-        await trio.to_thread.run_sync(save_offer, server.digest, offer)
+        await in_thread(save_offer, server.digest, offer)
     except HilumError as error:
         return {**result, "error": error.message, "code": error.code, "hint": error.hint}
     names = [tool.name for tool in offer.tools]
@@ -226,11 +227,10 @@ def _format_result(result: dict[str, Any]) -> list[str]:
         if result["hint"]:
             lines.append(f"  {result['hint']}")
         return lines
-    lines = [
-        f"{name}: ✓ {result['server']}, protocol {result['protocol']}, in"
-        f" {result['seconds']:.1f} s",
-        _format_tools(result["tools"]),
-    ]
+    about = f"{result['server']}, protocol {result['protocol']}, in {result['seconds']:.1f} s"
+    tools = result["tools"]
+    listed = f"{len(tools)} tools: {join_names(tools, MAX_LISTED)}" if tools else "It has no tools."
+    lines = [f"{name}: ✓ {about}", f"  {listed}"]
     if result["left_out"]:
         lines.append(f"  left out by its configuration: {', '.join(result['left_out'])}")
     if result["prompts"]:
@@ -238,10 +238,3 @@ def _format_result(result: dict[str, Any]) -> list[str]:
     if result["resources"]:
         lines.append("  It has resources.")
     return lines + [f"  ⚠ {sentence}" for sentence in result["odd"]]
-
-
-def _format_tools(tools: list[str]) -> str:
-    if not tools:
-        return "  It has no tools."
-    more = f" and {len(tools) - MAX_LISTED} more" if len(tools) > MAX_LISTED else ""
-    return f"  {len(tools)} tools: {', '.join(tools[:MAX_LISTED])}{more}"

@@ -30,6 +30,7 @@ from hilum.messages import replace_surrogates
 from mcp import MCPError
 from mcp.server import InitializationOptions, NotificationOptions, Server
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from trio.to_thread import run_sync as in_thread
 
 from hilum_mcp.serving.agents import AgentTools
 from hilum_mcp.serving.notifications import Notifications, PolledState
@@ -62,13 +63,13 @@ MAX_CLIENT_NAME = 80
 # The plugin whose tools belong to other servers. Those servers offer their tools themselves.
 CLIENT_PLUGIN = "mcp"
 
-NO_FORMS = "the client shows no forms (elicitation)."
+NO_FORMS = "the client does not support forms (elicitation)."
 USE_OPTION = "The user can let such calls run with `hilum mcp serve --approve auto`."
 USE_RULE = "The user can allow this call with a rule, or do it themselves."
 INSTRUCTIONS = """\
-Tools and agents of hilum, a coding agent, which works in the folder {root}. Paths are relative \
-to it. The user can take back changes of files with `hilum undo`. A refused call says why: do not \
-try to get round it."""
+Tools and agents of hilum, a coding agent that works in the folder {root}. Paths are relative to \
+this folder. The user can revert changes of files with `hilum undo`. The answer to a refused call \
+contains the reason; do not try to work around it."""
 
 
 class _NotifyingServer(Server[Any]):
@@ -101,7 +102,7 @@ class Protocol:
     ) -> None:
         session = runner.session
         policy = session.plugin(ContentPolicy)
-        self._redact: Callable[[str], str] = make_redactor() if policy is None else policy.redact
+        self._redact: Callable[[str], str] = policy.redact if policy else make_redactor()
         self._runner = runner
         self._agents = AgentTools(session, agents)
         self._sessions = SessionResources(session, self._redact) if sessions else None
@@ -194,7 +195,7 @@ class Protocol:
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name}")
         prompt = arguments.get("prompt")
         if not isinstance(prompt, str) or not prompt.strip():
-            message = "prompt is missing. Say what the agent is to do."
+            message = "prompt is missing. Describe the agent's task."
             return self._make_result(Outcome.failed(E_BAD_ARGS, message))
         return await self._attend(self._runner.start_agent(agent, prompt, key), ctx)
 
@@ -269,7 +270,8 @@ class Protocol:
         hint = USE_RULE if is_auto else USE_OPTION
         for approval, event in list(request.approvals.items()):
             request.approvals.pop(approval, None)
-            self._runner.refuse(approval, f"{NO_FORMS} {hint} {event.reason}".strip())
+            reason = f"{NO_FORMS} {hint} {event.reason}".strip()
+            self._runner.refuse(approval, reason)
 
     async def _suspend(self, request: ClientRequest) -> t.InputRequiredResult:
         """Return the open approvals as questions. The request waits for the client to return."""
@@ -313,7 +315,7 @@ class Protocol:
         """
         texts = find_approval_texts()
         describe = partial(texts.describe_call, event, self._runner.session)
-        text = self._redact(await trio.to_thread.run_sync(describe)).removeprefix("── ")
+        text = self._redact(await in_thread(describe)).removeprefix("── ")
         answers = ["yes", "no", "session"]
         about = f"session: also {texts.describe_scope(event)}, until the server ends"
         if event.id not in self._unfolded:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -142,7 +143,8 @@ class ClientRequest:
         """
         lines, newline, self._partial_line = (self._partial_line + text).rpartition("\n")
         if newline:
-            self._output = f"{self._output}\n{lines}".lstrip("\n")[-MAX_SHOWN:]
+            output = f"{self._output}\n{lines}".lstrip("\n")
+            self._output = output[-MAX_SHOWN:]
             self.wake()
         self._partial_line = self._partial_line[-MAX_SHOWN:]
 
@@ -199,25 +201,25 @@ class RequestRunner:
             client: The client's name, for the log.
         """
         self._calls += 1
-        self.count += 1
         request = ClientRequest((name, arguments))
         self._register(request, f"client-{self._calls}")
-        self._nursery.start_soon(
-            request.run,
-            lambda: self._run_call(request, client),
-            name=f"client calls {name}",
-        )
-        return request
+        run = partial(self._run_call, request, client)
+        return self._start(request, run, f"client calls {name}")
 
     def start_agent(self, agent: str, prompt: str, key: tuple[str, str]) -> ClientRequest:
         """Start an agent with a prompt, in its own conversation."""
         request = ClientRequest(key)
+        run = partial(self._run_agent, request, agent, prompt)
+        return self._start(request, run, f"client runs {agent}")
+
+    def _start(
+        self,
+        request: ClientRequest,
+        run: Callable[[], Awaitable[Outcome]],
+        task: str,
+    ) -> ClientRequest:
         self.count += 1
-        self._nursery.start_soon(
-            request.run,
-            lambda: self._run_agent(request, agent, prompt),
-            name=f"client runs {agent}",
-        )
+        self._nursery.start_soon(request.run, run, name=task)
         return request
 
     def stop(self) -> None:
@@ -343,8 +345,9 @@ class RequestRunner:
         if isinstance(event, CallDone):
             request.result = event.result
         elif isinstance(event, RoundEnded) and request.result is not None:
-            notes = tuple(Text(note, "kernel") for note in event.notes)
-            request.finish(Outcome((*request.result.parts, *notes), request.result.code))
+            notes = [Text(note, "kernel") for note in event.notes]
+            parts = (*request.result.parts, *notes)
+            request.finish(Outcome(parts, request.result.code))
         elif isinstance(event, RunEnded):
             if request.result is not None:
                 request.finish(Outcome(request.result.parts, request.result.code))

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import mcp_types as t
-import trio
 from hilum import StoreError
 from mcp import MCPError
+from trio.to_thread import run_sync as in_thread
 
 from hilum_mcp.serving.transcript import make_transcript
 
@@ -59,10 +59,10 @@ class SessionResources:
             raise MCPError(t.INVALID_PARAMS, "The cursor was not issued by this server.")
         start = int(cursor)
         infos = await self._load_infos()
-        resources = [_make_resource(info, self._redact) for info in infos[start : start + PAGE]]
+        end = start + PAGE
+        resources = [_make_resource(info, self._redact) for info in infos[start:end]]
         if start == 0:
             resources.insert(0, _make_list_resource())
-        end = start + PAGE
         next_cursor = str(end) if end < len(infos) else None
         return t.ListResourcesResult(resources=resources, next_cursor=next_cursor)
 
@@ -122,7 +122,7 @@ class SessionResources:
             text = await self._read_transcript(uri)
             kind = MARKDOWN
         # In a thread, because a long transcript takes a while to redact.
-        redacted = await trio.to_thread.run_sync(self._redact, text)
+        redacted = await in_thread(self._redact, text)
         content = t.TextResourceContents(uri=uri, mime_type=kind, text=redacted)
         return t.ReadResourceResult(contents=[content])
 
@@ -143,7 +143,7 @@ class SessionResources:
                 f"The session cannot be read: {error.message}",
                 {"uri": uri},
             ) from None
-        return await trio.to_thread.run_sync(make_transcript, exact[0], events)
+        return await in_thread(make_transcript, exact[0], events)
 
     async def _read_events(self, session: str) -> list[AnyEvent]:
         store = self._session.kernel.store
@@ -176,7 +176,8 @@ def _encode_info(info: SessionInfo) -> dict[str, object]:
 
 
 def _make_resource(info: SessionInfo, redact: Callable[[str], str]) -> t.Resource:
-    title = redact(" ".join(info.title.split()))[:MAX_TITLE] or "(no title)"
+    title = " ".join(info.title.split())
+    title = redact(title)[:MAX_TITLE] or "(no title)"
     state = info.state.replace("_", " ")
     description = f"{state}, {info.events} events, last used {_format_time(info.updated)}"
     return t.Resource(

@@ -16,6 +16,7 @@ import trio
 from hilum import UsageError
 from hilum.errors import E_TOO_LARGE
 from mcp.shared.message import SessionMessage
+from trio.to_thread import run_sync as in_thread
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -63,7 +64,7 @@ async def _read(
     limiter = trio.CapacityLimiter(1)
     partial = b""
     async with to_server, to_client:
-        while data := await trio.to_thread.run_sync(
+        while data := await in_thread(
             os.read,
             fd,
             CHUNK,
@@ -124,7 +125,7 @@ async def _write(
             text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
             data = text.encode() + b"\n"
             try:
-                await trio.to_thread.run_sync(
+                await in_thread(
                     _write_all,
                     fd,
                     data,

@@ -72,7 +72,8 @@ def _format_event(event: AnyEvent, arguments: dict[str, str]) -> str:
         case Compacted():
             return "*The conversation was compacted here.*"
         case RunEnded(state=state, error=error):
-            return f"*{_words(state)}{f': {error}' if error else ''}*"
+            ending = f": {error}" if error else ""
+            return f"*{_words(state)}{ending}*"
     return ""
 
 
@@ -86,7 +87,8 @@ def _format_call(event: CallDone, arguments: str, agent: str) -> str:
     result = event.result
     text = result.text
     if len(text) > MAX_RESULT:
-        text = f"{text[:MAX_RESULT]}\n… {len(text) - MAX_RESULT} characters more"
+        left_out = len(text) - MAX_RESULT
+        text = f"{text[:MAX_RESULT]}\n… {left_out} characters more"
     title = f"**{result.name}**{agent} · {result.code or 'ok'}"
     return f"{title}\n\n{_fence(arguments, 'json')}\n\n{_fence(text)}"
 

@@ -368,7 +368,10 @@ async def test_a_call_is_refused_if_the_client_cannot_ask(serve, text):
         result = await client.call_tool("change", {"what": "it"})
         (answered,) = served.of(ApprovalAnswered)
     assert result.is_error
-    assert "Nobody could approve the call: the client shows no forms (elicitation)." in text(result)
+    assert (
+        "Nobody could approve the call: the client does not support forms (elicitation)."
+        in text(result)
+    )
     assert "--approve auto" in text(result)
     assert (answered.accepted, answered.by) == (False, "headless")
     assert not bell.changed

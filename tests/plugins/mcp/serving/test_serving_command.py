@@ -13,6 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 import trio
+from hilum import UsageError
+from hilum_mcp import serve_command
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
@@ -36,20 +38,35 @@ HELLO = {
 READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
-@pytest.fixture
-def place(tmp_path):
-    """Return a folder to work in and an empty environment."""
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "a.txt").write_text("one\n")
+def make_place(folder, bytecode):
+    """Create a folder to work in; return it and an empty environment."""
+    (folder / "work").mkdir()
+    (folder / "work" / "a.txt").write_text("one\n")
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("HILUM_", "XDG_"))
     }
-    kept |= {
-        "HILUM_CONFIG": str(tmp_path / "config"),
-        "HILUM_DATA": str(tmp_path / "data"),
-        "HOME": str(tmp_path),
+    kept |= bytecode | {
+        "HILUM_CONFIG": str(folder / "config"),
+        "HILUM_DATA": str(folder / "data"),
+        "HOME": str(folder),
     }
-    return tmp_path / "work", kept
+    return folder / "work", kept
+
+
+@pytest.fixture
+def place(tmp_path, bytecode):
+    """Return a folder to work in and an empty environment."""
+    return make_place(tmp_path, bytecode)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory, bytecode):
+    """Return a program for several tests, after the handshake, and the folder that it works in."""
+    place = make_place(tmp_path_factory.mktemp("shared"), bytecode)
+    with program(place) as process:
+        send(process, HELLO, READY)
+        assert receive(process, 1)["result"]
+        yield process, place[0]
 
 
 @contextmanager
@@ -204,8 +221,9 @@ def test_only_the_protocol_is_on_standard_output(place):
     assert b"LOUDER\n" in said
 
 
-def test_an_invalid_message_is_answered(place):
+def test_an_invalid_message_is_answered(shared):
     """The answer has its id if there is one, and the next message is served."""
+    process, _ = shared
     wrong = json.dumps(call(2, "read_file", path="\ud800")).encode()
     others = (
         (b"{no json", -32700),
@@ -213,16 +231,13 @@ def test_an_invalid_message_is_answered(place):
         (b'{"id": []}', -32600),
         (b"7", -32600),
     )
-    with program(place) as process:
-        send(process, HELLO, READY)
-        assert receive(process, 1)["result"]
-        send(process, wrong + b"\n")
-        assert receive(process, 2)["error"]["code"] == -32600
-        for line, code in others:
-            send(process, line + b"\n")
-            assert receive(process, None)["error"]["code"] == code
-        send(process, {"jsonrpc": "2.0", "id": 3, "method": "ping"})
-        assert receive(process, 3)["result"] == {}
+    send(process, wrong + b"\n")
+    assert receive(process, 2)["error"]["code"] == -32600
+    for line, code in others:
+        send(process, line + b"\n")
+        assert receive(process, None)["error"]["code"] == code
+    send(process, {"jsonrpc": "2.0", "id": 3, "method": "ping"})
+    assert receive(process, 3)["result"] == {}
 
 
 def test_the_end_of_input_ends_the_server(place):
@@ -242,14 +257,14 @@ def test_the_end_of_input_ends_the_server(place):
     assert "There are no sessions" in shown.stdout
 
 
-def test_nothing_is_changed_without_approval(place):
+def test_nothing_is_changed_without_approval(shared):
     """A client that cannot ask may read; calls that change something are refused."""
-    with program(place) as process:
-        send(process, HELLO, READY, call(2, "write_file", path="b.txt", content="x"))
-        result = receive(process, 2)["result"]
-        assert result["isError"]
-        assert "Nobody could approve the call" in result["content"][0]["text"]
-    assert not (place[0] / "b.txt").exists()
+    process, folder = shared
+    send(process, call(4, "write_file", path="b.txt", content="x"))
+    result = receive(process, 4)["result"]
+    assert result["isError"]
+    assert "Nobody could approve the call" in result["content"][0]["text"]
+    assert not (folder / "b.txt").exists()
 
 
 @pytest.mark.slow(cases=2)
@@ -299,16 +314,30 @@ def test_over_http_it_prints_address_and_token_once(place):
         assert process.stdout.read() == b""
 
 
-@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         (["--http", "99999"], "is not a port"),
         (["--approve", "never"], "invalid choice"),
-        (["--mode", "none"], "mode"),
-        (["--model", "none/x"], "none"),
         (["--token-file", "/", "--http"], "token"),
         (["-C", "/nowhere"], "The folder /nowhere does not exist"),
+        (["--tool", "x"], "--tools"),
+    ],
+)
+def test_a_wrong_option_is_rejected(capfd, options, said):
+    """Nothing is opened, and nothing is printed."""
+    with pytest.raises(UsageError) as failure:
+        serve_command.run(options)
+    assert said in str(failure.value)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.slow(cases=1)
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--model", "none/x"], "none"),
+        (["--mode", "none"], "mode"),
         (["--tool", "x"], "--tools"),
     ],
 )
