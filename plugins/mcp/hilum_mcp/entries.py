@@ -1,7 +1,7 @@
 """Reads a server in a configuration file of any client's dialect as a ``ServerConfig``.
 
 Clients share few keys besides ``command`` and ``args``. An entry is read in three steps: keys that
-mean the same get one name, the values are checked and converted (``_READERS``), and their meaning
+mean the same get one name, the values are structured strictly (``ServerEntry``), and their meaning
 for the client is determined (which transport, which unit of time).
 """
 
@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NewType
 
 import attrs
+from cattrs import BaseValidationError, ClassValidationError, Converter, ForbiddenExtraKeysError
 from hilum.errors import similar_names
 
 from hilum_mcp.file_formats import kind_of
@@ -170,10 +170,53 @@ def written(value: object) -> str:
     return text if len(text) <= MAX_SHOWN_VALUE else f"{text[:MAX_SHOWN_VALUE]}…"
 
 
-# --- step 2: the values ---------------------------------------------------------------------------
+# --- step 2: values with strict types -------------------------------------------------------------
+
+Text = NewType("Text", str)
+Words = NewType("Words", list[str])
+Arguments = NewType("Arguments", object)
+Variables = NewType("Variables", dict[str, str])
+Headers = NewType("Headers", dict[str, str])
+Names = NewType("Names", list[str])
+Switch = NewType("Switch", bool)
+Seconds = NewType("Seconds", float)
+OAuth = NewType("OAuth", object)
+RequestInit = NewType("RequestInit", dict[str, str])
 
 
-def _read_text(value: Any) -> str:
+# Without comparison and representation, because generating them takes half of the import time.
+@attrs.define(kw_only=True, eq=False, repr=False)
+class ServerEntry:
+    """The keys of a server that hilum supports, each under one name."""
+
+    command: Words | None = None
+    args: Arguments | None = None
+    env: Variables = attrs.field(factory=lambda: Variables({}))
+    env_vars: Names | None = None
+    env_file: Text | None = attrs.field(default=None, alias="envFile")
+    cwd: Text | None = None
+    url: Text | None = None
+    headers: Headers = attrs.field(factory=lambda: Headers({}))
+    env_http_headers: Headers = attrs.field(factory=lambda: Headers({}))
+    bearer_token_env_var: Text | None = None
+    request_init: RequestInit = attrs.field(factory=lambda: RequestInit({}), alias="requestInit")
+    oauth: OAuth | None = None
+    scopes: Names | None = None
+    enabled: Switch = Switch(True)
+    disabled: Switch = Switch(False)
+    include_tools: Names | None = attrs.field(default=None, alias="includeTools")
+    enabled_tools: Names | None = None
+    tools: Names | None = None
+    available_tools: Names | None = None
+    exclude_tools: Names | None = attrs.field(default=None, alias="excludeTools")
+    disabled_tools: Names | None = None
+    startup_timeout_sec: Seconds | None = None
+    startup_timeout_ms: Seconds | None = None
+    tool_timeout_sec: Seconds | None = None
+    timeout: Seconds | None = None
+
+
+def _structure_text(value: Any, _: Any) -> str:
     if not isinstance(value, str):
         raise MismatchError("a text", written(value))
     # No program can be started with a NUL in its arguments or variables.
@@ -182,7 +225,7 @@ def _read_text(value: Any) -> str:
     return value
 
 
-def _read_words(value: Any) -> list[str]:
+def _structure_words(value: Any, _: Any) -> list[str]:
     words = [value] if isinstance(value, str) else value
     if not isinstance(words, list):
         raise MismatchError("a text or a list of texts", written(value))
@@ -194,23 +237,23 @@ def _read_words(value: Any) -> list[str]:
     return [str(word) for word in words]
 
 
-def _read_arguments(value: Any) -> str | list[str]:
+def _structure_arguments(value: Any, _: Any) -> str | list[str]:
     if isinstance(value, str):
         return value
     if not isinstance(value, list):
         raise MismatchError("a list of texts", written(value))
-    return _read_words(value)
+    return _structure_words(value, _)
 
 
-def _read_headers(value: Any) -> dict[str, str]:
-    return _read_mapping(value, "\0")
+def _structure_headers(value: Any, _: Any) -> dict[str, str]:
+    return _structure_mapping(value, "\0")
 
 
-def _read_variables(value: Any) -> dict[str, str]:
-    return _read_mapping(value, "\0=")
+def _structure_variables(value: Any, _: Any) -> dict[str, str]:
+    return _structure_mapping(value, "\0=")
 
 
-def _read_mapping(value: Any, forbidden: str) -> dict[str, str]:
+def _structure_mapping(value: Any, forbidden: str) -> dict[str, str]:
     """Return a mapping of texts whose names contain none of the given characters.
 
     Messages contain no value, because variables and headers are often secret.
@@ -239,26 +282,21 @@ def _read_mapping(value: Any, forbidden: str) -> dict[str, str]:
     return texts
 
 
-def _read_names(value: Any) -> list[str]:
+def _structure_names(value: Any, _: Any) -> list[str]:
     if isinstance(value, str):
         return [word.strip() for word in value.split(",") if word.strip()]
     if not isinstance(value, list):
         raise MismatchError("a list of texts", written(value), fallback=None)
-    texts: list[str] = []
-    wrong: list[object] = []
-    for item in value:
-        name = item.get("name") if isinstance(item, Mapping) else item
-        if _is_scalar(name):
-            texts.append(str(name))
-        else:
-            wrong.append(item)
-    if wrong:
-        result = f"{len(wrong)} of its entries were left out"
-        raise MismatchError("a list of texts", written(wrong[0]), fallback=texts, result=result)
+    names = [item.get("name") if isinstance(item, Mapping) else item for item in value]
+    texts = [str(name) for name in names if _is_scalar(name)]
+    if len(texts) < len(names):
+        wrong = next(item for item, name in zip(value, names, strict=True) if not _is_scalar(name))
+        result = f"{len(names) - len(texts)} of its entries were left out"
+        raise MismatchError("a list of texts", written(wrong), fallback=texts, result=result)
     return texts
 
 
-def _read_switch(value: Any) -> bool:
+def _structure_switch(value: Any, _: Any) -> bool:
     word = str(value).strip().lower()
     if word in ("true", "yes", "on", "1"):
         return True
@@ -269,7 +307,7 @@ def _read_switch(value: Any) -> bool:
     raise MismatchError("true or false", written(value), fallback=OFF, result=result)
 
 
-def _read_seconds(value: Any) -> float:
+def _structure_seconds(value: Any, _: Any) -> float:
     try:
         # `float(True)` would be 1.
         seconds = 0.0 if isinstance(value, bool) else float(value)
@@ -281,7 +319,7 @@ def _read_seconds(value: Any) -> float:
     return seconds
 
 
-def _read_oauth(value: Any) -> dict[str, str] | bool:
+def _structure_oauth(value: Any, _: Any) -> dict[str, str] | bool:
     if isinstance(value, bool):
         return value
     if isinstance(value, Mapping):
@@ -294,7 +332,7 @@ def _read_oauth(value: Any) -> dict[str, str] | bool:
     return word == "oauth"
 
 
-def _read_request_init(value: Any) -> dict[str, str]:
+def _structure_request_init(value: Any, _: Any) -> dict[str, str]:
     headers = value.get("headers") if isinstance(value, Mapping) else None
     if not isinstance(headers, Mapping):
         found = "no headers" if isinstance(value, Mapping) else kind_of(value)
@@ -313,43 +351,38 @@ def _oauth_options(value: Mapping[Any, Any]) -> dict[str, str]:
         if item is None:
             continue
         lower = str(key).lower().replace("-", "_")
-        words = item if isinstance(item, list) else [item]
-        name = _OAUTH_NAMES.get(lower.replace("_", ""), lower)
-        options[name] = " ".join(map(str, words))
+        text = " ".join(map(str, item)) if isinstance(item, list) else str(item)
+        options[_OAUTH_NAMES.get(lower.replace("_", ""), lower)] = text
     return options
 
 
-# The keys that hilum uses, each with the function that checks and converts its value.
-_READERS: dict[str, Callable[[Any], Any]] = {
-    "command": _read_words,
-    "args": _read_arguments,
-    "env": _read_variables,
-    "env_vars": _read_names,
-    "envFile": _read_text,
-    "cwd": _read_text,
-    "url": _read_text,
-    "headers": _read_headers,
-    "env_http_headers": _read_headers,
-    "bearer_token_env_var": _read_text,
-    "requestInit": _read_request_init,
-    "oauth": _read_oauth,
-    "scopes": _read_names,
-    "enabled": _read_switch,
-    "disabled": _read_switch,
-    "includeTools": _read_names,
-    "enabled_tools": _read_names,
-    "tools": _read_names,
-    "available_tools": _read_names,
-    "excludeTools": _read_names,
-    "disabled_tools": _read_names,
-    "startup_timeout_sec": _read_seconds,
-    "startup_timeout_ms": _read_seconds,
-    "tool_timeout_sec": _read_seconds,
-    "timeout": _read_seconds,
-}
-# The same keys and their synonyms, the preferred spelling first.
-_SYNONYMS = chain.from_iterable(SAME_KEYS.values())
-KNOWN_KEYS = tuple(dict.fromkeys(["type", *_READERS, *_SYNONYMS]))
+def _make_converter() -> Converter:
+    converter = Converter(forbid_extra_keys=True, use_alias=True)
+    hooks = {
+        Text: _structure_text,
+        Words: _structure_words,
+        Arguments: _structure_arguments,
+        Variables: _structure_variables,
+        Headers: _structure_headers,
+        Names: _structure_names,
+        Switch: _structure_switch,
+        Seconds: _structure_seconds,
+        OAuth: _structure_oauth,
+        RequestInit: _structure_request_init,
+    }
+    for kind, hook in hooks.items():
+        converter.register_structure_hook(kind, hook)
+    return converter
+
+
+_CONVERTER = _make_converter()
+_KEYS = {field.name: field.alias or field.name for field in attrs.fields(ServerEntry)}
+# All keys that hilum uses, the preferred spelling first.
+KNOWN_KEYS = tuple(
+    dict.fromkeys(
+        ["type", *_KEYS.values(), *SAME_KEYS, *(key for keys in SAME_KEYS.values() for key in keys)]
+    )
+)
 
 
 def is_comment(key: str) -> bool:
@@ -363,6 +396,10 @@ def explain_unknown_key(key: str, known: Sequence[str]) -> str:
     if similar:
         return f"unknown key. Did you mean {similar[0]}?"
     return f"unknown key. Known: {', '.join(known[:MAX_KNOWN_KEYS])} …"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)
 
 
 # --- steps 1 and 3: the dialects ------------------------------------------------------------------
@@ -416,33 +453,33 @@ class EntryReader:
             self._drop_keys_of_other_kind(kind)
         self._drop_approvals()
         self._drop_empty_variables()
-        values, mismatches = self._check_values()
+        entry, mismatches = self._structure()
         unusable += mismatches
         if kind is None or unusable:
             raise InvalidServerError("", findings=[*unusable, *self.findings])
         try:
-            return self._make_server(kind, values)
+            return self._make_server(kind, entry)
         except InvalidServerError as error:
             findings = [*error.findings, *self.findings]
             raise InvalidServerError("", findings=findings) from None
 
-    def _make_server(self, kind: Kind, values: dict[str, Any]) -> ServerConfig:
-        """Return the server that the values describe.
+    def _make_server(self, kind: Kind, entry: ServerEntry) -> ServerConfig:
+        """Return the server that an entry describes.
 
         Raises:
             InvalidServerError: The server cannot be used.
         """
-        allowed, excluded = _select_tools(values)
-        read = self._read_program if kind == "stdio" else self._read_address
+        allowed, excluded = self._select_tools(entry)
+        options = self._read_program(entry) if kind == "stdio" else self._read_address(entry)
         return ServerConfig(
             name=self.name,
             kind=kind,
-            **read(values),
-            enabled=values.get("enabled", True) and not values.get("disabled", False),
+            **options,
+            enabled=entry.enabled and not entry.disabled,
             allowed_tools=allowed,
             excluded_tools=excluded,
-            start_seconds=_read_start_limit(values),
-            call_seconds=self._read_call_limit(values),
+            start_seconds=self._read_start_limit(entry),
+            call_seconds=self._read_call_limit(entry),
             file=self.file,
             notes=tuple(map(str, self.findings)),
         )
@@ -542,10 +579,10 @@ class EntryReader:
         return self._written.get(name, name)
 
     def _drop_keys_of_other_kind(self, kind: Kind) -> None:
-        is_program = kind == "stdio"
-        other_keys = ADDRESS_KEYS if is_program else PROGRAM_KEYS
-        what = "a program" if is_program else "an address"
-        for name in [name for name in self._values if name in other_keys]:
+        other, what = PROGRAM_KEYS, "an address"
+        if kind == "stdio":
+            other, what = ADDRESS_KEYS, "a program"
+        for name in [name for name in self._values if name in other]:
             if self._values.pop(name) not in _EMPTY:
                 self._warn(f"This key has no effect for {what} and was left out.", self._key(name))
 
@@ -564,60 +601,61 @@ class EntryReader:
                 continue
             for variable in [key for key, item in value.items() if item is None]:
                 self._warn("It has no value and was left out.", self._key(name), str(variable))
-            given = {key: item for key, item in value.items() if item is not None}
-            self._values[name] = given
+            self._values[name] = {key: item for key, item in value.items() if item is not None}
 
     # --- values -----------------------------------------------------------------------------------
 
-    def _check_values(self) -> tuple[dict[str, Any], list[Finding]]:
-        """Return the values by key, and the mistakes that make the server unusable.
+    def _structure(self) -> tuple[ServerEntry, list[Finding]]:
+        """Return the entry with checked types, and the mistakes that make the server unusable.
 
-        An invalid value that the server does not need is left out and noted.
+        An invalid value that the server does not need is left out and noted. The rest is then
+        structured again.
         """
-        for key, value in self._values.items():
+        for key in [key for key in self._values if key in DESCRIPTIVE_KEYS]:
+            del self._values[key]
+        known = _KEYS.values()
+        values = {
             # Empty values of unknown keys cannot have an effect, so they are not reported.
-            is_known = key in _READERS or key in DESCRIPTIVE_KEYS
-            if is_known or value in _EMPTY or is_comment(key):
-                continue
-            level: Level = "error" if self.is_strict else "info"
-            self._warn(explain_unknown_key(key, KNOWN_KEYS), key, level=level)
-        values: dict[str, Any] = {}
-        unusable: list[Finding] = []
-        for key, read in _READERS.items():
-            value = self._values.get(key)
-            if value is None:
-                continue
-            try:
-                values[key] = read(value)
-            except* MismatchError as group:
-                for mismatch in group.exceptions:
-                    assert isinstance(mismatch, MismatchError)
-                    unusable += self._note_mismatch(key, mismatch, values)
-        return values, unusable
+            key: value
+            for key, value in self._values.items()
+            if value is not None and (key in known or value not in _EMPTY)
+        }
+        try:
+            return _CONVERTER.structure(values, ServerEntry), []
+        except ClassValidationError as group:
+            unusable = list(self._repair(group, values))
+        return _CONVERTER.structure(values, ServerEntry), unusable
 
-    def _note_mismatch(
-        self, key: str, mismatch: MismatchError, values: dict[str, Any]
-    ) -> list[Finding]:
-        """Replace an invalid value; return the mistake if it makes the server unusable."""
-        finding = Finding((self._key(key), *mismatch.where), mismatch.describe())
-        fallback = mismatch.fallback
-        if fallback is attrs.NOTHING:
-            return [finding]
-        self.findings.append(finding)
-        if fallback is OFF:
-            # `enabled` and `disabled` have opposite meanings.
-            values[key] = key == "disabled"
-        elif fallback is not None:
-            values[key] = fallback
-        return []
+    def _repair(self, group: ClassValidationError, values: dict[str, Any]) -> Iterator[Finding]:
+        """Remove invalid values, and yield the mistakes that make the server unusable."""
+        located, others = group.group_exceptions()
+        for error in others:
+            if isinstance(error, ForbiddenExtraKeysError):
+                # In the order of the file, so that the messages are the same each time; a set has
+                # no order.
+                for key in sorted(error.extra_fields, key=list(values).index):
+                    del values[key]
+                    if not is_comment(key):
+                        level: Level = "error" if self.is_strict else "info"
+                        self._warn(explain_unknown_key(key, KNOWN_KEYS), key, level=level)
+        for error, note in located:
+            key = _KEYS[note.name]
+            values.pop(key)
+            for mismatch in _mismatches(error):
+                finding = Finding((self._key(key), *mismatch.where), mismatch.describe())
+                if mismatch.fallback is attrs.NOTHING:
+                    yield finding
+                    continue
+                self.findings.append(finding)
+                if mismatch.fallback is OFF:
+                    # `enabled` and `disabled` have opposite meanings.
+                    values[key] = key == "disabled"
+                elif mismatch.fallback is not None:
+                    values[key] = mismatch.fallback
 
-    def _read_program(self, values: dict[str, Any]) -> dict[str, Any]:
-        command: list[str] = values.get("command", [])
-        args: str | list[str] = values.get("args", [])
-        if isinstance(args, str):
-            args = self._split(
-                "args", args, "It is one text; it was split into words as a shell would."
-            )
+    def _read_program(self, entry: ServerEntry) -> dict[str, Any]:
+        command = list(entry.command or ())
+        args = self._split_arguments(entry.args)
         if len(command) == 1 and not args and self._is_command_line(command[0]):
             key = self._key("command")
             command = self._split(
@@ -631,10 +669,10 @@ class EntryReader:
         return {
             "command": words[0],
             "args": tuple(words[1:]),
-            "env": values.get("env", {}),
-            "inherited_env": tuple(values.get("env_vars", ())),
-            "env_file": values.get("envFile", ""),
-            "cwd": values.get("cwd", ""),
+            "env": entry.env,
+            "inherited_env": tuple(entry.env_vars or ()),
+            "env_file": entry.env_file or "",
+            "cwd": entry.cwd or "",
         }
 
     def _is_command_line(self, text: str) -> bool:
@@ -643,6 +681,13 @@ class EntryReader:
             return False
         # A path may contain spaces, as in `C:\Program Files`.
         return " " in text.strip() and "/" not in text and "\\" not in text
+
+    def _split_arguments(self, args: object) -> list[str]:
+        if isinstance(args, str):
+            return self._split(
+                "args", args, "It is one text; it was split into words as a shell would."
+            )
+        return list(args) if isinstance(args, list) else []
 
     def _split(self, key: str, text: str, note: str) -> list[str]:
         try:
@@ -657,43 +702,65 @@ class EntryReader:
         self._warn(note, key)
         return words
 
-    def _read_address(self, values: dict[str, Any]) -> dict[str, Any]:
-        url = values.get("url", "").strip()
+    def _read_address(self, entry: ServerEntry) -> dict[str, Any]:
+        url = (entry.url or "").strip()
         scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/", url)
         if scheme and scheme[1].lower() not in ("http", "https", "ws", "wss"):
             raise InvalidServerError(
                 f"Its address begins with {scheme[1][:20]}:; only http and https are supported.",
                 self._key("url"),
             )
-        headers = {**values.get("requestInit", {}), **values.get("headers", {})}
-        variable = values.get("bearer_token_env_var")
-        if variable:
+        headers = {**entry.request_init, **entry.headers}
+        if entry.bearer_token_env_var:
             # As a variable, so that the secret is read only when the server starts.
-            headers["Authorization"] = f"Bearer ${{{variable}}}"
-        oauth = values.get("oauth")
-        options = oauth if isinstance(oauth, dict) else None
-        if "scopes" in values:
-            options = {"scope": " ".join(values["scopes"]), **(options or {})}
+            headers["Authorization"] = f"Bearer ${{{entry.bearer_token_env_var}}}"
+        oauth: object = entry.oauth
+        options = dict(oauth) if isinstance(oauth, dict) else None
+        if entry.scopes is not None:
+            options = {"scope": " ".join(entry.scopes), **(options or {})}
         # opencode's `remote` covers both transports.
         is_stated = self._stated in SSE_TYPES | HTTP_TYPES - {"remote"}
         return {
             "url": url,
             "headers": headers,
-            "headers_from_env": values.get("env_http_headers", {}),
+            "headers_from_env": entry.env_http_headers,
             "oauth": options,
             "login_allowed": oauth is not False,
             "kind_guessed": not (is_stated or self.is_gemini or self._key("url") == "httpUrl"),
         }
 
-    def _read_call_limit(self, values: dict[str, Any]) -> float | None:
-        limit: float | None = values.get("tool_timeout_sec")
-        if "timeout" not in values:
-            return limit
-        timeout = self._in_seconds(values["timeout"])
-        if limit is None:
+    def _select_tools(self, entry: ServerEntry) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+        """Return the allowed tools (``None`` if all are allowed) and the excluded ones.
+
+        If a client has several lists, a tool must be in each of them.
+        """
+        # goose: an empty list of available tools means all.
+        available = entry.available_tools or None
+        given = (entry.include_tools, entry.enabled_tools, entry.tools, available)
+        # In Copilot's files, `*` means all tools.
+        lists = [names for names in given if names is not None and "*" not in names]
+        excluded = [*(entry.exclude_tools or ()), *(entry.disabled_tools or ())]
+        if not lists:
+            return None, _unique(excluded)
+        first, *others = lists
+        common = set(first).intersection(*others)
+        allowed = _unique(name for name in first if name in common)
+        return allowed, _unique(excluded)
+
+    def _read_start_limit(self, entry: ServerEntry) -> float | None:
+        if entry.startup_timeout_sec is not None:
+            return entry.startup_timeout_sec
+        if entry.startup_timeout_ms is not None:
+            return entry.startup_timeout_ms / 1_000
+        return None
+
+    def _read_call_limit(self, entry: ServerEntry) -> float | None:
+        timeout = None if entry.timeout is None else self._in_seconds(entry.timeout)
+        if entry.tool_timeout_sec is None:
             return timeout
-        self._warn("It has timeout and tool_timeout_sec; tool_timeout_sec is used.")
-        return limit
+        if timeout is not None:
+            self._warn("It has timeout and tool_timeout_sec; tool_timeout_sec is used.")
+        return entry.tool_timeout_sec
 
     def _in_seconds(self, timeout: float) -> float:
         """Return a ``timeout`` in seconds.
@@ -729,36 +796,14 @@ def _flatten(entry: Mapping[Any, Any]) -> dict[str, Any]:
     return values
 
 
-def _select_tools(
-    values: Mapping[str, Any],
-) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-    """Return the allowed tools (``None`` if all are allowed) and the excluded ones.
-
-    If a client has several lists, a tool must be in each of them.
-    """
-    lists: list[list[str]] = []
-    for key in ("includeTools", "enabled_tools", "tools", "available_tools"):
-        names = values.get(key)
-        # goose: an empty list of available tools means all.
-        means_all = key == "available_tools" and not names
-        # In Copilot's files, `*` means all tools.
-        if names is not None and "*" not in names and not means_all:
-            lists.append(names)
-    excluded_lists = values.get("excludeTools", []) + values.get("disabled_tools", [])
-    excluded = _unique(excluded_lists)
-    if not lists:
-        return None, excluded
-    first, *others = lists
-    common = set(first).intersection(*others)
-    allowed = _unique(name for name in first if name in common)
-    return allowed, excluded
-
-
-def _read_start_limit(values: Mapping[str, Any]) -> float | None:
-    seconds: float | None = values.get("startup_timeout_sec")
-    if seconds is None and "startup_timeout_ms" in values:
-        return float(values["startup_timeout_ms"]) / 1_000
-    return seconds
+def _mismatches(error: BaseException) -> Iterator[MismatchError]:
+    if isinstance(error, BaseExceptionGroup | BaseValidationError):
+        for inner in error.exceptions:
+            yield from _mismatches(inner)
+    elif isinstance(error, MismatchError):
+        yield error
+    else:
+        raise error
 
 
 def _unique(names: Iterable[str]) -> tuple[str, ...]:
