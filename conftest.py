@@ -39,6 +39,10 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("hilum")
 
+# Without compiled modules, each program that a test starts would compile hilum again, which takes
+# longer than most tests.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # Caches of programs that tests start. They stay where they are, because filling them takes the
 # network.
 _CACHES = {"UV_CACHE_DIR": ".cache/uv", "PIP_CACHE_DIR": ".cache/pip", "npm_config_cache": ".npm"}

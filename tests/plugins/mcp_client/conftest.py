@@ -100,18 +100,6 @@ def servers(tmp_path: Path) -> Opened:
 
 
 @pytest.fixture(scope="session")
-def bytecode(pytestconfig: pytest.Config) -> dict[str, str]:
-    """Return variables with which Python programs share their compiled modules.
-
-    Where Python may not write bytecode beside the modules, each program would compile the SDK
-    again, which takes seconds.
-    """
-    assert pytestconfig.cache is not None
-    folder = pytestconfig.cache.mkdir("bytecode")
-    return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder)}
-
-
-@pytest.fixture(scope="session")
 def certificate_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Create a file with one certificate."""
     path = tmp_path_factory.mktemp("certificates") / "authority.pem"
