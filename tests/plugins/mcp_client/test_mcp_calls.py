@@ -458,10 +458,10 @@ async def test_nothing_configured_costs_nothing(servers: Opened) -> None:
 
 
 async def test_the_real_sdk_server_speaks_the_new_era(
-    servers: Opened, bytecode: dict[str, str]
+    servers: Opened,
 ) -> None:
     program = str(Path(__file__).parent / "modern_server.py")
-    described = {"command": sys.executable, "args": [program], "env": bytecode}
+    described = {"command": sys.executable, "args": [program]}
     async with servers({"sdk": described}) as kit:
         found = await known(kit, "sdk")
         assert (await kit.call("sdk__add", a=1, b=2)).data == {"structured": {"total": 3}}

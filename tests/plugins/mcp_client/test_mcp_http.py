@@ -233,14 +233,13 @@ async def test_the_sdks_own_server_in_both_eras(
     servers: Opened,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    bytecode: dict[str, str],
 ) -> None:
     import mcp
 
     real, port = mcp.Client, free_port()
     argv = [sys.executable, str(Path(__file__).parent / "modern_server.py"), "http", str(port)]
     with (tmp_path / "said").open("wb") as said, ExitStack() as stack:
-        started(argv, said, stack, **bytecode)
+        started(argv, said, stack)
         assert await until(lambda: listens(port), 60)
         for era in ("2026-07-28", "2025-11-25"):
             mode = "auto" if era == "2026-07-28" else "legacy"

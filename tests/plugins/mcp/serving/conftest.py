@@ -94,15 +94,3 @@ def text(result) -> str:
 @pytest.fixture(name="text")
 def _text():
     return text
-
-
-@pytest.fixture(scope="session")
-def bytecode(pytestconfig: pytest.Config) -> dict[str, str]:
-    """Return variables with which Python programs share their compiled modules.
-
-    Where Python may not write bytecode beside the modules, each program would compile the SDK
-    again, which takes seconds.
-    """
-    assert pytestconfig.cache is not None
-    folder = pytestconfig.cache.mkdir("bytecode")
-    return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder)}

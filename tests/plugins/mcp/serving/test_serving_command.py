@@ -38,14 +38,14 @@ HELLO = {
 READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
-def make_place(folder, bytecode):
+def make_place(folder):
     """Create a folder to work in; return it and an empty environment."""
     (folder / "work").mkdir()
     (folder / "work" / "a.txt").write_text("one\n")
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("HILUM_", "XDG_"))
     }
-    kept |= bytecode | {
+    kept |= {
         "HILUM_CONFIG": str(folder / "config"),
         "HILUM_DATA": str(folder / "data"),
         "HOME": str(folder),
@@ -54,15 +54,15 @@ def make_place(folder, bytecode):
 
 
 @pytest.fixture
-def place(tmp_path, bytecode):
+def place(tmp_path):
     """Return a folder to work in and an empty environment."""
-    return make_place(tmp_path, bytecode)
+    return make_place(tmp_path)
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory, bytecode):
+def shared(tmp_path_factory):
     """Return a program for several tests, after the handshake, and the folder that it works in."""
-    place = make_place(tmp_path_factory.mktemp("shared"), bytecode)
+    place = make_place(tmp_path_factory.mktemp("shared"))
     with program(place) as process:
         send(process, HELLO, READY)
         assert receive(process, 1)["result"]
