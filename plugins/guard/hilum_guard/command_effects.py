@@ -120,12 +120,13 @@ def _read_program(call: Invocation, command: SimpleCommand) -> None:
 
 
 def _read_by_table(call: Invocation) -> None:
-    parsed = options.parse(call.words, options.SYNTAX.get(call.name, _ANY_OPTIONS))
+    syntax = options.SYNTAX.get(call.name, _ANY_OPTIONS)
+    parsed = options.parse(call.words, syntax)
     if parsed.unknown and not _is_mode(call):
         # An unknown option may take the next word as its value, or read a file, so it is not
         # certain which words are files.
         call.mention(call.words)
-    _read_option_files(call, parsed)
+    _read_option_files(call, parsed, syntax.reads)
     if call.name in _TEXTUAL | _LISTERS or program_files.is_known(call.name):
         return
     reader = _PROGRAMS.get(call.name)
@@ -137,11 +138,10 @@ def _read_by_table(call: Invocation) -> None:
         call.mention(call.words)
 
 
-def _read_option_files(call: Invocation, parsed: Parsed) -> None:
+def _read_option_files(call: Invocation, parsed: Parsed, reads: frozenset[str]) -> None:
     """Add the files that options name as input."""
-    wanted = options.READS.get(call.name, frozenset())
     for option, value in parsed.options:
-        if option not in wanted:
+        if option not in reads:
             continue
         call.access("read", value)
         if option in options.LISTS or (call.name == "file" and option == "-f"):

@@ -5,13 +5,15 @@ The options must be listed, and the operands must be files that may be read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import attrs
 
-from hilum_guard.options import Parsed, Syntax, parse
+from hilum_guard.harmless_values import CHECKS
+from hilum_guard.options import Parsed, Syntax, make_syntax, parse
+from hilum_guard.program_tables import read_table
 from hilum_guard.shell_words import Word
 
 if TYPE_CHECKING:
@@ -21,10 +23,6 @@ if TYPE_CHECKING:
 GLOB_AS_TEXT = "A glob pattern is used where a text is expected."
 
 
-def _add_dashes(text: str) -> frozenset[str]:
-    return frozenset(f"--{name}" for name in text.split())
-
-
 @attrs.frozen(slots=False)
 class Program:
     """The arguments with which a program is harmless.
@@ -32,43 +30,41 @@ class Program:
     Attributes:
         flags: Short options without a value.
         valued: Short options whose value is not a file.
-        longs: Long options without a value, or with an optional one after `=`.
-        long_valued: Long options whose value is not a file.
+        longs: Long options without their dashes. `=` follows those that take the next word as their
+            value, which is not a file.
+        numbers: Whether a number may be an option (`head -20`).
         operands: `paths`, `text` (never opened), `first` (the first is text, the others are paths)
             or `none`.
         instead: Options that replace the first operand as the text, so that all operands are paths.
-        numbers: Whether a number may be an option (`head -20`).
         most: The maximum number of operands.
         least: The minimum number of operands.
         deep: Options with which it reads everything below its paths; `*` if always.
-        check: A further check of option values and operands, which returns why they are not
-            harmless, or an empty text.
+        check: The name of a further check, in `harmless_values.CHECKS`.
     """
 
     flags: str = ""
     valued: str = ""
-    longs: frozenset[str] = attrs.field(default="", converter=_add_dashes)
-    long_valued: frozenset[str] = attrs.field(default="", converter=_add_dashes)
+    longs: str = ""
+    numbers: str = ""
     operands: str = "paths"
     instead: str = ""
-    numbers: bool = False
-    most: int = 1000
-    least: int = 0
+    most: int = attrs.field(default=1000, converter=int)
+    least: int = attrs.field(default=0, converter=int)
     deep: str = ""
-    check: Callable[[list[tuple[str, str]], list[Word]], str] | None = None
+    check: str = ""
 
     @cached_property
     def syntax(self) -> Syntax:
         """The options as the option parser needs them."""
-        return Syntax(
-            flags=frozenset(self.flags),
-            valued=frozenset(self.valued),
-            longs=self.longs,
-            long_valued=self.long_valued,
-            numbers=self.numbers,
-            complete=True,
-            exact=True,
+        complete = make_syntax(
+            flags=self.flags, valued=self.valued, longs=self.longs, numbers=self.numbers
         )
+        return attrs.evolve(complete, exact=True)
+
+
+def read_programs(table: str) -> dict[str, Program]:
+    """Return the rows of a table of harmless programs."""
+    return {name: Program(**columns) for name, columns in read_table(table).items()}
 
 
 def find_argument_doubt(known: Program, command: ParsedCommand, words: Sequence[Word]) -> str:
@@ -79,9 +75,10 @@ def find_argument_doubt(known: Program, command: ParsedCommand, words: Sequence[
     if odd:
         return f"`{name}` with {odd} is not on the list of harmless commands."
     operands = [words[position] for position in parsed.positions]
-    why = known.check(list(parsed.options), operands) if known.check else ""
-    if why:
-        return why
+    if known.check:
+        why = CHECKS[known.check](parsed.options, operands)
+        if why:
+            return why
     most = 0 if known.operands == "none" else known.most
     if not known.least <= len(operands) <= most:
         return f"`{name}` with {len(operands)} arguments is not on the list of harmless commands."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from hilum_guard.harmless_arguments import Program, find_argument_doubt
+from hilum_guard.harmless_arguments import Program, find_argument_doubt, read_programs
 from hilum_guard.path_checks import is_secret
 from hilum_guard.repository_settings import repository_doubt
 from hilum_guard.shell_words import Word
@@ -15,122 +15,17 @@ from hilum_guard.shell_words import Word
 if TYPE_CHECKING:
     from hilum_guard.shell_commands import ParsedCommand
 
-_SHOWN = (
-    "oneline stat shortstat numstat name-only name-status graph decorate all no-color color patch"
-    " no-patch raw cached staged abbrev-commit no-merges merges first-parent reverse follow summary"
-    " word-diff ignore-all-space no-renames ignore-space-change check exit-code quiet branches tags"
-    " remotes no-decorate full-history date-order topo-order find-renames minimal patience"
-    " histogram merge-base no-ext-diff no-textconv no-prefix full-index binary cc left-right"
-    " cherry-pick source color-words relative-date walk-reflogs simplify-by-decoration"
-    " function-context"
-)
-_SHOWN_VALUED = (
-    "format pretty date since until after before author committer grep max-count skip unified"
-    " diff-filter abbrev diff-algorithm word-diff-regex inter-hunk-context stat stat-count glob"
-    " min-parents max-parents"
-)
-# Without `--output`, which writes a file, and `--ext-diff` and `--textconv`, which run programs.
-_LOG = Program("pnuswbMCRiEFPzgcm", "nSGULl", _SHOWN, _SHOWN_VALUED, operands="text", numbers=True)
-# Without `-d`, `-m` and `-c`, which change branches.
-_NAMES = Program(
-    "arvl",
-    "",
-    "list all remotes show-current verbose no-color color merged no-merged column no-column "
-    "ignore-case contains no-contains",
-    "sort format points-at",
-    operands="none",
-)
-
-COMMANDS: dict[str, Program] = {
-    "status": Program(
-        "sbuvz",
-        "",
-        "short branch porcelain untracked-files ignored long show-stash verbose renames no-renames "
-        "ahead-behind no-ahead-behind column",
-        operands="text",
-    ),
-    "log": _LOG,
-    "diff": _LOG,
-    "show": _LOG,
-    "shortlog": Program("nsec", "", _SHOWN + " numbered email", _SHOWN_VALUED, operands="text"),
-    "rev-list": Program("n", "n", _SHOWN + " count", _SHOWN_VALUED, operands="text", numbers=True),
-    "branch": _NAMES,
-    "rev-parse": Program(
-        "q",
-        "",
-        "show-toplevel abbrev-ref short verify is-inside-work-tree git-dir "
-        "show-prefix symbolic-full-name quiet show-cdup git-common-dir HEAD",
-        operands="text",
-    ),
-    "ls-files": Program(
-        "cdmosktzuv",
-        "x",
-        "cached deleted modified others stage exclude-standard full-name ignored "
-        "error-unmatch unmerged directory",
-        "exclude",
-        operands="text",
-    ),
-    "ls-tree": Program(
-        "rdtlz",
-        "",
-        "name-only name-status long full-name full-tree abbrev",
-        "format",
-        operands="text",
-    ),
-    "blame": Program(
-        "wMCesltfnb", "L", "porcelain line-porcelain show-email date root", "", operands="text"
-    ),
-    "describe": Program(
-        "",
-        "",
-        "tags all always long dirty contains abbrev exact-match",
-        "match exclude candidates",
-        operands="text",
-    ),
-    "merge-base": Program(
-        "a", "", "all is-ancestor fork-point octopus independent", "", operands="text"
-    ),
-    "name-rev": Program("", "", "name-only tags always", "refs", operands="text"),
-    # Without `--textconv` and `--filters`, which run programs.
-    "cat-file": Program("ptse", "", operands="text"),
-    # Without `-O`, which opens the files in a pager.
-    "grep": Program(
-        "nilcwvFEPhHqIeo",
-        "eABCm",
-        "line-number ignore-case count word-regexp files-with-matches cached name-only"
-        " fixed-strings extended-regexp perl-regexp untracked heading break color show-function"
-        " all-match and or not only-matching",
-        "context after-context before-context max-depth max-count",
-        operands="text",
-    ),
-    "check-ignore": Program("vnqz", "", "verbose quiet", operands="text"),
-    "count-objects": Program("vH", operands="none"),
-    "version": Program(longs="build-options", operands="none"),
-    "help": Program("ag", operands="none"),
+COMMANDS = read_programs("harmless_git")
+PAIRS: dict[tuple[str, ...], Program] = {
+    tuple(words.partition(" ")[::2]): known
+    for words, known in read_programs("harmless_git_pairs").items()
 }
+"""Commands that only read if this word follows; an empty one stands for no word."""
 # Commands that never compare the working tree, for which Git enters nested repositories.
 _HISTORY_ONLY = frozenset(
     "log show shortlog rev-list branch rev-parse ls-tree merge-base name-rev cat-file blame"
     " check-ignore count-objects version help reflog remote tag config notes".split()
 )
-# Commands that only read if this word follows; an empty one stands for no word.
-PAIRS: dict[tuple[str, str], Program] = {
-    ("stash", "list"): _LOG,
-    ("stash", "show"): _LOG,
-    ("reflog", "show"): _LOG,
-    ("reflog", ""): _LOG,
-    ("remote", "-v"): Program(operands="none"),
-    ("remote", ""): Program(operands="none"),
-    ("remote", "get-url"): Program(longs="all push", operands="text", most=1, least=1),
-    ("tag", "-l"): Program("n", "", "sort", "contains merged", operands="text"),
-    ("tag", "--list"): Program("n", "", "sort", "contains merged", operands="text"),
-    ("tag", ""): Program(operands="none"),
-    ("worktree", "list"): Program(longs="porcelain", operands="none"),
-    ("submodule", "status"): Program(longs="recursive", operands="none"),
-    ("config", "--get"): Program(operands="text", most=1, least=1),
-    ("notes", "list"): Program(operands="text"),
-    ("bisect", "log"): Program(operands="none"),
-}
 
 
 def find_doubt(command: ParsedCommand) -> str:

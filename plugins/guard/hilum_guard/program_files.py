@@ -11,15 +11,19 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
+import attrs
+
 from hilum_guard.file_access import FileAccess
 from hilum_guard.options import Parsed, Syntax, parse, valued_only
+from hilum_guard.program_tables import read_table
 
 
-class Row(NamedTuple):
+@attrs.frozen(slots=False)
+class Row:
     """The ways in which a program names files.
 
     Attributes:
@@ -37,6 +41,10 @@ class Row(NamedTuple):
         stops: Whether options end with the first operand, because another command follows.
         known: Whether the program does nothing else to files, so that rules need not assume more.
         default: The file that is written if neither an option nor an operand names one.
+        special: The name of the function in ``_SPECIAL`` that reads what columns cannot express.
+        ending: The ending of a compressed file.
+        rewrites: Options and words with which a formatter rewrites its files; always if there are
+            none.
     """
 
     valued: str = ""
@@ -46,213 +54,38 @@ class Row(NamedTuple):
     prefixes: str = ""
     reads: str = ""
     operands: str = ""
-    whole: bool = False
-    stops: bool = False
-    known: bool = False
+    whole: bool = attrs.field(default=False, converter=bool)
+    stops: bool = attrs.field(default=False, converter=bool)
+    known: bool = attrs.field(default=False, converter=bool)
     default: str = ""
+    special: str = ""
+    ending: str = ""
+    rewrites: str = ""
+
+    @cached_property
+    def option_codes(self) -> dict[str, str]:
+        """The codes of the options that name files."""
+        codes: dict[str, str] = {}
+        codes |= dict.fromkeys(self.reads.split(), "r")
+        codes |= dict.fromkeys(self.prefixes.split(), "p")
+        codes |= dict.fromkeys(self.folders.split(), "f")
+        codes |= dict.fromkeys(self.writes.split(), "w")
+        return codes
+
+    @cached_property
+    def syntax(self) -> Syntax:
+        """The options that take a value, in the form that the option parser needs."""
+        shorts = [f"-{letter}" for letter in self.valued]
+        valued = frozenset((*shorts, *self.longs.split(), *self.option_codes))
+        return valued_only(valued, whole=self.whole, stops=self.stops)
 
 
-_CURL_LONGS = (
-    "--output --output-dir --cookie --data --data-binary --data-raw --data-ascii"
-    " --data-urlencode --form --header --user-agent --referer --url --user --request --proxy"
-    " --cacert --max-time --connect-timeout --retry --range --write-out --resolve --interface"
-    " --limit-rate --form-string --json --url-query --proxy-header --retry-delay --max-redirs"
-    " --tls-max --ciphers --aws-sigv4 --oauth2-bearer --capath --cert-type --key-type --pass"
-)
-_WGET_LONGS = (
-    "--output-document --directory-prefix --post-data --header --user-agent --tries --timeout"
-    " --wait --quota --level --accept --reject --domains --user --password --referer"
-    " --certificate --private-key --ca-certificate --limit-rate --save-headers-file --execute"
-)
-_TAR_LONGS = (
-    "--file --directory --exclude --transform --use-compress-program --to-command"
-    " --checkpoint-action --owner --group --mode --mtime --newer --strip-components"
-    " --blocking-factor --format --info-script --new-volume-script --rsh-command --xform"
-    " --suffix"
-)
-_CC = Row(writes="-o -MF", valued="IDLlxTuU", operands="r*")
-_TIME = Row(valued="f", longs="--format", writes="-o --output", stops=True)
-_TRACER = Row(valued="abeEIOpPsSuXFln", writes="-o --output", stops=True)
-
-TABLE: dict[str, Row] = {
-    "split": Row(
-        "abClnt",
-        "--suffix-length --bytes --line-bytes --lines --number --separator --filter"
-        " --additional-suffix",
-        operands="r p",
-        default="x",
-    ),
-    "csplit": Row(
-        "bn", "--suffix-format --digits", prefixes="-f --prefix", operands="r -*", default="xx"
-    ),
-    "sort": Row(
-        "kSt",
-        "--key --buffer-size --field-separator --parallel --batch-size",
-        writes="-o --output",
-        folders="-T --temporary-directory",
-        operands="r*",
-    ),
-    "iconv": Row("ft", "--from-code --to-code", writes="-o --output"),
-    "sdiff": Row(writes="-o --output"),
-    "diff": Row(writes="--output"),
-    "less": Row("bhjkpPtTxyz", writes="-o -O --log-file --LOG-FILE"),
-    "tree": Row("LPIHT", "--filelimit --charset --sort --timefmt", writes="-o"),
-    "file": Row("FPem", "--separator --magic-file --exclude --parameter"),
-    "base64": Row("wb", "--wrap --break", writes="-o --output", reads="-i --input"),
-    "openssl": Row(
-        writes="-out -keyout -outdir -writerand -CAserial -sess_out -keylogfile",
-        reads="-in -inkey -key -CAfile",
-        whole=True,
-    ),
-    "gpg": Row(
-        "ru",
-        "--recipient --local-user --homedir --keyring",
-        writes="-o --output --status-file --log-file",
-    ),
-    "pandoc": Row(
-        "ftVMHBA",
-        "--from --to --variable --metadata --template",
-        writes="-o --output --log --print-highlight-style",
-        folders="--extract-media --data-dir",
-        operands="r*",
-    ),
-    "dot": Row("TKGNE", writes="-o", operands="r*"),
-    "mogrify": Row(
-        longs=(
-            "-resize -quality -rotate -crop -format -depth -density -scale -geometry -thumbnail"
-            " -blur -type -fuzz -sharpen -colors -gravity -background -fill -font -pointsize"
-            " -border -extent -size -define"
-        ),
-        folders="-path",
-        operands="w*",
-        whole=True,
-    ),
-    "sqlite3": Row(whole=True, operands="w -*"),
-    "script": Row(
-        "cETmo",
-        "--command --echo --logging-format --output-limit",
-        writes="-O -I -B -t -T --log-out --log-in --log-io --log-timing",
-        operands="w",
-        default="typescript",
-    ),
-    "install": Row("gmoSt", "--group --mode --owner --suffix --target-directory"),
-    "rsync": Row(
-        "efMBT@",
-        "--rsh --exclude --include --filter --rsync-path --chmod --bwlimit --timeout --port"
-        " --files-from",
-        writes="--log-file --write-batch --only-write-batch",
-        folders="--backup-dir --partial-dir --temp-dir",
-        reads="--files-from --exclude-from --include-from --password-file --read-batch",
-    ),
-    "gcc": _CC,
-    "g++": _CC,
-    "cc": _CC,
-    "c++": _CC,
-    "clang": _CC,
-    "clang++": _CC,
-    "ld": Row("LlTe", writes="-o"),
-    "rustc": Row("CLl", writes="-o", folders="--out-dir"),
-    "tsc": Row(folders="--outDir -outDir --declarationDir"),
-    "find": Row(writes="-fprint -fls -fprint0 -fprintf", whole=True),
-    "time": _TIME,
-    "gtime": _TIME,
-    "strace": _TRACER,
-    "ltrace": _TRACER,
-    "flock": Row("wE", "--timeout --conflict-exit-code", operands="w -*", stops=True),
-    "valgrind": Row(writes="--log-file --xml-file", stops=True),
-    "perf": Row(writes="-o --output"),
-    "hyperfine": Row(
-        writes="--export-json --export-csv --export-markdown --export-asciidoc --output",
-        operands="-*",
-    ),
-    **dict.fromkeys(("gzip", "bzip2", "xz"), Row("STMDo", "--suffix --threads", known=True)),
-    "zstd": Row("STMD", "--suffix --threads", writes="-o"),
-    "lz4": Row("STMDo", "--suffix --threads"),
-    "curl": Row(
-        "AbBCdeFhHmoPQrtuUwxXyYz",
-        _CURL_LONGS,
-        writes="-D --dump-header -c --cookie-jar --trace --trace-ascii --stderr --etag-save --hsts"
-        " --alt-svc --libcurl",
-        reads="-T --upload-file -K --config -E --cert --key --netrc-file --etag-compare",
-    ),
-    "wget": Row(
-        "ADeIlOPQRtTUwB",
-        _WGET_LONGS,
-        writes="-o --output-file -a --append-output --save-cookies --warc-file --rejected-log",
-        reads="-i --input-file --post-file --body-file --load-cookies --config",
-    ),
-    "zip": Row("binPstx", "", writes="-O --out --output-file"),
-    "tar": Row(
-        "fCbIFHKLNV",
-        _TAR_LONGS,
-        writes="-g --listed-incremental --index-file --volno-file",
-        reads="-T --files-from -X --exclude-from",
-    ),
-    "unzip": Row("xP", folders="-d", operands="r -*", default="./"),
-    "mktemp": Row(longs="--suffix", folders="-p --tmpdir", operands="p"),
-    "cpio": Row("HEF", folders="-D --directory"),
-    "ar": Row(operands="- w r*"),
-    "strip": Row(writes="-o", operands="w*"),
-    "objcopy": Row("OIjR", operands="r w"),
-    "pdftotext": Row("flr", operands="r w", whole=True),
-    "gs": Row(writes="-o"),
-    "mount": Row("tLUoO", "--types --options", operands="w*"),
-    "umount": Row("tO", operands="w*"),
-    "wkhtmltopdf": Row(operands="r w"),
-    "aria2c": Row(writes="-o --out -l --log", folders="-d --dir"),
-    "yt-dlp": Row(writes="-o --output", folders="-P --paths"),
-    "xmllint": Row(writes="--output -o"),
-    "xsltproc": Row(writes="-o --output"),
-    "patch": Row(
-        "pFVBYzg",
-        "--strip --fuzz --suffix",
-        writes="-o --output -r --reject-file",
-        reads="-i --input",
-        folders="",
-        operands="w r",
-    ),
-}
-ALIASES = {
-    "ginstall": "install",
-    "gtar": "tar",
-    "bsdtar": "tar",
-    "gsort": "sort",
-    "gsplit": "split",
-    "gcsplit": "csplit",
-    "gpg2": "gpg",
-    "rgpg": "gpg",
-    "gunzip": "gzip",
-    "bunzip2": "bzip2",
-    "unxz": "xz",
-    "unzstd": "zstd",
-    "pigz": "gzip",
-    "unpigz": "gzip",
-    "lzma": "xz",
-    "unlzma": "xz",
-}
-
-
-@cache
-def _get_syntax(row: Row) -> Syntax:
-    """Return a row's options that take a value, in the form that the option parser needs."""
-    shorts = [f"-{letter}" for letter in row.valued]
-    valued = frozenset((*shorts, *row.longs.split(), *_get_option_codes(row)))
-    return valued_only(valued, whole=row.whole, stops=row.stops)
-
-
-@cache
-def _get_option_codes(row: Row) -> dict[str, str]:
-    """Return the codes of the options that name files."""
-    codes: dict[str, str] = {}
-    columns = (("r", row.reads), ("p", row.prefixes), ("f", row.folders), ("w", row.writes))
-    for code, options in columns:
-        codes |= dict.fromkeys(options.split(), code)
-    return codes
+TABLE = {name: Row(**columns) for name, columns in read_table("files").items()}
 
 
 def get_download_syntax(name: str) -> Syntax:
     """Return the options of `curl` or `wget` that take a value."""
-    return _get_syntax(TABLE[name])
+    return TABLE[name].syntax
 
 
 class _Call(NamedTuple):
@@ -262,6 +95,7 @@ class _Call(NamedTuple):
     words: Sequence[str]
     stdin: str | None
     parsed: Parsed
+    row: Row
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -278,29 +112,26 @@ def find_file_uses(
         words: The words after it.
         stdin: The text that is piped into it, if known.
     """
-    row_name = ALIASES.get(name, name)
-    special = _SPECIAL.get(row_name)
-    row = TABLE.get(row_name)
-    if row is None and special is None:
+    row = TABLE.get(name)
+    if row is None:
         return
-    row = row or Row()
     # Old-style words have no dashes, so the parser would mistake them for operands.
-    if row_name == "tar":
-        words = _add_tar_dashes(words)
-    parsed = parse(words, _get_syntax(row))
+    if row.special == "tar":
+        words = _add_tar_dashes(words, row)
+    parsed = parse(words, row.syntax)
     yield from _read_row(row, parsed)
-    if special is not None:
-        yield from special(_Call(name, words, stdin, parsed))
+    if row.special:
+        yield from _SPECIAL[row.special](_Call(name, words, stdin, parsed, row))
 
 
 def is_known(name: str) -> bool:
     """Return whether ``find_file_uses`` yields everything that a program does to files."""
-    row = TABLE.get(ALIASES.get(name, name))
+    row = TABLE.get(name)
     return row is not None and row.known
 
 
 def _read_row(row: Row, parsed: Parsed) -> Iterator[FileAccess]:
-    by_option = _get_option_codes(row)
+    by_option = row.option_codes
     uses = [(by_option.get(option, "-"), value) for option, value in parsed.options if value]
     uses += zip(_get_operand_codes(row, len(parsed.operands)), parsed.operands, strict=False)
     if row.default and not any(code in "wfp" for code, _ in uses):
@@ -451,7 +282,7 @@ def _read_tar(call: _Call) -> Iterator[FileAccess]:
         yield FileAccess("write", folder or ".", deep="some")
 
 
-def _add_tar_dashes(words: Sequence[str]) -> Sequence[str]:
+def _add_tar_dashes(words: Sequence[str], row: Row) -> Sequence[str]:
     """Return the words of `tar` with old-style ones (`cfz FILE`) as options.
 
     The values of old-style options follow in the order of their letters.
@@ -462,18 +293,17 @@ def _add_tar_dashes(words: Sequence[str]) -> Sequence[str]:
     dashed: list[str] = []
     for letter in letters:
         dashed.append(f"-{letter}")
-        if letter in _get_syntax(TABLE["tar"]).valued and rest:
+        if letter in row.syntax.valued and rest:
             dashed.append(rest.pop(0))
     return [*dashed, *rest]
 
 
-_ENDINGS = {"gzip": ".gz", "bzip2": ".bz2", "xz": ".xz", "zstd": ".zst", "lz4": ".lz4"}
 _NO_COMPRESSED_FILE = ("-c", "--stdout", "--to-stdout", "-t", "--test", "-l", "--list", "-o")
 
 
 def _read_compressor(call: _Call) -> Iterator[FileAccess]:
     parsed = call.parsed
-    ending = _ENDINGS[ALIASES.get(call.name, call.name)]
+    ending = call.row.ending
     unpacks = parsed.has("-d", "--decompress", "--uncompress") or "un" in call.name
     is_deep = parsed.has("-r", "--recursive")
     # Unlike the other programs, zstd and lz4 keep the original file by default.
@@ -633,19 +463,11 @@ def _read_converter(call: _Call) -> Iterator[FileAccess]:
     yield from _write([word for before, word in pairwise(call.words) if before == "-write"])
 
 
-# Programs that rewrite their files if one of these options or words is given; always if none are
-# listed.
-_FORMATTERS: dict[str, tuple[str, ...]] = {
-    "ruff": ("--fix", "format"),
-    **dict.fromkeys("prettier eslint biome".split(), ("--write", "-w", "--fix")),
-    **dict.fromkeys("black yapf isort autopep8 autoflake pyupgrade gofmt rustfmt".split(), ()),
-    **dict.fromkeys("dos2unix unix2dos".split(), ()),
-}
 _ONLY_CHECKS = frozenset("--check --diff --check-only".split())
 
 
 def _read_formatter(call: _Call) -> Iterator[FileAccess]:
-    wanted = _FORMATTERS[call.name]
+    wanted = call.row.rewrites.split()
     if not _ONLY_CHECKS.isdisjoint(call.words):
         return
     if wanted and set(wanted).isdisjoint(call.words):
@@ -659,16 +481,16 @@ _SPECIAL: dict[str, Callable[[_Call], Iterator[FileAccess]]] = {
     "curl": _read_curl,
     "wget": _read_wget,
     "zip": _read_zip,
-    **dict.fromkeys(("7z", "7za", "7zz", "7zr"), _read_seven_zip),
+    "seven_zip": _read_seven_zip,
     "tar": _read_tar,
-    **dict.fromkeys("ed red ex vi vim nvim view vimdiff".split(), _read_editor),
+    "editor": _read_editor,
     "ffmpeg": _read_ffmpeg,
-    **dict.fromkeys("convert magick montage composite import".split(), _read_converter),
+    "converter": _read_converter,
     "gpg": _read_gpg,
-    **dict.fromkeys(_ENDINGS, _read_compressor),
-    **dict.fromkeys("sed gsed perl ruby".split(), _read_sed),
+    "compressor": _read_compressor,
+    "in_place": _read_sed,
     "history": _read_history,
-    **dict.fromkeys(_FORMATTERS, _read_formatter),
+    "formatter": _read_formatter,
     "install": _read_install,
     "rsync": _read_rsync,
 }

@@ -6,78 +6,45 @@ import glob
 import os
 import shlex
 from collections.abc import Container, Iterator, Sequence
+from typing import NamedTuple
 
+from hilum_guard.program_tables import read_table
 from hilum_guard.shell_words import Word
 
 SHELLS = frozenset("sh bash dash zsh ksh mksh ash fish rbash busybox-sh".split())
 
-# Programs that run the rest of their line: the short options that take a value, and how many
-# operands precede the command. A 9 marks programs whose command is not the rest of the line.
-PREFIXES: dict[str, tuple[str, int]] = {
-    "sudo": ("ugpCrtTUhRD", 0),
-    "doas": ("uC", 0),
-    "pkexec": ("u", 0),
-    "env": ("uCS", 0),
-    "nohup": ("", 0),
-    "timeout": ("ks", 1),
-    "gtimeout": ("ks", 1),
-    "nice": ("n", 0),
-    "ionice": ("cnpt", 0),
-    "setsid": ("", 0),
-    "stdbuf": ("ioe", 0),
-    "time": ("fo", 0),
-    "command": ("", 0),
-    "builtin": ("", 0),
-    "exec": ("a", 0),
-    "chroot": ("", 1),
-    "watch": ("n", 0),
-    "strace": ("abeEIoOpPsSuX", 0),
-    "ltrace": ("aeFlnopsuxX", 0),
-    "unshare": ("RSGw", 0),
-    "nsenter": ("tSG", 0),
-    "systemd-run": ("uptHME", 0),
-    "taskset": ("", 1),
-    "chrt": ("TPD", 1),
-    "flock": ("wE", 1),
-    "busybox": ("", 0),
-    "toybox": ("", 0),
-    "caffeinate": ("tw", 0),
-    "fakeroot": ("", 0),
-    "unbuffer": ("", 0),
-    "proxychains": ("f", 0),
-    "proxychains4": ("f", 0),
-    "firejail": ("", 0),
-    "setpriv": ("", 0),
-    "runuser": ("ugGc", 0),
-    "prlimit": ("p", 0),
-    "numactl": ("CNmip", 0),
-    "catchsegv": ("", 0),
-    "coproc": ("", 0),
-    "script": ("cEIOBTm", 9),
-    "arch": ("d", 0),
-    "setarch": ("", 1),
-    "linux64": ("", 0),
-    "softlimit": ("", 0),
-    "dbus-run-session": ("", 0),
-    "capsh": ("", 9),
-    "then": ("", 0),
-    "gosu": ("", 1),
-    "su-exec": ("", 1),
-    "daemonize": ("", 0),
-    "entr": ("", 0),
-    "rlwrap": ("", 0),
-    "winpty": ("", 0),
-    "chronic": ("", 0),
-    "ts": ("", 9),
-    "sshpass": ("pfde", 0),
-    "torsocks": ("", 0),
-    "faketime": ("f", 1),
-    "xvfb-run": ("nsefpw", 0),
-    "start-stop-daemon": ("", 9),
-    "valgrind": ("", 0),
-    "perf": ("", 1),
-    "hyperfine": ("", 0),
-    "dotenv": ("f", 0),
+
+class Row(NamedTuple):
+    """How a program runs another one.
+
+    Attributes:
+        valued: Its short options that take a value.
+        skipped: How many of its operands precede the command. A 9 marks programs whose command is
+            not the rest of the line.
+        runs: Its sub-commands that run the rest of the line.
+        launches: The same for a program that first downloads the command or sets up an environment;
+            `*` stands for the program itself.
+    """
+
+    valued: str = ""
+    skipped: str = "0"
+    runs: str = ""
+    launches: str = ""
+
+
+_ROWS = {name: Row(**columns) for name, columns in read_table("runners").items()}
+# Programs that run the rest of their line: their options with values, and the operands to skip.
+PREFIXES = {
+    name: (row.valued, int(row.skipped))
+    for name, row in _ROWS.items()
+    if not row.runs and not row.launches
+}
+RUNNERS = {name: tuple(row.runs.split()) for name, row in _ROWS.items() if row.runs}
+# An empty sub-command stands for the program itself.
+LAUNCHERS = {
+    name: tuple(row.launches.replace("*", "").split(" "))
+    for name, row in _ROWS.items()
+    if row.launches
 }
 # These programs' long options that take the next word as their value.
 LONG_VALUES = frozenset(
@@ -85,52 +52,6 @@ LONG_VALUES = frozenset(
     --host --root --interval --setuid --setgid --target --unit --property --class --classdata
     --argv0""".split()
 )
-# Sub-commands that run the rest of the line.
-RUNNERS: dict[str, tuple[str, ...]] = {
-    "uv": ("run",),
-    "poetry": ("run",),
-    "pipenv": ("run",),
-    "hatch": ("run",),
-    "pdm": ("run",),
-    "rye": ("run",),
-    "conda": ("run",),
-    "bundle": ("exec",),
-    "direnv": ("exec",),
-}
-# The same for programs that first download the command or set up an environment; an empty
-# sub-command means the program itself.
-LAUNCHERS: dict[str, tuple[str, ...]] = {
-    "uvx": ("",),
-    "npx": ("",),
-    "bunx": ("",),
-    "pnpx": ("",),
-    "pipx": ("run",),
-    "npm": ("exec", "x"),
-    "pnpm": ("exec", "dlx"),
-    "yarn": ("exec", "dlx"),
-    "bun": ("x",),
-    "mise": ("exec", "x"),
-    "asdf": ("exec",),
-    "rbenv": ("exec",),
-    "pyenv": ("exec",),
-    "nodenv": ("exec",),
-    "volta": ("run",),
-    "fnm": ("exec",),
-    "op": ("run",),
-    "doppler": ("run",),
-    "aws-vault": ("exec",),
-    "infisical": ("run",),
-    "dotenvx": ("run",),
-    "cross-env": ("",),
-    "env-cmd": ("",),
-    "micromamba": ("run",),
-    "mamba": ("run",),
-    "tox": ("exec",),
-    "pixi": ("run",),
-    "nix-shell": ("",),
-    "devbox": ("run",),
-    "lerna": ("exec",),
-}
 
 
 def get_program_name(word: Word) -> str:

@@ -34,32 +34,29 @@ def judged(line, workspace):
     )
 
 
-@pytest.mark.parametrize("line", table("destructive"))
-def test_what_is_certainly_destructive_is_blocked(line, judged_workspace):
-    """Also inside other commands, and in every disguise that reading can take off."""
-    verdict = judged(line, judged_workspace)
-    assert verdict.kind == "block", verdict.reason
+def find_wrong(name, workspace, kind, *, grave=None):
+    """Return the reasons of the lines of a table that do not get a verdict, by line."""
+    wrong = {}
+    for line in table(name):
+        verdict = judged(line, workspace)
+        if verdict.kind != kind or grave not in (None, bool(verdict.grave)):
+            wrong[line] = f"{verdict.kind}: {verdict.reason}"
+    return wrong
 
 
-@pytest.mark.parametrize("line", table("ambiguous"))
-def test_what_reading_cannot_decide_is_asked(line, judged_workspace):
-    """Neither a wall for the user nor a free pass."""
-    verdict = judged(line, judged_workspace)
-    assert verdict.kind == "ask", verdict.reason
+def test_destructive_commands_are_blocked(judged_workspace):
+    """They are also blocked inside other commands, and however they are disguised."""
+    assert find_wrong("destructive", judged_workspace, "block") == {}
 
 
-@pytest.mark.parametrize("line", table("grave"))
-def test_what_cannot_be_undone_is_always_asked(line, judged_workspace):
-    """Not blocked, as it may be wanted; and under no policy run without a question."""
-    verdict = judged(line, judged_workspace)
-    assert verdict.kind == "ask", verdict.reason
-    assert verdict.grave
+def test_ambiguous_commands_need_approval_and_are_not_grave(judged_workspace):
+    """They are neither blocked nor harmless, and the policy may let them run."""
+    assert find_wrong("ambiguous", judged_workspace, "ask", grave=False) == {}
 
 
-@pytest.mark.parametrize("line", table("ambiguous"))
-def test_everyday_changes_are_not_grave(line, judged_workspace):
-    """The policy decides them."""
-    assert not judged(line, judged_workspace).grave
+def test_commands_that_cannot_be_undone_are_grave(judged_workspace):
+    """They are not blocked, because they may be wanted, but no policy lets them run unasked."""
+    assert find_wrong("grave", judged_workspace, "ask", grave=True) == {}
 
 
 PADDED = [
@@ -89,8 +86,6 @@ def test_a_long_text_that_only_speaks_of_destruction_is_asked(text, judged_works
     assert judge_command(text, workspace=judged_workspace).kind == "ask"
 
 
-@pytest.mark.parametrize("line", table("harmless"))
-def test_everyday_looking_is_not_asked(line, judged_workspace):
-    """What people and agents do all day, spelled as they spell it."""
-    verdict = judged(line, judged_workspace)
-    assert verdict.kind == "auto", verdict.reason
+def test_harmless_commands_need_no_approval(judged_workspace):
+    """These are the commands with which people and agents look around all day."""
+    assert find_wrong("harmless", judged_workspace, "auto") == {}

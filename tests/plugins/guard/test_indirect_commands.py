@@ -3,6 +3,7 @@ launchers.
 """
 
 import json
+import os
 import subprocess
 
 import hilum_files
@@ -40,33 +41,42 @@ def user_rules(kit, **lists):
     (kit.folder / "config" / "permissions.toml").write_text("".join(lines))
 
 
-@pytest.fixture
-def project(tmp_path, monkeypatch):
-    """A repository with aliases of its own, scripts, and a user whose configuration has aliases
-    too.
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """The home folder of a user whose configuration has aliases.
+
+    It contains the workspace `proj`, a repository with aliases of its own, scripts, and a link to a
+    program.
     """
-    home = tmp_path / "home"
+    home = tmp_path_factory.mktemp("home")
     (home / ".config" / "git").mkdir(parents=True)
     (home / "inc").write_text("[alias] included = push\n")
     (home / ".gitconfig").write_text(
         "[alias]\n\tmine = push --force\n\tst = status\n[include]\n\tpath = ~/inc\n"
     )
     (home / ".config" / "git" / "config").write_text("[alias]\n\txdg = !git push\n")
-    root = tmp_path / "proj"
+    root = home / "proj"
     root.mkdir()
     for name, text in FILES.items():
         (root / name).write_text(text)
     (root / "tool").chmod(0o755)
-    monkeypatch.setenv("HOME", str(home))
-    for name in ("XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_COUNT"):
-        monkeypatch.delenv(name, raising=False)
+    (root / "linked").symlink_to("/usr/bin/git")
     subprocess.run(["git", "init", "-q", str(root)], check=True)
     settings = {"alias.p": "push", "alias.chain": "p", "alias.sh": "!f() { git push \"$@\"; }; f", "alias.fine": "log -1",
                 "alias.loop": "pool", "alias.pool": "loop"}  # fmt: skip
     for name, value in settings.items():
         subprocess.run(["git", "-C", str(root), "config", name, value], check=True)
     (root / "sub").mkdir()
-    return root
+    return home
+
+
+@pytest.fixture
+def project(home, monkeypatch):
+    """The workspace, which the tests only read, with its user's environment."""
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_COUNT"):
+        monkeypatch.delenv(name, raising=False)
+    return home / "proj"
 
 
 def fits(command, root, rule="run_terminal_cmd(git push *)", effect="deny"):
@@ -212,7 +222,6 @@ BY_ANOTHER_NAME = [
 @pytest.mark.parametrize(("command", "expected"), BY_ANOTHER_NAME)
 def test_what_runs_a_command_without_naming_it(project, command, expected):
     """Through a variable, a file that the text writes first, a link, or a program of Git's own."""
-    (project / "linked").symlink_to("/usr/bin/git")
     assert fits(command, project) == expected
 
 
@@ -242,14 +251,11 @@ def test_an_alias_that_destroys_is_blocked(project):
     assert judge_command("git -c alias.q='!rm -rf /' q", workspace=project).kind == "block"
 
 
-def test_a_pipe_in_the_place_of_a_script_is_not_waited_for(project):
-    """A file is looked at without blocking."""
-    import os
-
-    os.mkfifo(project / "pipe.sh")
-    (project / "Makefile").unlink()
-    os.mkfifo(project / "Makefile")
-    assert fits("bash pipe.sh; make", project) == ""
+def test_a_pipe_in_the_place_of_a_script_is_not_waited_for(tmp_path):
+    """A script is opened without blocking."""
+    os.mkfifo(tmp_path / "pipe.sh")
+    os.mkfifo(tmp_path / "Makefile")
+    assert fits("bash pipe.sh; make", tmp_path) == ""
 
 
 async def test_the_model_reads_why_an_unknown_sub_command_is_denied(bench):

@@ -70,14 +70,15 @@ DOUBTED = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def root(tmp_path):
-    """A workspace."""
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """A workspace, which the tests only read."""
+    root = tmp_path_factory.mktemp("workspace")
     for name, text in FILES.items():
-        path = tmp_path / name
+        path = root / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-    return tmp_path.resolve()
+    return root.resolve()
 
 
 def fits(command, rule, root):

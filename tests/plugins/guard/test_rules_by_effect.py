@@ -52,19 +52,14 @@ WRITERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow(cases=60)
-@pytest.mark.parametrize(
-    ("name", "arguments"), WRITERS, ids=[str(a.get("command", n)) for n, a in WRITERS]
-)
 @pytest.mark.parametrize("rule", ["write_file(docs/**)", "edit_file(docs/**)", "write(docs/**)"])
-async def test_who_denies_writing_a_path_denies_it_to_every_tool_and_command(
-    bench, name, arguments, rule
-):
+async def test_who_denies_writing_a_path_denies_it_to_every_tool_and_command(bench, rule):
     """Whichever writing tool the rule names: nothing below the folder changes."""
     kit = await bench(*PLUGINS, approve="auto", files=FILES)
     user_rules(kit, deny=[rule], allow=["*"])
-    assert (await kit.call(name, **arguments)).code == E_DENIED
-    assert (kit.workspace / "docs" / "x.md").read_text() == "old\n"
+    for name, arguments in WRITERS:
+        assert (await kit.call(name, **arguments)).code == E_DENIED, arguments
+        assert (kit.workspace / "docs" / "x.md").read_text() == "old\n"
 
 
 async def test_a_program_that_cannot_be_read_finds_the_path_read_only(bench):
@@ -91,14 +86,12 @@ async def test_without_a_sandbox_what_cannot_be_read_is_asked(bench, asked):
     assert (await kit.call("run_terminal_cmd", command="cat notes.txt")).code == ""
 
 
-@pytest.mark.parametrize(
-    "command", ["cat docs/x.md", "grep old docs/x.md", "cp docs/x.md y", "base64 < docs/x.md"]
-)
-async def test_who_denies_reading_a_path_denies_it_to_commands(bench, command):
+async def test_who_denies_reading_a_path_denies_it_to_commands(bench):
     """By name, and by redirection."""
     kit = await bench(*PLUGINS, approve="auto", files=FILES)
     user_rules(kit, deny=["read_file(docs/**)"])
-    assert (await kit.call("run_terminal_cmd", command=command)).code == E_DENIED
+    for command in ("cat docs/x.md", "grep old docs/x.md", "cp docs/x.md y", "base64 < docs/x.md"):
+        assert (await kit.call("run_terminal_cmd", command=command)).code == E_DENIED, command
     assert (await kit.call("run_terminal_cmd", command="cat notes.txt")).code == ""
     assert (await kit.call("write_file", path="docs/new.md", content="")).code == ""
 
@@ -118,21 +111,27 @@ def visit(url: str) -> str:
     return f"been at {url}"
 
 
+CONTACTING = [
+    "curl https://h.example/x",
+    "git clone https://h.example/r",
+    "ssh me@h.example",
+    "wget h.example/a",
+    "scp a me@h.example:/tmp",
+    "bash -c 'curl -s http://a.h.example:80'",
+    "git push git@h.example:a/b",
+]
+
+
 @pytest.mark.parametrize(
     "rule", ["network", "network(domain:h.example)", "visit(domain:h.example)"]
 )
-@pytest.mark.parametrize(
-    "command", ["curl https://h.example/x", "git clone https://h.example/r", "ssh me@h.example", "wget h.example/a",
-                "scp a me@h.example:/tmp", "bash -c 'curl -s http://a.h.example:80'", "git push git@h.example:a/b"]
-)  # fmt: skip
-async def test_who_denies_the_network_or_a_host_denies_it_to_tools_and_commands(
-    bench, rule, command
-):
+async def test_who_denies_the_network_or_a_host_denies_it_to_tools_and_commands(bench, rule):
     """As far as the command can be read."""
     kit = await bench(*PLUGINS, plugin("web", visit), approve="auto")
     user_rules(kit, deny=[rule], allow=["*"])
     assert (await kit.call("visit", url="https://h.example/")).code == E_DENIED
-    assert (await kit.call("run_terminal_cmd", command=command)).code == E_DENIED
+    for command in CONTACTING:
+        assert (await kit.call("run_terminal_cmd", command=command)).code == E_DENIED, command
     assert (await kit.call("run_terminal_cmd", command="true")).code == ""
 
 
