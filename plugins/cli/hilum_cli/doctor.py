@@ -28,7 +28,6 @@ from hilum_cli.terminal import Out, escape_terminal, is_terminal
 
 if TYPE_CHECKING:
     from hilum import Session
-    from hilum.plugins import Plugin
 
 EPILOG = """\
 ok: no problem. warn: hilum works with limitations. fail: must be fixed. The exit code is 1 if \
@@ -143,16 +142,12 @@ def _check_session(session: Session) -> Iterator[Check]:
             " --no-plugin."
         )
         yield Check("fail", "gates", f"closed: {'; '.join(closed)}", fix)
-    if not any(_is_working_guard(plugin) for plugin in plugins):
+    # A plugin of another distribution may have the same name, so the name proves nothing.
+    points = {plugin.point: plugin.state for plugin in plugins if plugin.point is not None}
+    states = [state for point, state in points.items() if point.distribution == "hilum-guard"]
+    if "ready" not in states:
         fix = "Remove it from plugins.block, or reinstall hilum-guard."
         yield Check("fail", "guard", "does not judge calls", fix)
-
-
-def _is_working_guard(plugin: Plugin) -> bool:
-    # A plugin of another distribution may have the same name, so the name proves nothing.
-    if plugin.point is None or plugin.point.distribution != "hilum-guard":
-        return False
-    return plugin.state == "ready"
 
 
 def _folders() -> Iterator[Check]:

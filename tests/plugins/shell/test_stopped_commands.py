@@ -42,7 +42,7 @@ async def test_the_output_of_a_stopped_command_is_kept(tmp_path) -> None:
         await kit.run("and now?")
         asked = kit.model.requests[-1].messages
     assert result.code == E_STOPPED
-    assert result.text.startswith(f"{E_STOPPED}: `run_terminal_cmd {COMMAND}` was ended before ")
+    assert result.text.startswith(f"{E_STOPPED}: `run_terminal_cmd {COMMAND}` was stopped before ")
     assert "because the run was stopped. Its output so far:\nfirst\nready" in result.text
     assert result.text.endswith("[standard error]\nproblem")
     held = [

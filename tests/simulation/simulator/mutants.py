@@ -243,11 +243,11 @@ def all_questions_share_one_clock() -> Sequence[Replacement]:
     """
     calls_in_flight = import_module("hilum.calls_in_flight")
 
-    def ask(self: Any) -> None:
+    def start_oldest(self: Any) -> None:
         for opened in self._approvals.values():
             opened.first.set()
 
-    return [(calls_in_flight.CallsInFlight, "ask", ask)]
+    return [(calls_in_flight.CallsInFlight, "start_oldest", start_oldest)]
 
 
 @mutant(TERMINAL)
