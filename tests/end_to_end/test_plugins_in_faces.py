@@ -38,7 +38,7 @@ def provide_tools():
 """
 
 
-@pytest.mark.slow(cases=3)
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize(("face", "gate", "name"), SAMPLE)
 def test_nothing_gets_past_a_gate_that_is_not_in_working_order(tmp_path, face, gate, name):
     """The same as in one process: every face opens the one standard session."""
@@ -94,7 +94,7 @@ def test_a_run_whose_calls_a_closed_gate_refused_is_not_complete(tmp_path):
 WAYS = [*dict.fromkeys(name.partition(":")[0] for name in gates.SOURCES)]
 
 
-@pytest.mark.slow(cases=8)
+@pytest.mark.slow(cases=4)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("gate", ["on_tool_call", "wrap_process", "check_result", "check_answer"])
 def test_each_way_to_break_a_gate_ends_an_agents_run_with_3(tmp_path, gate, way):

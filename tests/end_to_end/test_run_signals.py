@@ -18,16 +18,17 @@ BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "signals.py"
 NOTHING = ("hang", "traceback", "exit code", "no result line", "unsettled session", "process left")
 
 
-async def test_signals_at_random_instants_leave_nothing():
+async def test_signals_at_random_instants_leave_nothing(trials):
     """A sample of the benchmark, which has the numbers of many more."""
+    count = trials(6, 40)
     done = await trio.run_process(
-        [sys.executable, BENCHMARK, "12", "--seed", "7"],
+        [sys.executable, BENCHMARK, str(count), "--seed", "7"],
         capture_stdout=True,
         capture_stderr=True,
         check=False,
     )
     said = done.stdout.decode()
-    assert "12 runs; " in said, done.stderr.decode()
+    assert f"{count} runs; " in said, done.stderr.decode()
     for what in NOTHING:
         assert f"{what}: 0" in said, said
 

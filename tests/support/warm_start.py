@@ -15,6 +15,7 @@ import contextlib
 import fcntl
 import gc
 import importlib
+import importlib.util
 import json
 import os
 import pkgutil
@@ -234,8 +235,10 @@ class WarmStarter:
         """Check that a forked process would behave as one that is started."""
         if sum(map(len, arguments)) > MAX_ARGUMENTS:
             return False
-        names = [name for name in {*env, *self._env} if name.startswith(_READ_AT_START)]
-        return all(env.get(name) == self._env.get(name) for name in names)
+        names = {name for name in (*env, *self._env) if name.startswith(_READ_AT_START)}
+        names.discard("PYTHONPATH")
+        is_same = all(env.get(name) == self._env.get(name) for name in names)
+        return is_same and not any(map(_hides_modules, _added_folders(env, self._env)))
 
     def _fork(
         self,
@@ -251,6 +254,7 @@ class WarmStarter:
             "cwd": os.fsdecode(cwd),
             "env": env,
             "own_terminal": own_terminal,
+            "added_folders": _added_folders(env, self._env),
         }
         descriptors = array.array("i", [*streams, theirs.fileno()])
         with theirs:
@@ -261,6 +265,23 @@ class WarmStarter:
         pid = int.from_bytes(ours.recv(8, socket.MSG_WAITALL), "big")
         ours.setblocking(False)
         return WarmProcess(ours, pid)
+
+
+def _added_folders(env: dict[str, str], base: dict[str, str]) -> list[str]:
+    """Return the folders of ``PYTHONPATH`` that the server does not have."""
+    folders = env.get("PYTHONPATH", "").split(os.pathsep)
+    known = base.get("PYTHONPATH", "").split(os.pathsep)
+    return [folder for folder in folders if folder and folder not in known]
+
+
+def _hides_modules(folder: str) -> bool:
+    """Check whether a folder has a module in place of one that the server has imported."""
+    for path in Path(folder).iterdir():
+        name = path.name.partition(".")[0]
+        is_read_at_start = name in ("sitecustomize", "usercustomize")
+        if is_read_at_start or (name.isidentifier() and importlib.util.find_spec(name)):
+            return True
+    return False
 
 
 def _serve(client: socket.socket) -> dict[str, Any]:
@@ -327,7 +348,7 @@ def _take_over(request: dict[str, Any], descriptors: list[int]) -> None:
     os.environ.clear()
     os.environ.update(request["env"])
     sys.argv[1:] = request["arguments"]
-    sys.path.insert(0, request["cwd"])
+    sys.path[:0] = [request["cwd"], *request["added_folders"]]
     importlib.invalidate_caches()
     sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
     sys.stdout = _open_output(1, "surrogateescape")

@@ -158,7 +158,7 @@ ENVIRONMENT = {"BROWSER_TEST_MARK": MARK}
 OWN = ["localhost", "127.0.0.1", "[::1]", "app.localhost", "127.1.2.3", "[::ffff:127.0.0.1]"]
 SETTINGS = {
     "browser": {
-        "timeout": 3.0,
+        "timeout": 2.0,
         "page_timeout": 4.0,
         "max_download": 1,
         "hosts": ["listed.test:80", *OWN],
