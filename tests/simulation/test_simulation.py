@@ -63,7 +63,7 @@ def folders():
     folders.remove()
 
 
-@pytest.mark.slow(cases=2)
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("first", range(0, SAMPLE, 50))
 def test_everything_holds(first, folders):
     """No invariant is violated; a failure names the seed."""

@@ -304,19 +304,19 @@ class Keeper:
         self.main = main
         self.notice = notice
         self.hold = hold
-        self.poll = watch(channel, wake, *lifelines)
+        self.poll: select.poll = watch(channel, wake, *lifelines)
         if notice >= 0:
             self.poll.register(notice, select.POLLIN)
-        self.code = -signal.SIGKILL
-        self.running = True
+        self.code: int = -signal.SIGKILL
+        self.running: bool = True
         # Whether the command exited before it was stopped, and whether processes that it left were
         # killed.
-        self.exited_alone = False
-        self.swept = False
+        self.exited_alone: bool = False
+        self.swept: bool = False
         # Whether a lifeline has ended: the owner is gone, and nobody reads reports.
-        self.lost = False
-        self.kill_at = NEVER
-        self.report_at = NEVER
+        self.lost: bool = False
+        self.kill_at: float = NEVER
+        self.report_at: float = NEVER
 
     def run(self) -> int:
         """Supervise the command until its whole tree has ended.
