@@ -34,9 +34,13 @@ def resolve_links(path: str | os.PathLike[str]) -> str:
         return os.fsdecode(error.filename or path)
 
 
-def resolve_listed(paths: Iterable[str]) -> set[str]:
-    """Return the resolved forms of paths in the user's settings, which may begin with ``~``."""
-    return {os.path.realpath(os.path.expanduser(path)) for path in paths}
+def resolve_listed(paths: Iterable[str], workspace: str) -> set[str]:
+    """Return the resolved forms of paths in the user's settings.
+
+    They may begin with ``~``; a relative path is relative to the workspace.
+    """
+    expanded = map(os.path.expanduser, paths)
+    return {os.path.realpath(os.path.join(workspace, path)) for path in expanded}
 
 
 def is_below(path: str, folders: Iterable[str]) -> bool:

@@ -269,7 +269,7 @@ class Sandbox:
 
     def _find_hidden_sockets(self) -> list[str]:
         """Return the sockets of the user's services, except those the user has made visible."""
-        readable = resolve_listed(self.settings.readable)
+        readable = resolve_listed(self.settings.readable, self._root)
         return [path for path in find_sockets() if path not in readable]
 
     def _join_loopback(self, enforced: Enforcement) -> tuple[str, ...]:

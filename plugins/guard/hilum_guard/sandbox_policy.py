@@ -9,7 +9,7 @@ folder, shell start-up files. *Hidden* paths cannot even be read.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -90,7 +90,7 @@ def make_policy(workspace: Path, settings: GuardSettings, temp: str) -> SandboxP
     return SandboxPolicy(
         writable=writable,
         protected=tuple(dict.fromkeys(protected)),
-        hidden=tuple(find_hidden(settings.readable)),
+        hidden=tuple(find_hidden(resolve_listed(settings.readable, str(workspace)))),
         unwanted=tuple(path for path in unwanted if not os.path.lexists(path)),
         temp=temp,
         network=settings.network == "full",
@@ -140,13 +140,12 @@ def find_homes() -> list[str]:
     return list(dict.fromkeys(map(os.path.realpath, found)))
 
 
-def find_hidden(readable: Iterable[str] = ()) -> Iterator[str]:
+def find_hidden(shown: Collection[str] = ()) -> Iterator[str]:
     """Yield the existing paths with secrets, without links.
 
     Args:
-        readable: Paths that the user lets commands read.
+        shown: Resolved paths that the user lets commands read.
     """
-    shown = resolve_listed(readable)
     homes = find_homes()
     configs = [os.path.join(home, ".config") for home in homes]
     # The XDG Base Directory Specification says that relative paths are to be ignored.

@@ -25,6 +25,7 @@ from hilum import (
 )
 
 from hilum_guard import content_policy, judgement, rule_files, sandbox
+from hilum_guard.file_names import resolve_listed
 from hilum_guard.judgement import SECRET_ADDRESS, JudgeRequest
 from hilum_guard.known_hosts import KnownHosts
 from hilum_guard.lasting_approvals import LastingApprovals
@@ -345,9 +346,7 @@ class Guard:
         from hilum_guard.patterns import exact_path  # with the first command
 
         root = str(self._session.workspace.root)
-        # A relative path in the settings is relative to the workspace.
-        expanded = map(os.path.expanduser, self._settings.readable)
-        shown = {os.path.realpath(os.path.join(root, path)) for path in expanded}
+        shown = resolve_listed(self._settings.readable, root)
         rules = self.rules.of("allow")
         named = {rule.pattern for rule in rules if rule.tool in ("read_file", "read")}
         hidden = []

@@ -43,7 +43,10 @@ class GuardSettings:
     readable: list[str] = setting(
         factory=list,
         project=False,
-        help="Paths that sandboxed processes may read although they would be hidden by default.",
+        help=(
+            "Paths that sandboxed processes may read although they would be hidden by default. A"
+            " relative path is relative to the workspace."
+        ),
     )
     pass_environment: list[str] = setting(
         factory=list,

@@ -73,6 +73,18 @@ async def test_the_folder_that_a_sandbox_puts_in_the_way_is_no_change() -> None:
         assert changed(bench)[-1] == {".hilum/x": "+"}
 
 
+async def test_a_file_that_such_a_folder_replaces_is_a_change() -> None:
+    """And an undo restores it."""
+    async with open_bench(hilum_files, hilum_shell) as bench:
+        file = bench.workspace / ".hilum"
+        file.write_text("mine\n")
+        await bench.call("run_terminal_cmd", command="rm .hilum; mkdir .hilum")
+        assert changed(bench) == [{".hilum": "-"}]
+        file.rmdir()
+        await undoing(bench).undo("call")
+        assert file.read_text() == "mine\n"
+
+
 async def test_what_happens_before_an_approval_is_not_the_commands() -> None:
     """The user edits a file while a command waits for approval: the undo of the command leaves that
     alone.

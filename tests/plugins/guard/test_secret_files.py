@@ -11,6 +11,7 @@ import hilum_shell
 import pytest
 from hilum.events import ApprovalAsked
 from hilum.testing import say, use
+from hilum_guard.file_names import resolve_listed
 from hilum_guard.sandbox_policy import find_hidden
 from hilum_guard.secret_paths import SecretFiles
 
@@ -114,8 +115,16 @@ def test_the_home_folder_hides_what_only_its_user_may_read(tmp_path, monkeypatch
     assert [name for name in (*private, *known) if not covered(name)] == []
     assert [name for name in public if covered(name)] == []
     assert not any(
-        os.path.relpath(path, tmp_path) == known[0] for path in find_hidden(["~/.config/rclone"])
+        os.path.relpath(path, tmp_path) == known[0]
+        for path in find_hidden([str(tmp_path / ".config" / "rclone")])
     )
+
+
+def test_a_relative_path_in_the_settings_is_one_of_the_workspace(tmp_path, monkeypatch):
+    """Wherever hilum was started."""
+    monkeypatch.setenv("HOME", "/home/ann")
+    shown = resolve_listed(["keys/a.pem", "~/.netrc", "/etc/b"], str(tmp_path))
+    assert shown == {str(tmp_path / "keys/a.pem"), "/home/ann/.netrc", "/etc/b"}
 
 
 def test_a_workspace_hides_by_name_and_keys_by_mode(tmp_path):

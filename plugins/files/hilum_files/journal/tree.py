@@ -425,20 +425,26 @@ def find_differences(before: Tree, after: Tree) -> list[Difference]:
     for name, now in after.items():
         was = before.get(name)
         # Entries of unchanged files are the same objects, and comparing them is much faster.
-        if was is now or _is_hilum_folder(name, now):
+        if was is now:
             continue
-        if was is None or _is_hilum_folder(name, was):
-            found.append((name, None, now.node))
-        elif was.node != now.node:
-            found.append((name, was.node, now.node))
+        old = _node_of(name, was)
+        new = _node_of(name, now)
+        if old != new:
+            found.append((name, old, new))
     for name, was in before.items():
-        if name not in after and not _is_hilum_folder(name, was):
-            found.append((name, was.node, None))
+        old = _node_of(name, was)
+        if name not in after and old is not None:
+            found.append((name, old, None))
     return sorted(found, key=lambda difference: difference[0])
 
 
-def _is_hilum_folder(name: str, entry: TreeEntry) -> bool:
-    return name == HILUM_FOLDER and entry.node.kind == "folder"
+def _node_of(name: str, entry: TreeEntry | None) -> Node | None:
+    """Return what an entry is; ``None`` if it is missing or the folder ``.hilum``."""
+    if entry is None:
+        return None
+    if name == HILUM_FOLDER and entry.node.kind == "folder":
+        return None
+    return entry.node
 
 
 def encode_tree(tree: Tree) -> bytes:
