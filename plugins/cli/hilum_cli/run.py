@@ -112,7 +112,8 @@ def parse(argv: Sequence[str]) -> Namespace:
     check_text(argv)
     options = make_parser().parse_intermixed_args(argv)
     is_id = options.resume in ("", LAST) or _ID.fullmatch(options.resume)
-    if not is_id and f"--resume={options.resume}" in argv:
+    has_prompt = any(" " in word for word in options.words) and " " not in options.resume
+    if not is_id and (has_prompt or f"--resume={options.resume}" in argv):
         raise UsageError(
             f"There is no session {options.resume!r}.",
             code=E_BAD_ARGS,

@@ -10,7 +10,9 @@ import hilum_store
 import pytest
 import trio
 from hilum.__main__ import main
+from hilum.events import PluginEvent
 from hilum.testing import open_bench, say, use
+from hilum_files.journal.records import SHOWN
 
 Hilum = Callable[..., str]
 
@@ -93,6 +95,24 @@ def test_undo_takes_back_run_by_run_and_says_so(folder: Path, hilum: Hilum) -> N
     assert "b.txt: deleted" in hilum("undo", "undo")
     assert (root / "a.txt").read_text() == "one\n2\nthree\n"
     assert "(undone)" in hilum("diff", "--list")
+
+
+async def work_without_changes(tmp_path: Path) -> None:
+    """A later session, with a command and a file in the prompt, that changes nothing."""
+    async with open_bench(hilum_files, hilum_shell, hilum_store, folder=tmp_path) as bench:
+        bench.model.next(use("run_terminal_cmd", command="true"), say("Done."))
+        await bench.run("Look.")
+        shown = PluginEvent(name=SHOWN, data={"files": {"a.txt": "0"}})
+        bench.session.emit(shown)
+
+
+def test_a_later_session_without_changes_does_not_hide_those_of_an_earlier_one(
+    folder: Path, hilum: Hilum
+) -> None:
+    trio.run(work_without_changes, folder)
+    assert "+++ b/new/d.txt" in hilum("diff")
+    assert "new/d.txt: deleted" in hilum("undo")
+    assert not (folder / "workspace" / "new").exists()
 
 
 def test_undo_keeps_what_others_changed_since(folder: Path, hilum: Hilum) -> None:

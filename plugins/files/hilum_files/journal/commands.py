@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from hilum_files.journal.content_store import ContentStore
 from hilum_files.journal.file_diffs import LEFT_OUT, FileDiff, diff_records
 from hilum_files.journal.journal import Journal, conflict_error, contents_folder
+from hilum_files.journal.ledger import Ledger
 from hilum_files.journal.records import Change, Record, unspell_path
 from hilum_files.text import show
 
@@ -183,7 +184,7 @@ async def _find_session(
     sessions = await kernel.store.list(options.workspace)
     for info in sessions[:MAX_SESSIONS_SEARCHED]:
         logged = await _read_events(kernel, info.id)
-        if any(_is_of_files(event) for event in logged):
+        if _has_changes(logged):
             return info.id, logged
     raise UsageError(
         f"No session has changed files in {escape_terminal(options.workspace)}.",
@@ -195,8 +196,14 @@ async def _find_session(
     )
 
 
-def _is_of_files(event: events.AnyEvent) -> bool:
-    return isinstance(event, events.PluginEvent) and event.name.startswith("files.")
+def _has_changes(logged: Sequence[events.AnyEvent]) -> bool:
+    """Return whether a session changed files, or may have changed some before it was cut off."""
+    ledger = Ledger()
+    for event in logged:
+        ledger.apply(event)
+    recorded = ledger.records or ledger.undos or ledger.unprotected
+    cut_off = ledger.open or ledger.commands
+    return bool(recorded or cut_off)
 
 
 async def _read_events(kernel: Kernel, session: str) -> list[events.AnyEvent]:
