@@ -34,26 +34,13 @@ USAGE = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``hilum`` and return its exit code (2 for wrong usage)."""
-    if None in (sys.stdin, sys.stdout, sys.stderr):
-        # The next file that is opened would get the number of a closed stream, and messages would
-        # be written into it.
-        while os.open(os.devnull, os.O_RDWR) < 3:
-            pass
+    _replace_closed_streams()
     name, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
-    if name in ("--version", "-V", "version"):
-        from hilum import __version__
-
-        print(f"hilum {__version__}")
-        return 0
-    commands = all_entry_points("hilum.commands")
-    # This command must work even if every plugin is broken, so no plugin can replace it.
-    commands["plugins"] = [EntryPoint("plugins", "hilum.inventory:main", "hilum", "")]
-    if name in ("", "-h", "--help", "help"):
-        lines = map(_line, sorted(commands.values(), key=_order))
-        print(USAGE + "\n".join(lines) + "\n\nhilum COMMAND --help shows more.")
-        return 0 if name else 2
     try:
-        return _run(_find_command(name, commands), rest)
+        code = _run_command(name, rest)
+        # Python would report an error of its own flush with a traceback.
+        _print("", end="")
+        return code
     except HilumError as error:
         from hilum.command import escape_terminal  # only where something went wrong
 
@@ -70,6 +57,59 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         # 128 + SIGPIPE, as shells report it.
         return 141
+
+
+def _replace_closed_streams() -> None:
+    """Open the null device in place of closed standard streams.
+
+    Otherwise the next file that is opened would get the number of a closed stream, and messages
+    would be written into it.
+    """
+    if None not in (sys.stdin, sys.stdout, sys.stderr):
+        return
+    while os.open(os.devnull, os.O_RDWR) < 3:
+        pass
+    if sys.stdin is None:
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+
+
+def _print(text: str, end: str = "\n") -> None:
+    """Print on standard output, and write everything that was printed earlier.
+
+    Raises:
+        HilumError: ``"E_FAILED"``, it cannot be written.
+        BrokenPipeError: The reader of the output is gone.
+    """
+    try:
+        print(text, end=end, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        from hilum.command import output_error  # only where something went wrong
+
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise output_error(error) from None
+
+
+def _run_command(name: str, arguments: list[str]) -> int:
+    """Run the command of a name, or print the version or the help; return the exit code."""
+    if name in ("--version", "-V", "version"):
+        from hilum import __version__
+
+        _print(f"hilum {__version__}")
+        return 0
+    commands = all_entry_points("hilum.commands")
+    # This command must work even if every plugin is broken, so no plugin can replace it.
+    commands["plugins"] = [EntryPoint("plugins", "hilum.inventory:main", "hilum", "")]
+    if name in ("", "-h", "--help", "help"):
+        lines = map(_line, sorted(commands.values(), key=_order))
+        _print(USAGE + "\n".join(lines) + "\n\nhilum COMMAND --help shows more.")
+        return 0 if name else 2
+    return _run(_find_command(name, commands), arguments)
 
 
 def _find_command(name: str, commands: dict[str, list[EntryPoint]]) -> EntryPoint:
@@ -118,6 +158,12 @@ def _run(point: EntryPoint, arguments: list[str]) -> int:
     except BaseException as error:
         if os.environ.get(TRACEBACK):
             raise
+        if isinstance(error, OSError):
+            # The error may be one of standard output, which still has text to write.
+            _print("", end="")
+        if isinstance(error, FileNotFoundError) and not _is_in_folder():
+            text = "The current folder no longer exists."
+            raise UsageError(text, hint="Change to another folder.") from None
         # The text of a nursery's group only counts its members, so the first member is shown.
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
@@ -129,6 +175,15 @@ def _run(point: EntryPoint, arguments: list[str]) -> int:
 
         text = f"The command {point.name} of {point.distribution} failed: {describe_error(error)}."
         raise HilumError(text, code="E_PLUGIN", hint=hint) from None
+
+
+def _is_in_folder() -> bool:
+    """Return whether the current folder still exists."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _order(points: list[EntryPoint]) -> tuple[bool, bool, str]:

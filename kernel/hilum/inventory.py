@@ -14,7 +14,7 @@ from typing import Any
 
 import trio
 
-from hilum.command import Parser, say_json
+from hilum.command import Parser, say, say_json
 from hilum.discovery import entry_points, normal
 from hilum.errors import HilumError, UsageError, unknown_name_error
 from hilum.hooks import PluginFailure, split_failure
@@ -52,7 +52,7 @@ def main(argv: list[str]) -> int:
     if options.json:
         say_json(rows)
     else:
-        print("\n".join(map(_text, rows)))
+        say("\n".join(map(_text, rows)))
     return 0
 
 
@@ -264,5 +264,5 @@ def _block(name: str, block: bool) -> int:
         hint = f'Change it by hand: {action} "{name}" in the list block under [plugins].'
         raise HilumError(str(error), code="E_SETTINGS", hint=hint) from None
     state = "blocked" if block else "not blocked"
-    print(f"{name} is {state} in {path}.")
+    say(f"{name} is {state} in {path}.")
     return 0

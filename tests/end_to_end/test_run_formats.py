@@ -374,6 +374,55 @@ async def test_a_full_disk_behind_standard_output_is_told(cli):
     assert b"Cannot write to standard output: No space left on device" in done.stderr
 
 
+SHORT_COMMANDS = [
+    ["--help"],
+    ["--version"],
+    ["plugins"],
+    ["config"],
+    ["doctor"],
+    ["sessions", "list", "--all"],
+    ["agents", "list"],
+    ["permissions"],
+    ["mcp", "list"],
+]
+
+
+async def run_in_shell(cli, script, *words, **env):
+    """Run ``hilum`` as the arguments of a shell script."""
+    command = ["sh", "-c", script, "sh", *cli.argv(*words)]
+    return await trio.run_process(
+        command, cwd=cli.workspace, env=cli.env | env, check=False, capture_stderr=True
+    )
+
+
+@pytest.mark.slow(cases=3)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", SHORT_COMMANDS, ids=" ".join)
+async def test_every_command_says_that_its_output_is_incomplete(cli, words, unbuffered):
+    done = await run_in_shell(cli, 'exec "$@" > /dev/full', *words, PYTHONUNBUFFERED=unbuffered)
+    said = done.stderr.decode()
+    assert "E_FAILED: Cannot write to standard output: No space left on device." in said
+    assert "Traceback" not in said
+    assert done.returncode == 1
+
+
+@pytest.mark.slow(cases=3)
+@pytest.mark.parametrize("words", SHORT_COMMANDS, ids=" ".join)
+async def test_commands_whose_reader_is_gone_or_whose_output_is_closed_say_nothing(cli, words):
+    for script in ('("$@"; echo $? > code) | true', '"$@" >&- ; echo $? > code'):
+        done = await run_in_shell(cli, script, *words)
+        assert b"Traceback" not in done.stderr
+        assert b"E_PLUGIN" not in done.stderr
+        assert (cli.workspace / "code").read_text().strip() in ("0", "141", "1")
+
+
+@pytest.mark.parametrize("words", [["agents", "list"], ["rules"], ["plugins"]], ids=" ".join)
+async def test_a_folder_that_is_gone_is_named(cli, words):
+    done = await run_in_shell(cli, 'mkdir gone; cd gone; rmdir ../gone; exec "$@"', *words)
+    assert done.returncode == 2
+    assert b"The current folder no longer exists." in done.stderr
+
+
 async def test_a_model_that_cannot_be_reached_is_exit_code_4(cli):
     """After the retries, each told."""
     done = await cli("run", "hi", "--model", "openai/x", OPENAI_BASE_URL="http://127.0.0.1:9/v1")

@@ -6,7 +6,7 @@ does not interpret it.
 
 from hilum.command.checks import check_folder, check_text
 from hilum.command.parser import Names, Parser
-from hilum.command.text import escape_terminal, format_json, say, say_json
+from hilum.command.text import escape_terminal, format_json, output_error, say, say_json
 
 __all__ = [
     "Names",
@@ -15,6 +15,7 @@ __all__ = [
     "check_text",
     "escape_terminal",
     "format_json",
+    "output_error",
     "say",
     "say_json",
 ]

@@ -10,6 +10,8 @@ import re
 import sys
 from typing import TextIO
 
+from hilum.errors import HilumError
+
 # Characters that a terminal would interpret, and those that make text look different from what it
 # is (direction, zero width); tabs and newlines may stay.
 _HARMFUL = (
@@ -56,4 +58,16 @@ def format_json(data: object) -> str:
 def _write(text: str, to: TextIO) -> None:
     # On a terminal without UTF-8 (LANG=C), printing must not raise a UnicodeEncodeError.
     encoding = to.encoding or "utf-8"
-    print(text.encode(encoding, errors="backslashreplace").decode(encoding), file=to)
+    try:
+        print(text.encode(encoding, errors="backslashreplace").decode(encoding), file=to)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise output_error(error) from None
+
+
+def output_error(error: OSError) -> HilumError:
+    """Return the error for output that cannot be written, for example because the disk is full."""
+    reason = error.strerror or str(error)
+    hint = "The output is incomplete. Write it to another place, or free some space."
+    return HilumError(f"Cannot write to standard output: {reason}.", code="E_FAILED", hint=hint)

@@ -10,9 +10,8 @@ import hilum
 from hilum.command import Parser, check_folder, check_text
 from hilum.errors import unknown_name_error
 
-from hilum_cli import exits
 from hilum_cli.options import run_async
-from hilum_cli.terminal import Out, escape_terminal, quiet_exit
+from hilum_cli.terminal import Out, escape_terminal
 
 EPILOG = """\
 In increasing order of precedence: defaults, the user's settings.toml, the project's \
@@ -54,10 +53,7 @@ def main(argv: list[str]) -> int:
             out.say_json(rows)
         else:
             out.say(table(rows))
-    if out.gone:
-        quiet_exit()
-        return exits.BROKEN_PIPE
-    return exits.COMPLETED
+    return out.finish()
 
 
 def _rows(folder: str, what: str) -> list[dict[str, Any]]:

@@ -82,9 +82,8 @@ def main(argv: list[str]) -> int:
             out.say(escape_terminal(_format(row)))
     if options.json:
         out.say_json(msgspec.to_builtins(rows))
-    if any(row.grade == "fail" for row in rows):
-        return exits.FAILED
-    return exits.COMPLETED
+    failed = any(row.grade == "fail" for row in rows)
+    return out.finish(exits.FAILED if failed else exits.COMPLETED)
 
 
 def _format(check: Check) -> str:

@@ -25,6 +25,7 @@ from hilum import (
     calls_left_behind,
     open_standard_session,
 )
+from hilum.command import output_error
 from hilum.errors import E_INTERNAL, E_STOPPED, letting_run
 from hilum.events import Delta, PluginEvent, RunEnded, StopAsked
 from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
@@ -174,8 +175,7 @@ class Headless:
         elif self.end is not None:
             await self._show_end(self.end)
         if self.face.out.error is not None:
-            reason = self.face.out.error.strerror
-            error = HilumError(f"Cannot write to standard output: {reason}.", code="E_FAILED")
+            error = output_error(self.face.out.error)
             self.face.failed(error)
         code = self._exit_code(error)
         await self._write_result(error, code)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hilum
@@ -20,7 +24,7 @@ from hilum_view import Totals, format_cost, total
 
 from hilum_cli import exits, run
 from hilum_cli.options import run_async
-from hilum_cli.terminal import Out, escape_terminal, is_terminal, line, quiet_exit
+from hilum_cli.terminal import Out, escape_terminal, is_terminal, line
 from hilum_cli.transcript import markdown, transcript
 
 if TYPE_CHECKING:
@@ -50,8 +54,7 @@ def main(argv: list[str]) -> int:
     check_text(argv)
     options = make_parser().parse_args(_insert_list(argv))
     code = run_async(_with_kernel, options)
-    quiet_exit()
-    return exits.BROKEN_PIPE if options.out.gone else code
+    return int(options.out.finish(code))
 
 
 def _resume(argv: list[str]) -> int:
@@ -321,17 +324,42 @@ async def _export(kernel: Kernel, options: Namespace) -> None:
         options.out.put(data)
         return
     try:
-        # "x" fails if the file exists, even if it was created just now by another program.
-        mode = "wb" if options.force else "xb"
-        # Blocking is harmless here: the file is local, and the command has nothing else to do.
-        with open(options.output, mode) as file:  # noqa: ASYNC230
-            file.write(data)
+        # Blocking is harmless here: the command has nothing else to do.
+        _write_whole(Path(options.output), data, options.force)
     except FileExistsError:
         hint = "Give another name, or overwrite it with --force."
         raise UsageError(f"{options.output} exists.", code=E_BAD_ARGS, hint=hint) from None
     except OSError as error:
         message = f"{options.output} cannot be written: {os.strerror(error.errno or 0)}."
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            hint = "Free some space; an earlier file is unchanged."
+            raise StoreError(message, hint=hint) from None
         raise UsageError(message, code=E_BAD_ARGS, hint="Choose another name.") from None
+
+
+def _write_whole(path: Path, data: bytes, overwrite: bool) -> None:
+    """Write a file completely, or not at all: an earlier file keeps its content on an error.
+
+    Raises:
+        FileExistsError: It exists, and may not be overwritten.
+        OSError: It cannot be written.
+    """
+    if path.exists() and not path.is_file():
+        # A terminal or a pipe: there is nothing to replace.
+        path.write_bytes(data)
+        return
+    descriptor, temporary = tempfile.mkstemp(prefix=".hilum-", dir=path.parent)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+        if overwrite:
+            os.replace(temporary, path)
+        else:
+            # Unlike a check before the rename, this fails if another program creates it just now.
+            os.link(temporary, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
 
 
 def _exported(info: SessionInfo, events: list[AnyEvent], format: str) -> bytes:

@@ -15,6 +15,8 @@ import unicodedata
 
 import hilum.command
 
+from hilum_cli import exits
+
 # Color sequences from test runners and compilers are removed silently.
 _COLOUR = r"\x1b\[[0-9;:]*m"
 _CONTROL = "[\x00-\x08\x0b-\x1f\x7f-\x9f]"
@@ -180,6 +182,23 @@ class Out:
     def say_json(self, data: object) -> None:
         """Write data as JSON and a newline immediately."""
         self.say(hilum.command.format_json(data))
+
+    def finish(self, code: int = exits.COMPLETED) -> int:
+        """Return the exit code of a command that has written all its output.
+
+        Args:
+            code: The exit code if the output could be written.
+
+        Raises:
+            HilumError: ``"E_FAILED"``, the output could not be written, for example because the
+                disk is full.
+        """
+        if self.error is not None:
+            raise hilum.command.output_error(self.error)
+        if self.gone:
+            quiet_exit()
+            return exits.BROKEN_PIPE
+        return code
 
 
 def report(message: str, *, hint: str = "", code: str = "") -> None:
