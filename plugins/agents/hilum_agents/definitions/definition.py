@@ -25,7 +25,7 @@ class Permission:
     If several rules match a call, the last one applies.
 
     Attributes:
-        effect: ``deny`` or ``ask``; ``allow`` only lifts an earlier rule of the same file.
+        effect: ``deny`` or ``ask``; ``allow`` only cancels an earlier rule in the same file.
         tool: Name of the tool, or a pattern.
         pattern: Pattern for a command or a path, as in ``permissions.toml``; ``None`` for every
             call.

@@ -262,8 +262,8 @@ class _Fitter:
         if self._dialect != "codex":
             return
         mode = text(self._document, "sandbox_mode").casefold()
-        # In Codex's read-only sandbox, commands run but cannot write. hilum asks about each of
-        # them.
+        # In Codex's read-only sandbox, commands run but cannot write. hilum asks before it runs
+        # each of them.
         if mode == "read-only":
             self._deny.append("write")
             self._permissions.append(Permission("ask", "run_terminal_cmd"))
@@ -311,7 +311,7 @@ def fit_tools(
 
 
 def _list_entries(document: Document, key: str, report: Report) -> Sequence[str] | None:
-    """Return the entries of a tool list, or ``None``, which allows all tools, if there is none."""
+    """Return the entries of a tool list, or ``None`` for all tools if there is no list."""
     if key not in document.fields:
         return None
     value = document.fields[key]

@@ -1,4 +1,4 @@
-"""Loads an agent's file, written in the dialect of hilum or of another program."""
+"""Loads an agent's file, which may be written in the dialect of hilum or another program."""
 
 from __future__ import annotations
 

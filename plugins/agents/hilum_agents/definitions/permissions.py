@@ -1,4 +1,4 @@
-"""Rules in agent files for the agents' calls; they can only narrow the user's rules."""
+"""Rules in agent files that restrict the agents' calls; they can only narrow the user's rules."""
 
 from __future__ import annotations
 
@@ -238,7 +238,8 @@ def _command_parts(text: str, workspace: Workspace) -> Iterator[Fits]:
     for command in line.commands:
         # A wrapper such as `timeout 5 CMD` is judged by the command that it runs.
         if not command.wrapper or not command.literal:
-            # A variable that is set for a command, such as `LD_PRELOAD`, may change what it does.
+            # A variable that is set for a command, such as `LD_PRELOAD`, may change what the
+            # command does.
             yield _command_fits(command.words, command.literal and not command.assigned)
     for command in line.implied:
         yield _implied_fits(command.words)

@@ -24,7 +24,7 @@ Table = TypeVar("Table")
 Count = NewType("Count", int)
 # A positive number.
 Seconds = NewType("Seconds", float)
-# A single-line text.
+# A single-line string.
 Line = NewType("Line", str)
 # A file type that hilum recognizes.
 Kind = NewType("Kind", str)
@@ -146,7 +146,7 @@ def _without(value: object, path: Sequence[str]) -> object:
 
 def _known_keys(table: type[Any]) -> list[str]:
     """Return the keys that a table may contain."""
-    # Keys that are always refused have metadata, and are not suggested.
+    # Keys that are always rejected have metadata, and are not suggested.
     return [field.name for field in attrs.fields(table) if not field.metadata]
 
 

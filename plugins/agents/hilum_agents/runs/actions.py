@@ -163,7 +163,7 @@ async def _run_in_new_session(
     )
     async with _opened(opening) as session:
         runs = _runs_of(session)
-        # Taken before the agents begin, so that the display misses no event.
+        # Read before the agents begin, so that the display misses no event.
         after = session.journal.last
         _report_faults(session)
         begun = await _begin(runs, wanted, options.timeout)
@@ -243,7 +243,7 @@ async def _watch(
     actors = [runs.actor(identity) for identity in identities]
     async with (context.watch or _watch_nothing)(runs.session, actors, after) as end_display:
         ended = [await _last_result(runs, identity) for identity in identities]
-        # The results would otherwise be mixed with the display.
+        # Otherwise, the results would be mixed with the display.
         await end_display()
         _show_all(ended, context, json)
     codes = [_exit_code(result) for result in ended]

@@ -32,16 +32,21 @@ _QUEUED_FIELDS = (
     "owner_run",
     "lane",
     "urgent",
-    "keeps",
-    "wakes",
+    "persistent",
+    "notify_owner",
     "key",
     "depth",
     "of",
 )
+# Keys in the data of the event that differ from the attributes, because faces read them.
+_EVENT_KEYS = {"persistent": "keeps", "notify_owner": "wakes"}
 
 
 class Job(msgspec.Struct, eq=False, kw_only=True):
     """A job: one start of an agent.
+
+    ``agent`` names the definition, ``actor`` the session's agent that does the work, and ``owner``
+    the session's agent that requested it.
 
     Attributes:
         id: Unique id.
@@ -55,8 +60,9 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
         lane: Name of the lane, a group of jobs that share a limit: empty for the session's
             top-level agents, otherwise the name of the agent that started these sub-agents.
         urgent: Whether the user is waiting for the job.
-        keeps: Whether the conversation outlives the session.
-        wakes: Whether the owner is notified when the job ends.
+        persistent: Whether the conversation outlives the session.
+        notify_owner: Whether the owner is notified when the job ends; an idle owner is then
+            prompted with the notice.
         key: Key of the tool call that started the job; a repeated call uses it to find the job.
         depth: Number of agents between the job and the user.
         profile: Model, tools and limits of the agent.
@@ -82,8 +88,8 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
     owner_run: str = ""
     lane: str = ""
     urgent: bool = True
-    keeps: bool = False
-    wakes: bool = False
+    persistent: bool = False
+    notify_owner: bool = False
     key: str = ""
     depth: int = 1
     profile: Profile = Profile()
@@ -124,7 +130,7 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
         for name in _QUEUED_FIELDS:
             value = getattr(self, name)
             if value not in ("", None):
-                data[name] = value
+                data[_EVENT_KEYS.get(name, name)] = value
         data["profile"] = msgspec.to_builtins(self.profile)
         return data
 
@@ -145,13 +151,14 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
 def _job_of(event: ev.PluginEvent) -> Job:
     """Return the job that an event adds to the queue."""
     data = event.data
-    named = {name: data[name] for name in _QUEUED_FIELDS if name in data}
+    keys = {name: _EVENT_KEYS.get(name, name) for name in _QUEUED_FIELDS}
+    fields = {name: data[key] for name, key in keys.items() if key in data}
     return Job(
         id=data["agent_id"],
         profile=msgspec.convert(data["profile"], Profile),
         queued_seq=event.seq,
         at=event.at,
-        **named,
+        **fields,
     )
 
 
@@ -162,7 +169,7 @@ class JobTable:
         by_id: Every job by id, oldest first.
         by_run: The jobs with an unfinished run, by run id.
         by_key: The jobs started by tool calls, by the key of the call.
-        latest: The last job of each agent of the session.
+        latest: The last job of each agent in the session.
         last: Number of the last folded event.
     """
 
@@ -201,7 +208,7 @@ class JobTable:
         self._not_begun.setdefault(job.actor, []).append(job)
         self._owned.setdefault(job.owner, []).append(job)
         self.latest[job.actor] = job
-        # The prompt of an agent that is continued contains notices, which therefore count as sent.
+        # If the job continues an agent, its prompt contains notices, which therefore count as sent.
         self._find_marks(job.actor, job.prompt)
         if job.key:
             self.by_key[job.key] = job
@@ -219,8 +226,8 @@ class JobTable:
 
     def _close(self, job: Job, seq: int) -> None:
         job.seq = seq
-        # Both are in the log. Otherwise, long sessions would keep the prompts of all their jobs in
-        # memory.
+        # The log still contains both. Otherwise, a long session would keep the prompts of all its
+        # jobs in memory.
         job.prompt = ""
         job.profile = Profile()
         self.by_run.pop(job.run, None)
@@ -229,7 +236,7 @@ class JobTable:
             waiting.remove(job)
         if not waiting:
             self._not_begun.pop(job.actor, None)
-        if not job.wakes or job.told:
+        if not job.notify_owner or job.told:
             self._forget_owned(job)
         job.ended.set()
 
@@ -262,7 +269,7 @@ class JobTable:
             self._parent_runs[run] = job.owner_run
 
     def _find_marks(self, owner: str, *texts: str) -> None:
-        """Record the job ends that an agent was notified of in the given texts."""
+        """Record that an owner was notified of the jobs whose marks are in the given texts."""
         for job in self.owned(owner):
             if job.over and any(job.mark in text for text in texts):
                 job.told = True
@@ -291,7 +298,7 @@ class JobTable:
 
     def unannounced(self, owner: str) -> list[Job]:
         """Return the jobs whose end an owner has not been notified of yet."""
-        return [job for job in self.owned(owner) if job.over and job.wakes and not job.told]
+        return [job for job in self.owned(owner) if job.over and job.notify_owner and not job.told]
 
     def open(self) -> Iterator[Job]:
         """Yield the jobs without a result, oldest first."""

@@ -1,4 +1,4 @@
-"""The settings of agents that run: table ``[scheduler]``."""
+"""The settings for running agents: table ``[scheduler]``."""
 
 from __future__ import annotations
 
