@@ -135,7 +135,7 @@ async def test_a_plan_says_how_it_is_carried_out(cli, asks):
         assert b"Your plan is accepted." in server.bodies[2]
         again = await cli("run", "--resume", session, "--accept")
         assert (again.code, again.out) == (2, "")
-        assert "No plan waits for a decision." in again.err
+        assert "No plan is waiting for a decision." in again.err
         assert (await cli("run", "--accept", "x")).code == 2
 
 

@@ -1,4 +1,4 @@
-"""The settings of todo lists and questions: table ``[plan]``."""
+"""The settings for todo lists and questions: table ``[plan]``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hilum import section, setting
 
 @section("plan")
 class PlanSettings:
-    """Todo lists and questions: time limits and reminders."""
+    """Time limits and reminders for todo lists and questions."""
 
     question_timeout: float = setting(
         default=300.0,

@@ -30,7 +30,7 @@ class Actor(msgspec.Struct, kw_only=True):
         turn: Number of the current model call in the run, 0 before the first.
         model: The model that it uses, provider/name.
         mode: The mode that it runs in.
-        retry: Description of the reaction to a failed model call; empty if none has failed.
+        retry: What hilum does about a failed model call; empty if none has failed.
         began: Unix time at which its run began.
         usage: Tokens and cost of all its runs.
         last_words: The last text that its model wrote.
@@ -170,13 +170,14 @@ class AgentViews:
         """
         try:
             data = msgspec.convert(event.data, _EventData)
-        except msgspec.ValidationError:  # any plugin may write an event of this name
+        except msgspec.ValidationError:  # any plugin may write an event with this name
             return None
         if event.name == QUEUED:
             self._add(data, event.at)
             return None  # an event with the agent's status follows
         view = self._open.get(data.agent_id)
-        # The agent has ended, or its beginning is missing in a log that is not read from its start.
+        # The agent has ended, or the log is not read from its start and lacks the agent's
+        # beginning.
         if view is None:
             return None
         before = (view.status, view.place > 0)
@@ -185,7 +186,7 @@ class AgentViews:
             view.result = event.data
             view.seconds = data.seconds
             del self._open[view.id]
-        # Only whether an agent waits is reported, not each step in the queue.
+        # A face is told that an agent is waiting, but not about each change of its position.
         if view.ended or before != (view.status, view.place > 0):
             return view
         return None
@@ -209,12 +210,12 @@ class AgentViews:
         self._titles.add((view.owner, view.title))
 
     def _update(self, view: AgentView, data: _EventData, at: float) -> None:
-        # The duration starts here, because it excludes waiting in the queue.
+        # The duration starts here, because it excludes the time in the queue.
         if view.status == "queued" and data.status != "queued":
             view.since = at
         view.status = data.status
-        # A retried step reports less progress, but a progress bar that moves back would look like a
-        # bug.
+        # A retried step may report less progress, but a progress bar that moves backwards would
+        # look like a bug.
         view.progress = max(view.progress, data.progress)
         view.place = data.place
 
@@ -232,7 +233,7 @@ class AgentViews:
         return [view for view in self.all.values() if view.owner == owner]
 
     def of_actor(self, actor: str) -> AgentView | None:
-        """Return the start of one of the session's agents, or ``None`` if it has none."""
+        """Return the start of an agent in the session, or ``None`` if nobody started it."""
         return self._by_actor.get(actor)
 
     def has_started(self, owner: str, title: str) -> bool:
