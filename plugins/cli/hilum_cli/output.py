@@ -2,8 +2,9 @@
 
 ``json`` writes only the last line.
 
-The schema is stable: see ``SCHEMA``. It is independent of the event log, whose classes may change.
-``docs/make_output.py`` generates the reference and the JSON Schema from these classes.
+The schema is stable: see ``SCHEMA``. It is independent of the event log, whose classes may change,
+so some lines have other names than their events. ``docs/make_output.py`` generates the reference
+and the JSON Schema from these classes.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolCallData(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call: as it runs in ``call_started``, as written by the model elsewhere.
+    """A tool call: in ``call_started`` as it runs, in all other lines as written by the model.
 
     Attributes:
         id: Unique within one answer of one agent.
@@ -132,7 +133,7 @@ class CallSummary(ToolCallData, frozen=True, kw_only=True):
 
 
 class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent that was started in the run, and its outcome.
+    """An agent that was started during the run, and its outcome.
 
     Attributes:
         agent_id: Its id, as accepted by `hilum agents result` and `stop`.
@@ -160,7 +161,7 @@ class AgentAction(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         tool: Name of the tool.
-        arguments: The arguments as written by the model, truncated if long.
+        arguments: The arguments as written by the model, truncated if they are long.
         code: Error code; empty on success.
         seconds: Duration in seconds.
     """
@@ -240,7 +241,7 @@ class FaultSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InterruptedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """An earlier run of the session that was interrupted, and was ended by the new prompt.
+    """An earlier run of the session that was interrupted, and that the new prompt ended.
 
     Attributes:
         run: Its id.
@@ -286,7 +287,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=_tag
 
 
 class SessionLine(Line, frozen=True, kw_only=True):
-    """The first line of a run if its session could be opened.
+    """The first line of a run whose session could be opened.
 
     Attributes:
         schema: Version of this schema.
@@ -414,7 +415,7 @@ class ModelFailedLine(Line, frozen=True, kw_only=True):
 
 
 class ModelAnsweredLine(Line, frozen=True, kw_only=True):
-    """A complete answer of the model.
+    """A complete answer from the model.
 
     Attributes:
         model: The model that answered.
@@ -422,7 +423,7 @@ class ModelAnsweredLine(Line, frozen=True, kw_only=True):
         calls: The tool calls that the model requests.
         stop: Why the answer ended: end, calls, length or refusal.
         usage: Its tokens and cost.
-        first: Seconds until the first byte.
+        first: Seconds until the first byte of the response.
         seconds: Total duration in seconds.
     """
 
@@ -507,7 +508,7 @@ class CallStartedLine(Line, frozen=True, kw_only=True):
     Attributes:
         call: The call as it runs.
         risk: The permission category of the tool: read, write, execute or network.
-        plugin: Plugin of the tool.
+        plugin: Name of the plugin that provides the tool.
         original: The call as written by the model if plugins changed its arguments; otherwise null.
         rewritten_by: Names of the plugins that changed its arguments.
     """
@@ -546,7 +547,7 @@ class NotesLine(Line, frozen=True, kw_only=True):
 
     Attributes:
         notes: Their texts.
-        objected: Whether they object to an answer that would otherwise have ended the run.
+        objected: Whether the notes object to an answer that would otherwise have ended the run.
         shortened: Ids of the calls whose results were too large for the model's window and were
             shortened.
     """
@@ -561,7 +562,7 @@ class CompactedLine(Line, frozen=True, kw_only=True):
 
     Attributes:
         cause: Reason: window, model, too_long or asked.
-        before: Estimated tokens before.
+        before: Estimated tokens before the compaction.
         removed: Number of messages that were replaced by the summary.
         shortened: Number of results that were shortened.
         summary: Text of the summary.
@@ -591,7 +592,7 @@ class UserNeededLine(Line, frozen=True, kw_only=True):
 
     Attributes:
         code: Error code.
-        message: The notice.
+        message: Description of the problem.
     """
 
     code: str
@@ -629,10 +630,10 @@ class FaultLine(Line, frozen=True, kw_only=True):
 
 
 class PluginEventLine(Line, frozen=True, kw_only=True):
-    """An event of a plugin, or an event of the log that this schema has no line for.
+    """An event from a plugin, or an event in the log for which this schema has no line.
 
     Attributes:
-        name: Name of the event, plugin.what.
+        name: Name of the event, such as plan.todos; kernel.… for other events in the log.
         data: Its data, which is described in the plugin's documentation.
     """
 
@@ -673,7 +674,8 @@ class RunEndedLine(Line, frozen=True, kw_only=True):
 class DeltaLine(Line, frozen=True, kw_only=True):
     """A chunk of streaming output.
 
-    ``seq`` is that of the event it belongs to; a later line contains the complete output.
+    ``seq`` is that of the event to which the chunk belongs; a later line contains the complete
+    output.
 
     Attributes:
         kind: text, thinking or arguments for a model's answer; output for a running call.
@@ -706,11 +708,11 @@ class ResultLine(Line, frozen=True, kw_only=True):
         left: The remaining work.
         turns: Number of model calls of the agent.
         seconds: Duration of the run in seconds.
-        usage: Tokens and cost of this run, sub-agents included.
-        session_usage: Tokens and cost of the session: all runs, all agents.
+        usage: Tokens and cost of this run, including its sub-agents.
+        session_usage: Tokens and cost of all runs and agents in the session.
         session_runs: Number of prompts processed in the session, including this one.
-        calls: The tool calls of the run, sub-agents included.
-        agents: The agents that ended in the run.
+        calls: The tool calls of the run, including its sub-agents' calls.
+        agents: The agents that ended during the run.
         faults: Plugins that failed or were not loaded.
         denied: Number of calls that were denied because nobody could approve them.
         denied_rules: Rules that would have allowed those calls, as accepted by
@@ -720,7 +722,7 @@ class ResultLine(Line, frozen=True, kw_only=True):
             model.
         files_changed: Paths of files that calls changed, relative to the workspace; null if changes
             are not recorded.
-        services: Background commands that were running at the end.
+        services: Background commands that were running at the end of the run.
         exit_code: Exit code of the process.
     """
 
@@ -795,7 +797,7 @@ def _escape(match: re.Match[bytes]) -> bytes:
 
 
 def tokens(usage: Usage) -> Tokens:
-    """Convert the usage reported by a provider."""
+    """Convert token usage reported by a provider."""
     return msgspec.convert(usage, Tokens, from_attributes=True)
 
 

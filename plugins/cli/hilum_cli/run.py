@@ -44,13 +44,13 @@ def main(argv: list[str]) -> int:
     Returns:
         The exit code (see ``exits``).
     """
-    # A rough guess of the format comes first, because a signal may arrive while ``re`` compiles the
-    # pattern that finds it.
+    # Start with a rough guess of the format, because a signal may arrive while ``re`` compiles the
+    # pattern that finds the exact one.
     signals.end_before_run(json=any("json" in word for word in argv if len(word) < 40))
     output_format = _wanted_format(argv)
     signals.end_before_run(json=output_format != "text")
-    # While modules are loading there is no garbage, and collections would delay the first request
-    # by 15 ms.
+    # Loading modules creates no garbage, so collections would only delay the first request by 15
+    # ms.
     gc.set_threshold(100_000, 20, 20)
     options = None
     try:
@@ -80,7 +80,7 @@ def _start(options: Namespace) -> int:
         raw=options.raw,
         include_prompt=options.include_prompt,
     )
-    # The face's options are not included.
+    # Options that only the face uses are not included.
     given = {field.name: getattr(options, field.name) for field in attrs.fields(RunOptions)}
     return headless.run(RunOptions(**given), face)
 
@@ -93,7 +93,7 @@ def check_task(options: Namespace) -> None:
     """
     if options.accept and not options.resume:
         hint = (
-            "hilum run --resume --accept carries out the plan of the last session of this folder."
+            "hilum run --resume --accept carries out the plan of the last session in this folder."
         )
         raise UsageError(
             "--accept needs the plan of an earlier session.", code=E_BAD_ARGS, hint=hint
@@ -119,7 +119,7 @@ def parse(argv: Sequence[str]) -> Namespace:
             hint="`hilum sessions list` shows the ids of the sessions.",
         )
     if not is_id:
-        # ``hilum run --resume "and now …"``: argparse takes the prompt for the id.
+        # ``hilum run --resume "and now …"``: argparse mistakes the prompt for the id.
         options.words.insert(0, options.resume)
         options.resume = LAST
     if options.cassette and options.model:
@@ -263,7 +263,7 @@ def make_parser() -> Parser:
 def _wanted_format(argv: Sequence[str]) -> str:
     """Guess the output format of a command line that cannot be parsed.
 
-    The error is written in that format.
+    The error is then written in that format.
     """
     found = re.findall(r"--output-format[= ](text|json|stream-json)(?= |$)", " ".join(argv))
     return str(found[-1]) if found else "text"

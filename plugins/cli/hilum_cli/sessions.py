@@ -71,7 +71,8 @@ def _insert_list(argv: Sequence[str]) -> list[str]:
 async def _with_kernel(options: Namespace) -> int:
     """Open a kernel to access its store; no model is used."""
     options.out = Out(1)
-    # Only the plugins that store sessions, so that no other plugin can slow or break the command.
+    # Load only the plugins that store sessions, so that no other plugin can slow down or break the
+    # command.
     async with hilum.open_kernel(storage_plugins()) as kernel:
         if isinstance(kernel.store, MemoryStore):
             raise StoreError(
@@ -155,7 +156,7 @@ def make_parser() -> Parser:
 async def read_all(kernel: Kernel, session: str) -> list[AnyEvent]:
     """Read all events of a session."""
     events: list[AnyEvent] = []
-    # The store returns a page of limited size.
+    # The store returns events in pages of limited size.
     while page := await kernel.store.read(session, events[-1].seq if events else 0):
         events += page
     return events
@@ -171,7 +172,7 @@ async def _list(kernel: Kernel, options: Namespace) -> None:
             "--limit counts sessions.", code=E_BAD_ARGS, hint="Give a number, or 0 for all."
         )
     found = await kernel.store.list(folder)
-    # Usage is stored in the events, and reading the events of a thousand sessions takes seconds.
+    # Usage is stored in events, and reading the events of a thousand sessions would take seconds.
     if options.limit:
         infos = found[: options.limit]
     else:
@@ -205,7 +206,7 @@ def _width() -> int:
 
 async def _settled(kernel: Kernel, info: SessionInfo) -> SessionInfo:
     """Return a session, as ``interrupted`` if its log shows it running but no process runs it."""
-    # A killed process leaves a log that shows a running session.
+    # The log of a killed process still shows a running session.
     if info.state in ("idle", *FINAL) or await is_open(kernel.store, info.id):
         return info
     return msgspec.structs.replace(info, state="interrupted")
@@ -224,7 +225,7 @@ def table(
     Args:
         infos: The sessions.
         totals: The usage of each session.
-        folder: Whether to show the sessions' workspaces, because they differ.
+        folder: Whether to show the sessions' workspaces, which is useful if they differ.
         width: Available columns; the title is shortened if necessary.
     """
     where = "WORKSPACE" if folder else ""
@@ -232,7 +233,7 @@ def table(
         ("ID", "USED", "EVENTS", "STATE", "TOKENS", "COST", where, "TITLE")
     ]
     rows += [_row(info, used, folder) for info, used in zip(infos, totals, strict=True)]
-    # An empty column is left out.
+    # Empty columns are left out.
     sizes = []
     for column in range(7):
         filled = any(row[column] for row in rows[1:])
@@ -312,8 +313,8 @@ async def _delete(kernel: Kernel, options: Namespace) -> int:
 async def _export(kernel: Kernel, options: Namespace) -> None:
     info = await kernel.store.info(options.session)
     data = _exported(info, await read_all(kernel, info.id), options.format)
-    # An export may leave this machine. Logs written by earlier versions, or in sessions without the
-    # guard, may contain keys.
+    # An export may leave this machine. Logs that were written by earlier versions, or without the
+    # plugin `guard`, may contain keys.
     data = make_redactor()(data.decode(errors="surrogateescape"), guess=False).encode(
         errors="surrogateescape"
     )
@@ -321,9 +322,9 @@ async def _export(kernel: Kernel, options: Namespace) -> None:
         options.out.put(data)
         return
     try:
-        # "x" fails if the file exists, even if it was created just now by another program.
+        # Mode "x" fails if the file exists, even if another program has just created it.
         mode = "wb" if options.force else "xb"
-        # Blocking is harmless here: the file is local, and the command has nothing else to do.
+        # Blocking is harmless here, because the command has nothing else to do.
         with open(options.output, mode) as file:  # noqa: ASYNC230
             file.write(data)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""``hilum trust``: manages the folders whose own programs hilum may load."""
+"""``hilum trust``: manages the folders whose extensions hilum may load."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _list(trust: TrustedFolders, *, as_json: bool) -> None:
 
 
 def _remove(trust: TrustedFolders, folder: str) -> None:
-    """Stop trusting a folder, even one that no longer exists."""
+    """Revoke trust in a folder, even if it no longer exists."""
     path = os.path.realpath(os.path.expanduser(folder))
     was_trusted = trust.remove(path)
     text = f"{path} is no longer trusted." if was_trusted else f"{path} was not trusted."
@@ -77,7 +77,7 @@ def _remove(trust: TrustedFolders, folder: str) -> None:
 
 def _add(trust: TrustedFolders, path: str) -> None:
     out = Out(1)
-    # Before the folder is added, which makes its current state the trusted one.
+    # Read before the folder is added, because adding it makes its current state the trusted state.
     changes = trust.changes(path) if trust.folders() else []
     names = trust.add(path)
     if changes:
