@@ -121,7 +121,7 @@ def reference() -> str:
             .replace("``", "`")
         )
         parts.append(
-            f"\n### {title}\n\nOf `{distribution}`. {intro}\n\n"
+            f"\n### {title}\n\nSettings of `{distribution}`. {intro}\n\n"
             + "".join(table(name, section, Info()))
         )
     return "".join(parts)
