@@ -91,7 +91,7 @@ def type_words(schema: dict[str, Any]) -> str:
     if schema.get("type") == "array":
         return f"list of {type_words(schema['items'])}"
     names = {
-        "string": "text",
+        "string": "string",
         "number": "number",
         "integer": "whole number",
         "boolean": "true or false",

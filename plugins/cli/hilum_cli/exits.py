@@ -23,9 +23,9 @@ HELP = """exit codes:
   2    usage error: unknown option, name, key or file; invalid settings; no model
   3    partial success: the turn or token limit was reached, the answer was cut off, calls were \
 denied because nobody
-       was there to approve them (see --approve) and no other call with an effect ran, or a \
-plugin with a gate failed
-       and a call was refused for that; all finished work is kept
+       could approve them (see --approve) and no other call with an effect ran, or a call was \
+refused because a plugin
+       with a gate had failed; all finished work is kept
   4    the model did not answer: the provider rejected the key, could not be reached, or failed
   5    the session store: in use, damaged, or the disk is full
   124  timed out

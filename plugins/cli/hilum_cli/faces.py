@@ -304,8 +304,7 @@ class StreamFace(JsonFace):
     The last line is the result.
 
     Args:
-        include_prompt: Whether the texts of the system prompt, of tools and of context are
-            included.
+        include_prompt: Whether to include the texts of the system prompt, tools and context.
     """
 
     deltas = True

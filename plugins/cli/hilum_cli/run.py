@@ -173,14 +173,14 @@ def make_parser() -> Parser:
     add(
         "--accept",
         action="store_true",
-        help="with --resume: carry out the waiting plan, or PROMPT as the plan",
+        help="with --resume: carry out the plan that awaits a decision, or PROMPT instead of it",
     )
     add(
         "--output-format",
         default="text",
         choices=("text", "json", "stream-json"),
         help=(
-            "the answer; one JSON object at the end; or one per event and the same at the end"
+            "the answer; one JSON object at the end; or one per event, then the same object"
             " (docs/output.md)"
         ),
     )

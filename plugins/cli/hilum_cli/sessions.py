@@ -101,7 +101,7 @@ def make_parser() -> Parser:
         made.set_defaults(action=action)
         if named:
             made.add_argument(
-                "session", metavar="ID", help="the session's id or the beginning of it"
+                "session", metavar="ID", help="the session's id or the beginning of its id"
             )
         return made
 
@@ -119,7 +119,7 @@ def make_parser() -> Parser:
     )
     add("--json", action="store_true", help="print one JSON array")
     add = command("show", _show, "show a session turn by turn").add_argument
-    add("--full", action="store_true", help="unfold arguments and results of tool calls")
+    add("--full", action="store_true", help="show arguments and results of tool calls in full")
     add("--events", action="store_true", help="print the raw events, one per line")
     command("resume", _list, "resume a session; takes the options of hilum run")
     add = command("fork", _fork, "copy a session into a new one").add_argument
@@ -133,14 +133,14 @@ def make_parser() -> Parser:
         "title", nargs="+", metavar="TITLE"
     )
     command("delete", _delete, "delete a session").add_argument(
-        "--yes", action="store_true", help="without asking"
+        "--yes", action="store_true", help="do not ask for confirmation"
     )
     add = command("export", _export, "write a session to a file or to standard output").add_argument
     add(
         "--format",
         choices=("jsonl", "markdown", "cassette"),
         default="jsonl",
-        help="its events, a readable text, or a recording for --cassette",
+        help="the events, readable text, or a recording for --cassette",
     )
     add(
         "-o",
@@ -169,7 +169,7 @@ async def _list(kernel: Kernel, options: Namespace) -> None:
     folder = "" if options.all else check_folder(options.workspace)
     if options.limit < 0:
         raise UsageError(
-            "--limit counts sessions.", code=E_BAD_ARGS, hint="Give a number, or 0 for all."
+            "--limit must not be negative.", code=E_BAD_ARGS, hint="Pass a number, or 0 for all."
         )
     found = await kernel.store.list(folder)
     # Usage is stored in events, and reading the events of a thousand sessions would take seconds.
@@ -273,7 +273,7 @@ async def _show(kernel: Kernel, options: Namespace) -> None:
 async def _fork(kernel: Kernel, options: Namespace) -> None:
     if options.upto is not None and options.upto < 1:
         raise UsageError(
-            "--upto counts events from 1.",
+            "--upto must be at least 1.",
             code=E_BAD_ARGS,
             hint="Find the number with hilum sessions show ID --events.",
         )
@@ -284,7 +284,7 @@ async def _rename(kernel: Kernel, options: Namespace) -> None:
     title = " ".join(" ".join(options.title).split())
     if not title:
         raise UsageError(
-            "The title is empty.", code=E_BAD_ARGS, hint="Give a title of at least one word."
+            "The title is empty.", code=E_BAD_ARGS, hint="Pass a title of at least one word."
         )
     await kernel.store.rename(options.session, title)
 
@@ -294,7 +294,7 @@ async def _delete(kernel: Kernel, options: Namespace) -> int:
     if not options.yes:
         if not is_terminal(0):
             raise UsageError(
-                "Deleting needs confirmation, and standard input is not a terminal.",
+                "Deleting requires confirmation, and standard input is not a terminal.",
                 code=E_BAD_ARGS,
                 hint="Confirm with --yes.",
             )
@@ -328,7 +328,7 @@ async def _export(kernel: Kernel, options: Namespace) -> None:
         with open(options.output, mode) as file:  # noqa: ASYNC230
             file.write(data)
     except FileExistsError:
-        hint = "Give another name, or overwrite it with --force."
+        hint = "Choose another name, or overwrite the file with --force."
         raise UsageError(f"{options.output} exists.", code=E_BAD_ARGS, hint=hint) from None
     except OSError as error:
         message = f"{options.output} cannot be written: {os.strerror(error.errno or 0)}."

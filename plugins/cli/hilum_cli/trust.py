@@ -15,8 +15,8 @@ from hilum_cli.terminal import Out, escape_terminal
 
 EPILOG = """\
 Some project files extend hilum: skills, agents, plugins, servers, hooks and commands, in .hilum and
-in the folders of other programs. hilum loads them only after you trust the folder as it is now; after a change it asks
-again.
+in the folders of other programs. hilum loads them only after you trust the folder in its current state; after a change,
+it asks again.
 
   hilum trust                trust this folder
   hilum trust --list         all trusted folders, and what has changed in them

@@ -20,7 +20,7 @@ class PlanSettings:
         minimum=0,
         help=(
             "Remind the model of its todo list after this many rounds of calls without a change;"
-            " 0: never."
+            " 0 means never."
         ),
     )
     blocked_timeout: float = setting(

@@ -26,7 +26,7 @@ class SkillsSettings:
         default=8_000,
         minimum=0,
         project="lower",
-        help="With auto: maximum number of tokens for all skills together in the prompt.",
+        help="If inject is auto: maximum number of tokens that all skills together may take in the prompt.",
     )
     sources: list[str] = setting(
         factory=list,

@@ -401,7 +401,7 @@ class Scheduler:
 
         Each tick settles jobs left by a crash, reports the status and output of running jobs, stops
         jobs on behalf of other processes, releases unused conversation locks, and starts waiting
-        jobs that can begin now. While there is nothing to do, no tick takes place.
+        jobs that can begin now. While there is nothing to do, no ticks occur.
         """
         while not self.closed:
             await self._work.wait()

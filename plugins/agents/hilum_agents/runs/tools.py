@@ -323,7 +323,7 @@ async def get_agent_result(session: Session, agent_id: str) -> Output:
     is not.
 
     Args:
-        agent_id: Its id, or the beginning of it.
+        agent_id: Its id, or the beginning of its id.
     """
     with _errors_for_model():
         result = await _runs(session).result(agent_id)
