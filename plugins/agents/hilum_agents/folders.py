@@ -69,7 +69,7 @@ def list_folders(workspace: Path | None, others: bool) -> Iterator[AgentFolder]:
     """Yield all agent folders in order of precedence.
 
     Args:
-        workspace: The project; ``None`` for none.
+        workspace: The project; ``None`` if there is none.
         others: Whether to include the folders of other programs.
     """
     home = home_folder()
@@ -96,7 +96,7 @@ def has_agents(workspace: Path | None, others: bool) -> bool:
     """Return whether agents other than the built-in ones may exist. Blocks.
 
     Args:
-        workspace: The project; ``None`` for none.
+        workspace: The project; ``None`` if there is none.
         others: Whether to include the folders of other programs.
     """
     folders = list_folders(workspace, others)

@@ -184,7 +184,7 @@ class Approver:
 
 
 def answer_keys(*, forever: bool, view: bool) -> str:
-    """Return a description of the keys that answer a question; see ``question_line``."""
+    """Return a list of the keys that answer a question, as text; see ``question_line``."""
     keys = ["y", "n", "a"]
     if forever:
         keys.append("f")
@@ -209,7 +209,7 @@ def question_line(*, forever: bool, view: bool) -> str:
 
 
 def parse_choice(typed: str) -> tuple[str, str]:
-    """Return the first word of an input in lower case, and the text after it."""
+    """Return the first word of the input in lowercase, and the text after it."""
     word, _, rest = typed.strip().partition(" ")
     return word.lower().rstrip(",:;"), rest.strip()
 

@@ -88,7 +88,7 @@ def main(argv: list[str]) -> int:
 
 
 def _format(check: Check) -> str:
-    """Return the lines of a check: the finding, with the fix below it."""
+    """Return a check's result as text: the finding, with the fix below it."""
     lines = [f"{check.grade:4}  {check.subject:{SUBJECT_WIDTH}}  {check.found}"]
     if check.fix:
         lines += [" " * (SUBJECT_WIDTH + 8) + line for line in check.fix.split("\n")]
@@ -120,7 +120,7 @@ def _settings(folder: Path) -> Iterator[Check]:
 
 
 def _check_session(session: Session) -> Iterator[Check]:
-    """Check the plugins and the gates of an open session."""
+    """Check the plugins and gates in an open session."""
     plugins = session.kernel.host.plugins.values()
     failed = {plugin.name: plugin.error for plugin in plugins if plugin.state in ("failed", "off")}
     # A plugin that loads but cannot be opened has no effect, either.

@@ -1,4 +1,4 @@
-"""The exit codes of the command line, in one place."""
+"""The exit codes of all commands."""
 
 from __future__ import annotations
 

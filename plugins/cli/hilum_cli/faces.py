@@ -188,7 +188,7 @@ class TextFace(Face):
         return [row for row in rows if row]
 
     async def report(self, view: AgentView) -> None:
-        """Write the answer of an agent that reports to the user."""
+        """Write the answer from an agent that reports to the user."""
         text = self.cleaned(view.answer)
         status = view.status.replace("_", " ")
         head = f"── {agents.name_of(view)} ({view.id}): {status}"
@@ -333,7 +333,7 @@ class StreamFace(JsonFace):
         await self.out.write(encode(line))
 
     async def show(self, item: Event | Delta) -> None:
-        """Write the line of an event or of a chunk of output."""
+        """Write the line for an event or a chunk of output."""
         await super().show(item)
         if isinstance(item, Delta):
             await self.out.write(encode(delta_line(item)))

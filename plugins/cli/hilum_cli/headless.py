@@ -217,7 +217,7 @@ class Headless:
             await self.face.out.write(self.face.result(self.record.result(self.end, error, code)))
 
     def _leave(self, code: int) -> None:
-        """Write the result line of a run that ends without cleanup."""
+        """Write the result line for a run that ends without cleanup."""
         if not self._result_written:
             self._result_written = True
             end = self.end or RunEnded(
@@ -390,7 +390,7 @@ class Headless:
         return [run]
 
     async def _show_late(self, session: Session, shown: int) -> None:
-        """Show the reports of plugins while the session closes, until it is closed."""
+        """Show plugins' reports while the session closes."""
         async for item in session.events(shown):
             if isinstance(item, PluginEvent):
                 await self.face.show(item)

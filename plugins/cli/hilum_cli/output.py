@@ -58,7 +58,7 @@ class ToolCallData(msgspec.Struct, frozen=True, kw_only=True):
     """A tool call: in ``call_started`` as it runs, in all other lines as written by the model.
 
     Attributes:
-        id: Unique within one answer of one agent.
+        id: Id of the call, unique within one answer from one agent.
         name: Name of the tool.
         arguments: The arguments; empty if the model did not write a JSON object.
         invalid_arguments: The arguments as text if they are not a JSON object; otherwise empty.
@@ -157,7 +157,7 @@ class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentAction(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call of an agent that has ended.
+    """A tool call by an agent that has ended.
 
     Attributes:
         tool: Name of the tool.
@@ -245,7 +245,7 @@ class InterruptedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         run: Its id.
-        agent: Name of its agent.
+        agent: Name of the agent.
         prompt: The prompt of that run.
         calls: Names of the tools whose calls were interrupted.
     """
@@ -642,12 +642,12 @@ class PluginEventLine(Line, frozen=True, kw_only=True):
 
 
 class RunEndedLine(Line, frozen=True, kw_only=True):
-    """A run of an agent ended. It may be a sub-agent's run; the last line is ``result``.
+    """An agent's run ended, possibly that of a sub-agent; the last line of output is ``result``.
 
     Attributes:
         state: How the run ended.
         text: The answer.
-        commentary: The last text of the model, if it is not an answer.
+        commentary: The model's last text, if it is not an answer.
         done: The completed work, if the run did not complete.
         code: Error code if the run did not complete.
         error: The error in one sentence.
@@ -700,13 +700,13 @@ class ResultLine(Line, frozen=True, kw_only=True):
         model: Model that was used last, provider/name.
         state: How the run ended.
         text: The answer.
-        commentary: The last text of the model, if it is not an answer.
+        commentary: The model's last text, if it is not an answer.
         done: The completed work, if the run did not complete.
         code: Error code; empty if the run completed.
         error: The error; empty if the run completed.
         hint: What the user can do.
         left: The remaining work.
-        turns: Number of model calls of the agent.
+        turns: Number of the agent's model calls.
         seconds: Duration of the run in seconds.
         usage: Tokens and cost of this run, including its sub-agents.
         session_usage: Tokens and cost of all runs and agents in the session.

@@ -47,7 +47,7 @@ def next_step(session: Session, end: RunEnded, kept: bool) -> str:
 
     Args:
         session: The session.
-        end: The end of its run, with the remaining work.
+        end: The end of the run, with the remaining work.
         kept: Whether the session was stored, so that it can be resumed.
     """
     plan = session.plugin(Plans)

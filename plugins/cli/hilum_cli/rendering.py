@@ -44,7 +44,7 @@ def card_title(card: Card, width: int = 80) -> str:
 
 
 def card_summary(card: Card, width: int = 100) -> str:
-    """Return the result of a call, cut to a number of columns."""
+    """Return a summary of a call's result, cut to a number of columns."""
     return line(card.summary, width)
 
 

@@ -23,7 +23,7 @@ EPILOG = (
     """\
 The prompt is the text on the command line. Piped input is added to it as data, or is the prompt \
 if there is no other.
-Commands (/…) and calls of agents (@…) work only in text that you type.
+Commands (/…) and agent calls (@…) work only in text that you type.
 
   hilum run "fix the failing test"
   git diff | hilum run "review this change" --mode ask
@@ -34,7 +34,7 @@ Commands (/…) and calls of agents (@…) work only in text that you type.
 """
     + exits.HELP
 )
-# --resume treats a word of this form as an id, because all ids begin with a date.
+# --resume treats a word in this form as an id, because all ids begin with a date.
 _ID = re.compile(r"\d[\w-]*")
 
 
@@ -243,7 +243,7 @@ def make_parser() -> Parser:
         "--cassette",
         default="",
         metavar="FILE",
-        help="let a recorded session answer instead of a model",
+        help="use the answers of a recorded session instead of a model",
     )
     add("--record", default="", metavar="FILE", help="record the session to a cassette")
     add("--quiet", "-q", action="store_true", help="show no progress")

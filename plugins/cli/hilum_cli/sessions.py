@@ -106,10 +106,10 @@ def make_parser() -> Parser:
         return made
 
     add = command(
-        "list", _list, "list the sessions of this folder, last used first", named=False
+        "list", _list, "list the sessions in this folder, last used first", named=False
     ).add_argument
-    add("--all", action="store_true", help="list the sessions of all folders")
-    add("--workspace", "-C", default=".", metavar="DIR", help="list the sessions of another folder")
+    add("--all", action="store_true", help="list the sessions in all folders")
+    add("--workspace", "-C", default=".", metavar="DIR", help="list the sessions in another folder")
     add(
         "--limit",
         type=int,
@@ -154,7 +154,7 @@ def make_parser() -> Parser:
 
 
 async def read_all(kernel: Kernel, session: str) -> list[AnyEvent]:
-    """Read all events of a session."""
+    """Read all events in a session."""
     events: list[AnyEvent] = []
     # The store returns events in pages of limited size.
     while page := await kernel.store.read(session, events[-1].seq if events else 0):

@@ -72,7 +72,7 @@ def end_with(code: int) -> None:
 
 
 def early_result(number: int) -> bytes:
-    """Return the result line of a run that a signal ended before it began."""
+    """Return the result line for a run that a signal ended before it began."""
     return (_RESULT % (128 + number)).encode()
 
 

@@ -97,7 +97,7 @@ def _add(trust: TrustedFolders, path: str) -> None:
 
 
 def _servers(path: str) -> list[str]:
-    """Return the MCP servers of a project that are awaiting approval, each with its file."""
+    """Return a project's MCP servers that are awaiting approval, each with its file."""
     # The plugin is optional; ``find_spec`` does not import it.
     if find_spec("hilum_mcp") is None:
         return []

@@ -33,7 +33,7 @@ _Status = Annotated[
 
 # A misspelled field is an error that the model can correct, not a change that is silently lost.
 class Todo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An item of the list."""
+    """An item, as written by the model."""
 
     id: _Id
     content: _Content | UnsetType = UNSET
@@ -125,10 +125,10 @@ def _check_unique(todos: Sequence[Todo]) -> None:
 
 
 def _is_same(item: Item, todo: Todo, merge: bool, stale: bool) -> bool:
-    """Return whether a change is for an existing item instead of a new one with the same id."""
+    """Return whether a change applies to an existing item, not to a new item with the same id."""
     if todo.content in (UNSET, item.content):
         return True
-    # A replaced list may reuse the id of a finished item for a new step.
+    # A list that replaces another may reuse the id of a finished item for a new step.
     return not stale and (merge or item.open)
 
 

@@ -1,4 +1,4 @@
-"""The items of a todo list, their states, and the allowed state changes.
+"""The items in a todo list, their states, and the allowed state changes.
 
 This module does not depend on sessions.
 """
@@ -51,7 +51,7 @@ class ItemCall(msgspec.Struct):
 
 
 class Item(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An item of a todo list.
+    """An item in a todo list.
 
     Attributes:
         id: Id chosen by the model.

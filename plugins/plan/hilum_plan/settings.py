@@ -19,8 +19,8 @@ class PlanSettings:
         default=8,
         minimum=0,
         help=(
-            "Remind the model of its todo list after this many rounds of calls without a change;"
-            " 0 means never."
+            "Number of rounds of calls without a change after which the model is reminded of its todo"
+            " list; 0 for never."
         ),
     )
     blocked_timeout: float = setting(

@@ -1,4 +1,4 @@
-"""The plan of an agent, folded from the session's events: its list, calls and proposal."""
+"""An agent's plan, folded from the session's events: its todo list, calls and proposal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Proposal(msgspec.Struct, frozen=True):
 
 
 class AgentPlan(msgspec.Struct, eq=False):
-    """The plan of an agent, which only ``apply`` changes.
+    """An agent's plan; only ``apply`` changes it.
 
     Attributes:
         items: The list, without the items' calls.

@@ -22,7 +22,7 @@ def name_item(item: Item) -> str:
 
 
 def name_items(items: Sequence[Item]) -> str:
-    """Return the names of the first few items for use in a sentence."""
+    """Return the names of the first few items, for use in a sentence."""
     names = ", ".join(map(name_item, items[:MAX_NAMED]))
     if len(items) > MAX_NAMED:
         names += f" and {len(items) - MAX_NAMED} more"
@@ -74,7 +74,7 @@ def remind(plan: AgentPlan, clock: Clock, *, after: int, reminded: set[str]) -> 
         plan: The agent's plan.
         clock: The current time.
         after: Rounds without a change after which the list counts as forgotten; 0 for never.
-        reminded: The reminders sent since the last change of the list, so that each is sent once;
+        reminded: The reminders sent since the last change to the list, so that each is sent once;
             new ones are added.
     """
     notes = []

@@ -76,7 +76,7 @@ class FetchError(HilumError):
 
 @attrs.frozen
 class GitClient:
-    """Runs Git.
+    """A client that fetches repositories with Git.
 
     Args:
         warden: Runs and ends the child processes.

@@ -74,7 +74,7 @@ class AgentView(msgspec.Struct):
         turns: Maximum number of turns, 0 if unknown.
         calls: Number of tool calls that have ended.
         doing: Its current activity.
-        usage: Tokens and cost, without those of agents that it started.
+        usage: Tokens and cost, excluding those of agents that it started.
         last_words: The last text that its model wrote.
         result: The result, once it has ended.
     """
@@ -126,7 +126,7 @@ class AgentView(msgspec.Struct):
         if text:
             return str(text)
         error = self.result.get("error")
-        # The result is plain data of an event, which any plugin may write.
+        # The result is plain data from an event, and any plugin may write such an event.
         if isinstance(error, dict):
             return str(error.get("message", ""))
         return ""
@@ -150,7 +150,7 @@ class _EventData(msgspec.Struct):
 
 
 class AgentViews:
-    """The started agents, folded from the events of the plugin ``agents``.
+    """The started agents, folded from the events that the plugin ``agents`` writes.
 
     Attributes:
         all: Every start, by id, oldest first.
@@ -186,7 +186,7 @@ class AgentViews:
             view.result = event.data
             view.seconds = data.seconds
             del self._open[view.id]
-        # A face is told that an agent is waiting, but not about each change of its position.
+        # Changes report that an agent is waiting, but not each change of its position.
         if view.ended or before != (view.status, view.place > 0):
             return view
         return None

@@ -1,4 +1,4 @@
-"""Todo lists, questions and plans, folded from the events of the plugin ``plan``."""
+"""Todo lists and plans, folded from the events that the plugin ``plan`` writes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REJECTED = "plan.rejected"
 
 
 class Todo(msgspec.Struct, frozen=True):
-    """An item of a todo list.
+    """An item in a todo list.
 
     Attributes:
         id: Its id.

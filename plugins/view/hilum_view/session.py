@@ -254,7 +254,7 @@ class SessionView:
         return actor
 
     def _place(self, event: ev.Event) -> dict[str, Any]:
-        """Return the common fields of an entry for an event."""
+        """Return the fields that all entries have, for an event."""
         return {
             "id": len(self.entries),
             "seq": event.seq,
@@ -352,7 +352,7 @@ class SessionView:
         self._parts.add("failures")
 
     def _describe_activity(self, event: ev.Event, doing: str) -> None:
-        """Set the activity of the started agent whose event this is, if there is one."""
+        """Set the activity of the agent start to which an event belongs, if there is one."""
         view = self.agents.of_actor(event.agent)
         if view is not None:
             view.doing = doing
@@ -451,7 +451,7 @@ class SessionView:
         else:
             self._touch(answer)
         answer.clear()
-        # Chunks of this attempt carry this number, and those of earlier attempts are ignored.
+        # Chunks of this attempt have this number; chunks of earlier attempts are ignored.
         answer.seq = event.seq
         answer.model = event.model
         answer.turn = event.turn
@@ -484,7 +484,7 @@ class SessionView:
         answer.clear()
         answer.state = "done"
         answer.model = message.model or answer.model
-        # The text of the event replaces the streamed one, which may contain secrets.
+        # The text in the event replaces the streamed text, which may contain secrets.
         answer.text = StreamedText(message.text)
         thoughts = [part.text for part in message.parts if isinstance(part, Thinking)]
         answer.thinking = StreamedText("".join(thoughts))

@@ -29,7 +29,7 @@ class CatalogEntry:
         source: Description of the folder that contains its file.
         state: ``on``, ``untrusted`` (its project is not trusted), ``hidden`` (another agent with
             this name takes precedence), ``broken`` (the file cannot be loaded).
-        reason: The reason for any state but ``on``.
+        reason: The reason for any state except ``on``.
         hides: Sources of other agents that have the same name and are hidden by this one.
     """
 
@@ -65,7 +65,7 @@ class Catalog:
         return [entry for entry in self.entries if entry.state == "on"]
 
     def in_scope(self, scope: str) -> list[CatalogEntry]:
-        """Return the agents of a scope, or all agents if the scope is empty."""
+        """Return the agents with a scope, or all agents if the scope is empty."""
         return [entry for entry in self.entries if scope in ("", entry.definition.scope)]
 
     def get(self, name: str, scope: str = "") -> CatalogEntry | None:
@@ -89,7 +89,7 @@ def find_agents(workspace: Path | None, *, folders: bool = True) -> Catalog:
     """Find and load all agents. Blocks.
 
     Args:
-        workspace: The project; ``None`` for none.
+        workspace: The project; ``None`` if there is none.
         folders: Whether to include the folders of other programs.
     """
     search = _Search()
@@ -158,7 +158,7 @@ class _Search:
                 yield path
 
     def _walk(self, folder: AgentFolder) -> Iterator[Path]:
-        """Yield all files of a folder, breadth first."""
+        """Yield all files in a folder and its subfolders, breadth first."""
         waiting = [(folder.path, 0)]
         while waiting:
             current, depth = waiting.pop(0)

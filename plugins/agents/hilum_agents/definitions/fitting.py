@@ -153,7 +153,8 @@ class _Fitter:
             rules: The table ``permissions``.
         """
         self._read_tools()
-        # Gemini CLI calls it excludeTools, Claude Code disallowedTools; a file may have both.
+        # Gemini CLI calls this field excludeTools, and Claude Code calls it disallowedTools; a file
+        # may contain both.
         for key in DENY_KEYS:
             entries = _list_entries(self._document, key, self._report)
             if entries is not None:
@@ -299,7 +300,7 @@ def fit_tools(
     rules: PermissionRules,
     report: Report,
 ) -> Fitted:
-    """Return the tools, permissions, skills and model of a file.
+    """Return the tools, permissions, skills and model in a file, translated into hilum's terms.
 
     Args:
         document: The file.

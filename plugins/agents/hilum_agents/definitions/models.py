@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-# Names that denote a tier and not a model. They mean the session's own model.
+# Names that denote a tier, not a model. They mean the session's own model.
 _SESSION_MODEL = frozenset(
     {"", "inherit", "default", "sonnet", "opus", "auto", "current", "parent", "opusplan", "best"}
 )

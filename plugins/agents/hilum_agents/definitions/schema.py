@@ -1,6 +1,6 @@
 """The structure of an agent file's fields, checked strictly with cattrs.
 
-Files of other programs are translated into these fields first (``hilum_agents.definitions.
+Files for other programs are first translated into these fields (``hilum_agents.definitions.
 loading``). Importing this module imports cattrs.
 """
 
@@ -83,7 +83,7 @@ class WrongField(NamedTuple):
     """A field that cannot be used.
 
     Attributes:
-        path: The keys that lead to the field, from the outermost.
+        path: The keys that lead to the field, outermost first.
         message: The value found and the value expected, worded to follow the key.
     """
 

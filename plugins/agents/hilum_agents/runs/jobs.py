@@ -38,7 +38,8 @@ _QUEUED_FIELDS = (
     "depth",
     "of",
 )
-# Keys in the data of the event that differ from the attributes, because faces read them.
+# Keys in the event's data that differ from the attribute names; they are fixed, because faces read
+# the event.
 _EVENT_KEYS = {"persistent": "keeps", "notify_owner": "wakes"}
 
 
@@ -246,7 +247,7 @@ class JobTable:
             owned.remove(job)
 
     def _match_prompt(self, actor: str, run: str, text: str) -> None:
-        """Assign a run to the first job of an agent that has this prompt.
+        """Assign a run to an agent's first job with this prompt.
 
         An agent works on one job at a time and in order, so the first match is the right one.
         """
@@ -293,11 +294,11 @@ class JobTable:
             run = self._parent_runs.get(run, "")
 
     def owned(self, owner: str) -> list[Job]:
-        """Return the jobs of an owner that are open or whose end has not been announced to it."""
+        """Return an owner's jobs that are open or of whose end it has not been notified."""
         return list(self._owned.get(owner, []))
 
     def unannounced(self, owner: str) -> list[Job]:
-        """Return the jobs whose end an owner has not been notified of yet."""
+        """Return an owner's ended jobs of which it has not been notified yet."""
         return [job for job in self.owned(owner) if job.over and job.notify_owner and not job.told]
 
     def open(self) -> Iterator[Job]:

@@ -1,4 +1,4 @@
-"""Notices that tell an agent when a background agent that it started has ended.
+"""Notifies agents when background agents that they started have ended.
 
 A running agent reads the notice at the end of its next round. An idle agent is prompted with it.
 """
@@ -16,7 +16,7 @@ from hilum_agents.runs.pool import AgentPool
 
 
 class EndNotices:
-    """Sends the agents of a session notices about ended background agents.
+    """Sends notices about ended background agents to the agents that started them.
 
     Args:
         session: The session.

@@ -25,7 +25,7 @@ from hilum_agents.runs.jobs import Job
 if TYPE_CHECKING:
     from hilum_agents.definitions.definition import Definition
 
-# Seconds after which an agent's unused lock is released.
+# Seconds after which an unused lock on a conversation is released.
 UNUSED_LOCK_TIMEOUT = 10.0
 
 
@@ -122,7 +122,7 @@ class AgentPool:
         return agent
 
     def bind(self, actor: str, definition: Definition | None) -> None:
-        """Bind an agent of the session to a definition, if it has one."""
+        """Bind an agent in the session to a definition, if there is one."""
         agents = self._session.plugin(Agents)
         if agents is not None and definition is not None:
             agents.bind(actor, definition)
@@ -160,7 +160,7 @@ class AgentPool:
         return True
 
     def release(self, name: str) -> None:
-        """Release the lock of a named agent."""
+        """Release the lock on a named agent's conversation."""
         lock = self._locks.pop(name, None)
         if lock is not None:
             lock.file.close()
@@ -171,7 +171,7 @@ class AgentPool:
             self.release(name)
 
     def release_unused(self, is_busy: Callable[[str], bool]) -> None:
-        """Release the locks of agents that have not been prompted since the lock was acquired.
+        """Release the locks on conversations of agents that have not been prompted in the meantime.
 
         Args:
             is_busy: A function that returns whether an agent is running a job.
@@ -183,11 +183,11 @@ class AgentPool:
 
     @property
     def holds_locks(self) -> bool:
-        """Whether this session holds the lock of any named agent."""
+        """Whether this session holds any lock on a conversation."""
         return bool(self._locks)
 
     def keep(self, job: Job) -> str:
-        """Save a job's conversation if it is persistent, and release its lock.
+        """Save a job's conversation if it is persistent, and release the lock on it.
 
         Returns:
             The reason why the conversation could not be saved; empty on success.

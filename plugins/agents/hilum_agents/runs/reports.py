@@ -18,7 +18,7 @@ OUTPUT_INTERVAL = 0.2
 
 
 class JobReports:
-    """Writes job events and folds all events of the session.
+    """Writes job events, and folds all events in the session.
 
     Args:
         session: The session.

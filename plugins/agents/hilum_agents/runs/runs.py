@@ -154,7 +154,7 @@ class Runs:
         return self.scheduler.can_begin(name)
 
     async def prepare(self, name: str) -> tuple[Definition, Profile]:
-        """Return the definition and the profile of an agent that can run here.
+        """Return the definition and the profile of an agent that can run in this session.
 
         Raises:
             UsageError: The agent does not exist, or cannot run here.
@@ -399,7 +399,7 @@ class Runs:
 
 @asynccontextmanager
 async def open_runs(session: Session) -> AsyncIterator[Runs]:
-    """Yield the plugin instance of a session while its scheduler runs."""
+    """Yield the plugin instance of a session, and run its scheduler until the session closes."""
     async with trio.open_nursery() as nursery:
         settings = session.settings(SchedulerSettings)
         scheduler = Scheduler(session, settings, nursery)

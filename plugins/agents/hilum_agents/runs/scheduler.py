@@ -487,7 +487,7 @@ class Scheduler:
 
 def new_id() -> str:
     """Return an id for a new job."""
-    # Short enough to type, and long enough not to repeat among the jobs of a user.
+    # Short enough to type, and long enough to be unique among a user's jobs.
     return os.urandom(6).hex()
 
 

@@ -55,5 +55,5 @@ class SchedulerSettings:
         default=None,
         minimum=0,
         project=False,
-        help="Maximum cost of a run including its sub-agents, in US dollars.",
+        help="Maximum cost of a run, including its sub-agents, in US dollars.",
     )

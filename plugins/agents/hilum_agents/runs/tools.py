@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 READ_ONLY = ("read_file", "search_files", "glob_search", "list_directory", "read_lints")
 # Names by which other programs request a copy of the calling agent.
 COPY_NAMES = ("general-purpose", "general", "task")
-# The kernel's limit on one call must not end a task: its run has its own limit.
+# The kernel's time limit for a call must not end a task, whose run has its own limit.
 CALL_TIMEOUT = 86_400.0
 # A stopped sub-agent ends its own calls first. Each call has a grace period, at every depth.
 STOP_GRACE = 30.0
@@ -48,7 +48,7 @@ def _runs(session: Session) -> Runs:
 
 
 def _key(call: Call) -> str:
-    """Return a key by which a call that is repeated after a crash finds its job."""
+    """Return a key with which a call that is repeated after a crash finds its job."""
     agent = call.agent
     return f"{agent.name}/{agent.run.id}/{agent.run.turn}/{call.id}"
 
@@ -137,7 +137,7 @@ def _errors_for_model() -> Iterator[None]:
 
 
 def _limit(runs: Runs, caller: Agent, profile: Profile, depth: int, *, readonly: bool) -> Profile:
-    """Return a profile with the limits of a sub-agent, using the smaller of each pair of limits."""
+    """Return a sub-agent's profile, in which the lower of each pair of limits applies."""
     settings = runs.settings
     tools = profile.tools
     if readonly:
