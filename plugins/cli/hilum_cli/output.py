@@ -136,8 +136,8 @@ class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
     """An agent that was started during the run, and its outcome.
 
     Attributes:
-        agent_id: Its id, as accepted by `hilum agents result` and `stop`.
-        agent: Name of its definition.
+        agent_id: Id of the agent, as accepted by `hilum agents result` and `stop`.
+        agent: Name of the agent's definition.
         title: Its task in a few words.
         owner: Name of the agent that started it; empty for the user.
         status: Final status.
@@ -178,8 +178,8 @@ class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
     Several results are written as a list.
 
     Attributes:
-        agent_id: Its id, as accepted by `hilum agents result` and `stop`.
-        agent: Name of its definition.
+        agent_id: Id of the agent, as accepted by `hilum agents result` and `stop`.
+        agent: Name of the agent's definition.
         status: Final status.
         current_step: Description of how it ended.
         progress: Progress from 0 to 1.
@@ -188,15 +188,15 @@ class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
         files_made: Paths of files that it created, relative to the workspace.
         files_changed: Paths of files that it changed.
         files_deleted: Paths of files that it deleted.
-        actions: Its tool calls; only the first ones if there are very many.
+        actions: Its tool calls; if there are very many, only the first ones.
         tools_used: Number of its tool calls.
         turns: Number of its model calls.
         seconds: Duration in seconds.
         usage: Tokens that it used.
         cost: Cost in US dollars, as far as prices are known.
         error: The error with code, message and hint; null if there is none.
-        done: Completed items of its todo list.
-        not_done: Unfinished items of its todo list.
+        done: Completed items in its todo list.
+        not_done: Unfinished items in its todo list.
         run: Id of its run.
         owner: Name of the agent that started it; empty for the user.
     """
@@ -298,7 +298,7 @@ class SessionLine(Line, frozen=True, kw_only=True):
         mode: Mode of the session.
         model: Model of the session, provider/name; empty if the provider chooses.
         approve: Approval policy.
-        resumed: Whether an earlier session is continued.
+        resumed: Whether an earlier session was resumed.
     """
 
     schema: int
@@ -313,7 +313,7 @@ class SessionLine(Line, frozen=True, kw_only=True):
 
 
 class SessionChangedLine(Line, frozen=True, kw_only=True):
-    """Mode, model or approval policy changed; unchanged ones are null.
+    """The mode, model or approval policy changed; the others are null.
 
     Attributes:
         mode: The new mode.
@@ -341,10 +341,10 @@ class RunStartedLine(Line, frozen=True, kw_only=True):
 
     Attributes:
         text: The prompt.
-        model: Model that it uses, provider/name.
-        mode: Mode that it works in.
+        model: Model that the agent uses, provider/name.
+        mode: Mode of the run.
         context: The context that was added to the prompt.
-        retries: Id of the run that this one continues; empty if it has its own prompt.
+        retries: Id of the run that this run continues; empty for a run with its own prompt.
     """
 
     text: str
@@ -358,9 +358,9 @@ class PromptBuiltLine(Line, frozen=True, kw_only=True):
     """The system prompt and the list of tools were built.
 
     Attributes:
-        cause: Reason for building them: run, compaction, mode or model.
-        mode: Mode that it was built for.
-        model: Model that it was built for.
+        cause: Why they were built: run, compaction, mode or model.
+        mode: Mode for which they were built.
+        model: Model for which they were built.
         layers: The parts of the system prompt.
         tools: The tools.
     """
@@ -419,10 +419,10 @@ class ModelAnsweredLine(Line, frozen=True, kw_only=True):
 
     Attributes:
         model: The model that answered.
-        text: The text.
+        text: The text of the answer.
         calls: The tool calls that the model requests.
         stop: Why the answer ended: end, calls, length or refusal.
-        usage: Its tokens and cost.
+        usage: Tokens and cost.
         first: Seconds until the first byte of the response.
         seconds: Total duration in seconds.
     """
@@ -442,7 +442,7 @@ class ModelUsedLine(Line, frozen=True, kw_only=True):
     Attributes:
         model: The model.
         purpose: The purpose of the call.
-        usage: Its tokens and cost.
+        usage: Tokens and cost.
         seconds: Duration in seconds.
     """
 
@@ -453,7 +453,7 @@ class ModelUsedLine(Line, frozen=True, kw_only=True):
 
 
 class ApprovalAskedLine(Line, frozen=True, kw_only=True):
-    """A call waits for the user's approval.
+    """A call is waiting for the user's approval.
 
     Attributes:
         id: Id of the approval.
@@ -461,7 +461,7 @@ class ApprovalAskedLine(Line, frozen=True, kw_only=True):
         risk: The permission category of the tool: read, write, execute or network.
         reason: Why approval is needed.
         scope: The calls that a lasting approval would cover.
-        seconds: Time limit for the answer, counted from when the question is shown.
+        seconds: Time limit for the answer, which starts when the question is shown.
     """
 
     id: str
@@ -546,7 +546,7 @@ class NotesLine(Line, frozen=True, kw_only=True):
     """Notes that were added for the model after a round of calls.
 
     Attributes:
-        notes: Their texts.
+        notes: Texts of the notes.
         objected: Whether the notes object to an answer that would otherwise have ended the run.
         shortened: Ids of the calls whose results were too large for the model's window and were
             shortened.
@@ -634,7 +634,7 @@ class PluginEventLine(Line, frozen=True, kw_only=True):
 
     Attributes:
         name: Name of the event, such as plan.todos; kernel.… for other events in the log.
-        data: Its data, which is described in the plugin's documentation.
+        data: Data of the event, as described in the plugin's documentation.
     """
 
     name: str
@@ -655,7 +655,7 @@ class RunEndedLine(Line, frozen=True, kw_only=True):
         left: The remaining work.
         turns: Number of model calls.
         seconds: Duration in seconds.
-        usage: Its tokens and cost.
+        usage: Tokens and cost.
     """
 
     state: End
@@ -689,11 +689,11 @@ class DeltaLine(Line, frozen=True, kw_only=True):
 
 
 class ResultLine(Line, frozen=True, kw_only=True):
-    """The last line, which is always written. With ``--output-format json`` it is the only line.
+    """The last line, which is always written. With ``--output-format json``, it is the only line.
 
     Attributes:
         schema: Version of this schema.
-        version: Version of hilum; empty if a signal arrived before it was known.
+        version: Version of hilum; empty if a signal arrived before the version was known.
         session: Id of the session; empty if none was opened.
         workspace: Folder of the workspace.
         kind: Kind of the session; empty if none was opened.
