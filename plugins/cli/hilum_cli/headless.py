@@ -438,7 +438,7 @@ class Headless:
         if session.agents["main"].conversation.retryable:
             return [await session.retry()]
         hint = f'Pass a prompt to continue: hilum run --resume {session.id} "…".'
-        raise UsageError("No run of this session was interrupted.", hint=hint)
+        raise UsageError("No run in this session was interrupted.", hint=hint)
 
     async def _note_cut_off(self, session: Session) -> None:
         """Report the interrupted runs that a new prompt ends."""

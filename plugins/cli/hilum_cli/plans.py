@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 MAX_NAMED = 10
 CHOICES = (
-    "y: carry it out · e: edit it first · n: drop it (n REASON: have another one worked out) ·"
-    " Enter: decide later"
+    "y: carry it out · e: edit it first · n: reject it (n REASON: ask for another plan) · Enter:"
+    " decide later"
 )
 
 
@@ -64,7 +64,7 @@ def _next_step(plan: Plans, session: Session, end: RunEnded, kept: bool) -> str:
         text = "Nothing has been changed yet."
         if kept:
             again = f"hilum run --resume {session.id}"
-            text += f"\nTo have the plan carried out: {again} --accept"
+            text += f"\nTo carry out the plan: {again} --accept"
             text += f'\nTo change it: {again} "…"'
         return text
     counts = plan.progress(end.agent or "main")
@@ -175,7 +175,7 @@ async def _edited(text: str, stopping: Stopping, err: Out) -> str:
         return text
     err.say(
         escape_terminal(
-            f"\n{changed.strip()}\n\n── The plan as you have changed it. y carries it out."
+            f"\n{changed.strip()}\n\n── This is the plan as you edited it. y carries it out."
         )
     )
     return changed

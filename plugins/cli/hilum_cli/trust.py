@@ -90,7 +90,7 @@ def _add(trust: TrustedFolders, path: str) -> None:
     if servers:
         out.say(
             escape_terminal(
-                f"It describes MCP servers: {servers}. hilum mcp approve shows each one and asks"
+                f"It defines MCP servers: {servers}. hilum mcp approve shows each one and asks"
                 " for approval."
             )
         )
