@@ -178,7 +178,8 @@ class Agents:
             definition: The definition when the agent was called. Later changes to the file do not
                 affect the agent.
         """
-        # Each call of an agent binds it again; an event is written only if the definition changed.
+        # Each call of an agent binds the agent again, but an event is written only if the
+        # definition has changed.
         if self._bound.get(agent) != definition:
             self._bound[agent] = definition
             self.history.bind(agent, definition)
@@ -211,7 +212,7 @@ class Agents:
 
     @hookimpl
     async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
-        """Judge a call by an agent or one of its sub-agents, as the agent's file specifies.
+        """Return the verdict on a call by an agent or its sub-agents, based on the agent's file.
 
         Args:
             agent: The agent whose file decides.

@@ -166,7 +166,7 @@ def check(
     *,
     by_user: bool = True,
 ) -> str:
-    """Return the problems of an answer; empty if there are none. Blocks.
+    """Return the problems with an answer; empty if there are none. Blocks.
 
     Args:
         form: Name of a form, or a form defined in an agent's file.
@@ -198,7 +198,7 @@ def judge_call(
     *,
     by_user: bool = True,
 ) -> Verdict | None:
-    """Deny a change that the user has not confirmed; only ``refactor`` requires confirmation.
+    """Return a denial for a change that the user has not confirmed, as ``refactor`` requires.
 
     Args:
         form: Name of the form.

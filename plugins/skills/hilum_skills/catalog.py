@@ -83,7 +83,7 @@ class SkillCatalog(msgspec.Struct, frozen=True):
 
 
 class _Search:
-    """A search of all sources, and what it has found so far.
+    """A search of all sources, with its findings so far.
 
     Attributes:
         entries: The skills, whose states are not determined yet.
@@ -231,7 +231,7 @@ def _without_commit(skill: Skill, source: SkillSource, root: Path) -> Skill:
 
     A skill at the top of a repository is in a folder named after the commit.
     """
-    # A commit id makes no sense as a skill's name, neither to the user nor to the model.
+    # As a skill's name, a commit id would be meaningless to the user and the model.
     if skill.name == root.name:
         where = source.path or source.where.removesuffix("/").removesuffix(".git")
         return msgspec.structs.replace(skill, name=where.rpartition("/")[2])

@@ -46,9 +46,6 @@ _EVENT_KEYS = {"persistent": "keeps", "notify_owner": "wakes"}
 class Job(msgspec.Struct, eq=False, kw_only=True):
     """A job: one start of an agent.
 
-    ``agent`` names the definition, ``actor`` the session's agent that does the work, and ``owner``
-    the session's agent that requested it.
-
     Attributes:
         id: Unique id.
         agent: Name of the agent's definition.

@@ -3,10 +3,10 @@
 All state is folded from the log (``JobReports``). The queue is rebuilt from the fold when the
 session is opened.
 
-A job has three names: ``agent`` is the definition that was started, ``actor`` is the agent in the
-session that does the work, and ``owner`` is the agent in the session that started it (empty for the
-user). Each ordinary sub-agent has an actor of its own; an agent with a persistent conversation is
-its own actor, so its jobs run one after another.
+Three attributes of a job are agent names: ``agent`` is the name of the definition, ``actor`` the
+name of the session's agent that does the work, and ``owner`` the name of the session's agent that
+started the job (empty for the user). Each job has an actor of its own, unless the conversation is
+persistent: then all jobs of the agent have the same actor, so they run one after another.
 """
 
 from __future__ import annotations
