@@ -113,10 +113,10 @@ class AgentView(msgspec.Struct):
         """Its current activity, or the reason why it is waiting, in a few words."""
         if self.status == "queued":
             if self.place:
-                return f"waits, place {self.place}"
+                return f"waiting, position {self.place}"
             return "begins"
         if self.status == "waiting_for_approval":
-            return "waits for your approval"
+            return "waiting for your approval"
         return self.doing or "thinking"
 
     @property

@@ -113,7 +113,7 @@ class Scheduler:
         self._work.set()
 
     def _report_place(self, job: Job, place: int) -> None:
-        self.reports.status(job, "queued", f"Place {place} in the queue.", place=place)
+        self.reports.status(job, "queued", f"Position {place} in the queue.", place=place)
 
     def can_begin(self, name: str) -> bool:
         """Return whether a named agent could begin a job now.
