@@ -42,7 +42,7 @@ def descriptions(kind: type) -> dict[str, str]:
     for base in reversed(kind.__mro__):
         text = inspect.cleandoc(base.__dict__.get("__doc__") or "").partition("Attributes:\n")[2]
         fields = re.findall(r"^    (\w+): (.*(?:\n     .*)*)", text, re.MULTILINE)
-        found |= {name: " ".join(words.split()) for name, words in fields}
+        found |= {name: " ".join(words.replace("``", "`").split()) for name, words in fields}
     return found
 
 
@@ -89,9 +89,10 @@ def type_words(schema: dict[str, Any]) -> str:
     if "enum" in schema:
         return " or ".join(f"`{value}`" for value in schema["enum"])
     if schema.get("type") == "array":
-        return f"list of {type_words(schema['items'])}"
+        words = type_words(schema["items"])
+        return f"list of {words}s" if words == "string" else f"list of {words}"
     names = {
-        "string": "text",
+        "string": "string",
         "number": "number",
         "integer": "whole number",
         "boolean": "true or false",
@@ -136,7 +137,7 @@ def make_page(schema: dict[str, Any]) -> str:
         "## The result of an"
         f" agent\n\n{summary(result)}\n\n{table(result, definitions[result.__name__])}"
     )
-    parts.append("## Objects in them\n")
+    parts.append("## Objects in lines\n")
     for part in PARTS:
         parts.append(
             f"### {part.__name__}\n\n{summary(part)}\n\n{table(part, definitions[part.__name__])}"

@@ -23,7 +23,13 @@ MARK = (
     "<!-- Written by docs/make_settings.py from here to the end: change the help texts in the code."
     " -->\n"
 )
-NAMES = {bool: "true or false", int: "whole number", float: "number", str: "text", Any: "anything"}
+NAMES = {
+    bool: "true or false",
+    int: "whole number",
+    float: "number",
+    str: "string",
+    Any: "anything",
+}
 PROJECT = {
     True: "yes",
     False: "no",
@@ -121,7 +127,7 @@ def reference() -> str:
             .replace("``", "`")
         )
         parts.append(
-            f"\n### {title}\n\nOf `{distribution}`. {intro}\n\n"
+            f"\n### {title}\n\nSettings of `{distribution}`. {intro}\n\n"
             + "".join(table(name, section, Info()))
         )
     return "".join(parts)

@@ -57,7 +57,7 @@ async def test_rows_show_what_runs_and_what_waits(cli):
         cli.model(scripted(tasks(), gate, "All done.")),
         cli.on_terminal("run", "go") as terminal,
     ):
-        await terminal.see("waits, place 1")
+        await terminal.see("waiting, position 1")
         await terminal.see("waiting for 3 agents")
         await terminal.see("Ctrl-C stops all")
         gate.set()

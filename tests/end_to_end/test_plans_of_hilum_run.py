@@ -125,8 +125,7 @@ async def test_a_plan_says_how_it_is_carried_out(cli, asks):
         done = await cli("run", "--mode", "plan", "how?")
         assert done.out == "First a, then b.\n"
         assert (
-            "Nothing has been changed yet.\nTo have the plan carried out: hilum run --resume 2"
-            in done.err
+            "Nothing has been changed yet.\nTo carry out the plan: hilum run --resume 2" in done.err
         )
         session = done.err.partition("hilum run --resume ")[2].split()[0]
         assert f"{session} --accept" in done.err
@@ -135,7 +134,7 @@ async def test_a_plan_says_how_it_is_carried_out(cli, asks):
         assert b"Your plan is accepted." in server.bodies[2]
         again = await cli("run", "--resume", session, "--accept")
         assert (again.code, again.out) == (2, "")
-        assert "No plan waits for a decision." in again.err
+        assert "No plan is waiting for a decision." in again.err
         assert (await cli("run", "--accept", "x")).code == 2
 
 

@@ -234,7 +234,7 @@ async def test_a_second_prompt_goes_on_in_the_session(cli):
 
 
 async def test_resume_without_anything_to_go_on_with_says_so(cli):
-    """No run of this session was interrupted; or there is no session."""
+    """No run in this session was interrupted; or there is no session."""
     nothing = await cli("run", "--resume")
     assert nothing.code == 2
     assert "no session" in nothing.err
@@ -242,7 +242,7 @@ async def test_resume_without_anything_to_go_on_with_says_so(cli):
         await cli("run", "first")
         done = await cli("run", "--resume")
     assert done.code == 2
-    assert "No run of this session was interrupted" in done.err
+    assert "No run in this session was interrupted" in done.err
 
 
 async def test_a_reader_that_goes_away_is_no_error(cli):

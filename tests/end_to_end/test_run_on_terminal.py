@@ -164,7 +164,7 @@ async def test_help_says_what_each_answer_covers_before_it_is_chosen(cli, asks):
             in before
         )
         terminal.type("?\n")
-        await terminal.see("Ctrl-D: counts as no; the run continues.")
+        await terminal.see("Ctrl-D: the same as no; the run continues.")
         await terminal.see("Ctrl-C: stops the whole run")
         await terminal.see("Run it? [y]es, [n]o, [a]lways")
         terminal.type("always\n")

@@ -106,7 +106,7 @@ async def test_a_run_that_is_done_leaves_nothing_to_resume(cli):
         assert (await cli("run", "--resume")).out == "one\n"
         done = await cli("run", "--resume")
     assert done.code == 2
-    assert "No run of this session was interrupted" in done.err
+    assert "No run in this session was interrupted" in done.err
 
 
 async def test_a_mistyped_id_is_no_part_of_the_prompt(cli):

@@ -1,6 +1,6 @@
 """Agents that are defined in Markdown files and called by name.
 
-Importing the package reads no file and loads no YAML.
+Importing the package reads no agent files and does not import the YAML parser.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
     "read_unknown",
 ]
 
-# Hooks that gate tool calls: while the session's instance is broken, no call runs.
+# Hooks that gate tool calls: if the plugin instance of a session has failed, no call runs.
 gates = ("check_answer", "on_tool_call")
 # The module of each public name, imported at first use.
 _MODULES = {
@@ -79,7 +79,7 @@ async def open_session(session: Session) -> AsyncIterator[Agents]:
 
 @hookimpl
 async def interpret_prompt(session: Session, text: str) -> Interpretation | None:
-    """Interpret calls of agents and the command ``/agents``."""
+    """Interpret prompts that call an agent or contain the command ``/agents``."""
     agents: Agents | None = session.plugin(_load("agents").Agents)
     if agents is None or _load("authoring").prompts_are_literal():
         return None

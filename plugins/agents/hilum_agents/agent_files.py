@@ -19,11 +19,11 @@ from hilum_agents.definitions.loading import MAX_NAME, NAME
 from hilum_agents.folders import OWN, user_folder
 
 AUTHOR = """\
-You write the instructions of a coding agent, as its system prompt, from one sentence of the user.
+You write the system prompt of a coding agent, based on one sentence from the user.
 Address the agent as "you". State its purpose, how it works step by step, what it must not do, what
 it must check before it makes a claim, and what its answer must contain. Be concrete and short: 120
 to 300 words, Markdown, no title, no front matter, no code fence around it. Write in the language of
-the sentence. Return only the instructions."""
+that sentence. Return only the instructions."""
 _YES = ("y", "yes", "j", "ja", "是")
 
 
@@ -31,8 +31,9 @@ async def create_agent(options: Namespace, context: CommandContext) -> Path:
     """Write the file of a new agent.
 
     Args:
-        options: Name, title, description, model, scope, tools, prompt and about, as given.
-        context: The context of the action, through which the user is asked for missing values.
+        options: The parsed options: name, title, description, model, scope, tools, prompt and
+            about.
+        context: Context of the action, used to ask the user for missing values.
 
     Returns:
         The path of the file.
@@ -43,7 +44,7 @@ async def create_agent(options: Namespace, context: CommandContext) -> Path:
     name = _check_name(options.name or _ask(context, "Name (a-z, 0-9, _ and -):", "a name"))
     folder = _folder(options.scope, context)
     path = folder / f"{name}.md"
-    # A dangling link is in the way as well.
+    # A dangling symbolic link also counts as an existing file.
     if await trio.to_thread.run_sync(os.path.lexists, path):
         raise UsageError(
             f"The agent {name} already exists: {path}.",
@@ -103,8 +104,8 @@ async def delete_agent(options: Namespace, context: CommandContext) -> None:
     """Delete an agent's file after a confirmation.
 
     Args:
-        options: Name, scope and yes, as given.
-        context: The context of the action, through which the user is asked to confirm.
+        options: The parsed options: name, scope and yes.
+        context: Context of the action, used to ask the user for confirmation.
 
     Raises:
         UsageError: There is no such agent, it cannot be deleted, or the user did not confirm.
@@ -112,7 +113,7 @@ async def delete_agent(options: Namespace, context: CommandContext) -> None:
     scope = {"global": "user"}.get(options.scope, options.scope)
     entry = await context.entry(options.name, scope)
     if not scope:
-        # A user agent may hide the project agent that the user wants to delete.
+        # One of the user's own agents may hide the project agent that the user wants to delete.
         entry = (await context.catalog()).get(options.name, "project") or entry
     definition = entry.definition
     if definition.scope == "builtin":
@@ -122,7 +123,7 @@ async def delete_agent(options: Namespace, context: CommandContext) -> None:
         )
     if definition.scope == "user" and scope != "user":
         raise UsageError(
-            f"The agent {definition.name} is yours and available in all projects.",
+            f"The agent {definition.name} is your own and is available in all projects.",
             hint=f"`{context.prog} delete {definition.name} --scope user` deletes it.",
         )
     if not _confirmed(options, context, definition.path):
@@ -153,7 +154,7 @@ def _check_name(given: str) -> str:
     if not re.fullmatch(NAME, name) or len(name) > MAX_NAME:
         raise UsageError(
             f"{given!r} is not a valid agent name.",
-            hint=f"A name begins with a letter and has at most {MAX_NAME} of a-z, 0-9, _ and -.",
+            hint=f"Use at most {MAX_NAME} of the characters a-z, 0-9, _ and -; begin with a letter.",
         )
     # `main` is the session's own agent, and README.md is never loaded as an agent.
     if name in ("main", "readme"):
@@ -178,7 +179,7 @@ def _folder(scope: str, context: CommandContext) -> Path:
     if not Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(context.workspace)):
         raise UsageError(
             f"{folder} is a link that leads out of the project.",
-            hint="Replace it with a plain folder.",
+            hint="Replace it with a regular folder.",
         )
     return folder
 
@@ -193,7 +194,7 @@ def _file_text(fields: dict[str, str], tools: str, prompt: str) -> str:
 
 
 def _quote(value: str) -> str:
-    """Return a text as a YAML value that parses back to the same text."""
+    """Return a string as a YAML value that parses back to the same string."""
     is_plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*(?:/[A-Za-z0-9._-]+)?|\d+\.\d+\.\d+", value)
     if is_plain and value.casefold() not in ("null", "true", "false"):
         return value
@@ -228,12 +229,12 @@ def _remove(path: Path, workspace: Path) -> None:
 
 
 def _change(path: Path, workspace: Path, what: str, action: Callable[[], object]) -> None:
-    """Change an agent's file, and keep a trusted project trusted: the user made the change.
+    """Change an agent's file without revoking trust in its project: the user made the change.
 
     Raises:
         StoreError: The file cannot be changed.
     """
-    # Checked first, because any change to its files makes a project untrusted.
+    # Checked before the change, because any change to its files makes a project untrusted.
     was_trusted = is_trusted(workspace)
     try:
         action()

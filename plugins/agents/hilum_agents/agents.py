@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from hilum_agents.definitions.definition import Definition
     from hilum_agents.history import History
 
-# A project may have hundreds of broken files. The terminal shows a few, and the log more.
+# A project may contain hundreds of broken files. The terminal shows only a few of them, and the log
+# shows more.
 MAX_PROBLEMS_SHOWN = 8
 MAX_PROBLEMS_LOGGED = 200
 
@@ -49,7 +50,9 @@ def _load(name: str) -> ModuleType:
 
 
 class Agents:
-    """The agents that are defined for a session, and the definitions that its agents are bound to.
+    """The session plugin for agents that are defined in files.
+
+    It keeps the catalog of these agents and the definitions that the session's agents are bound to.
 
     Args:
         session: The session.
@@ -172,10 +175,11 @@ class Agents:
 
         Args:
             agent: Name of the agent in the session.
-            definition: The definition when the agent was called. Later changes of the file do not
+            definition: The definition when the agent was called. Later changes to the file do not
                 affect the agent.
         """
-        # Each call of an agent binds it again; an event is written only if the definition changed.
+        # Each call of an agent binds the agent again, but an event is written only if the
+        # definition has changed.
         if self._bound.get(agent) != definition:
             self._bound[agent] = definition
             self.history.bind(agent, definition)
@@ -208,7 +212,7 @@ class Agents:
 
     @hookimpl
     async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
-        """Return the verdict of an agent's file on a call by the agent or one of its sub-agents.
+        """Return the verdict on a call by an agent or its sub-agents, based on the agent's file.
 
         Args:
             agent: The agent whose file decides.
@@ -309,7 +313,7 @@ class Agents:
         for entry in catalog.entries:
             definition = entry.definition
             if entry.state == "broken":
-                found.append(f"The agent {definition.path} is ignored: {entry.reason}")
+                found.append(f"The agent file {definition.path} is ignored: {entry.reason}")
             elif entry.state == "hidden" and definition.scope != "builtin":
                 reason = entry.reason.rstrip(".")
                 found.append(

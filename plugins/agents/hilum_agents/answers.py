@@ -29,13 +29,12 @@ from hilum_agents.arguments import parse_arguments
 from hilum_agents.consent import confirmed, last_request
 from hilum_agents.forms import Form, make_type, wrong_places
 
-# Maximum size, in bytes, of a file that is read to check line numbers. Larger files are hardly
-# source code.
+# Maximum size, in bytes, of a file that is read to check line numbers. Larger files are unlikely to
+# be source code.
 MAX_BYTES = 5_000_000
-# More objections at once would distract the model, which gets the others after it has corrected
-# these.
+# More objections at once would distract the model. It gets the others after it has corrected these.
 MAX_OBJECTIONS = 6
-# At least one test for each kind of scenario.
+# Minimum number of tests: one for each kind of scenario.
 MIN_TESTS = 3
 _SECTIONS = (
     ("Introduction", r"intro|about|overview|what (?:it )?is|why|features|简介|介绍|概述|关于"),
@@ -58,7 +57,7 @@ class Place(msgspec.Struct):
 
 
 class Explored(msgspec.Struct):
-    """An answer of the agent ``explore``."""
+    """An answer from the agent ``explore``."""
 
     summary: str
     files: list[Place]
@@ -76,7 +75,7 @@ class Issue(msgspec.Struct):
 
 
 class Reviewed(msgspec.Struct):
-    """An answer of the agent ``review``."""
+    """An answer from the agent ``review``."""
 
     summary: str
     problems: list[Issue]
@@ -90,7 +89,7 @@ class Scenario(msgspec.Struct):
 
 
 class Tested(msgspec.Struct):
-    """An answer of the agent ``test``."""
+    """An answer from the agent ``test``."""
 
     summary: str
     files: list[str]
@@ -101,7 +100,7 @@ class Tested(msgspec.Struct):
 
 
 class Documented(msgspec.Struct):
-    """An answer of the agent ``doc``."""
+    """An answer from the agent ``doc``."""
 
     summary: str
     file: str
@@ -120,7 +119,7 @@ class RefactoringStep(msgspec.Struct):
 
 
 class Refactored(msgspec.Struct):
-    """An answer of the agent ``refactor``."""
+    """An answer from the agent ``refactor``."""
 
     summary: str
     proposals: list[RefactoringStep]
@@ -167,7 +166,7 @@ def check(
     *,
     by_user: bool = True,
 ) -> str:
-    """Return the problems of an answer; empty if there are none. Blocks.
+    """Return the problems with an answer; empty if there are none. Blocks.
 
     Args:
         form: Name of a form, or a form defined in an agent's file.
@@ -199,7 +198,7 @@ def judge_call(
     *,
     by_user: bool = True,
 ) -> Verdict | None:
-    """Return a denial for a change that the user has not confirmed; only ``refactor`` needs one.
+    """Return a denial for a change that the user has not confirmed, as ``refactor`` requires.
 
     Args:
         form: Name of the form.
@@ -296,7 +295,7 @@ class _Run:
         return None
 
     def check_place(self, path: str, *lines: int) -> Iterator[str]:
-        """Yield the problem with a reference to lines of a file, unless the reference is valid."""
+        """Yield a problem if a file, or one of the given lines in it, does not exist."""
         text = self.read(path)
         if text is None:
             yield f"There is no file {path!r} in the workspace."
@@ -310,7 +309,7 @@ class _Run:
 
 
 def _argument(call: ToolCall, name: str) -> str:
-    """Return an argument of a call; empty if the argument is missing or not a text."""
+    """Return an argument of a call; empty if the argument is missing or not a string."""
     value = parse_arguments(call.arguments).get(name)
     return value if isinstance(value, str) else ""
 
@@ -353,7 +352,7 @@ def _check_tested(answer: Tested, run: _Run) -> Iterator[str]:
             yield f"{file} was not written in this run."
     whole = "\n".join(source or "" for source in sources.values())
     for scenario in answer.scenarios:
-        # pytest's notation of a test is `file.py::test_name[parameter]`.
+        # pytest's notation for a test is `file.py::test_name[parameter]`.
         name = scenario.name.split("[")[0].rpartition("::")[2]
         if sources and name not in whole:
             yield f"The test {scenario.name!r} is not in {', '.join(answer.files)}."
@@ -398,8 +397,8 @@ def _check_counts(answer: Tested, result: ToolResult) -> Iterator[str]:
     if answer.passed + answer.failed == 0:
         yield "According to the answer, no test ran."
     for word, count in (("passed", answer.passed), ("failed", answer.failed)):
-        # The format of pytest, cargo, jest and many others. Of several lines, the last is the
-        # total.
+        # This is the summary format of pytest, cargo, jest and many others. If several lines match,
+        # the last one is the total.
         printed = re.findall(rf"\b(\d{{1,9}}) {word}\b", result.text)
         if printed and int(printed[-1]) != count:
             yield f"The answer says {count} {word}, but the last run printed {printed[-1]} {word}."

@@ -1,4 +1,4 @@
-"""The arguments of tool calls, as the checks of answers and permissions read them."""
+"""Parses the arguments of tool calls for the checks of answers and permissions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def parse_arguments(text: str) -> dict[str, Any]:
     """Return the arguments of a call; empty if they are not a JSON object.
 
     Args:
-        text: JSON as a model wrote it; empty for no arguments.
+        text: The JSON that a model wrote; empty if there are no arguments.
     """
     try:
         given = json.loads(text or "{}")

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 from hilum import Profile, Session, ToolFilter, UsageError
 
-# A context variable, because prompts of other tasks may still call agents.
+# A context variable, because prompts in other tasks may still call agents.
 _literal: ContextVar[bool] = ContextVar("hilum_agents_literal", default=False)
 
 

@@ -1,8 +1,8 @@
 """Recognizes prompts that call an agent by name, and rejects those that only look like calls.
 
-hilum interprets a prompt as the first that applies: shell line (``!…``), agent call, ``@file``,
-slash command, text. An agent call comes first in the prompt and names an existing agent. Any other
-prompt is text.
+hilum interprets a prompt as the first of these that applies: shell line (``!…``), agent call,
+``@file``, slash command, text. An agent call must be at the beginning of the prompt and name an
+existing agent. Any other prompt is text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NAME = r"[A-Za-z][A-Za-z0-9_-]*"
 MAX_HEAD = 400
 MAX_COURTESIES = 5
 _MIN_SIMILARITY = 0.7
-# English words that can appear in the position of a name: "use the agent to …".
+# English words that can appear where a name would be: "use the agent to …".
 _NOT_NAMES = frozenset(
     "the a an this that my your our any another an one no every some which what it".split()
 )
@@ -330,7 +330,7 @@ def _readings(text: str) -> Iterator[_Reading]:
         removed = min(len(text), MAX_HEAD) - len(head)
         for pattern, match in _matches(head):
             prompt = text[removed + match.start("prompt") :].strip()
-            # A name on the second line is part of a quotation or of code.
+            # A name on the second line is part of a quotation or code.
             is_first_line = removed + match.end("name") <= first_line
             if is_first_line and _is_call(match, prompt):
                 name = match["name"].casefold().rstrip("-_")

@@ -1,4 +1,4 @@
-"""The context and the arguments of the actions of ``hilum agents`` and ``/agents``."""
+"""The context, arguments and declarations of the actions of ``hilum agents`` and ``/agents``."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from hilum_agents.definitions.catalog import Catalog, CatalogEntry, find_agents
 from hilum_agents.definitions.tools import KNOWN
 from hilum_agents.settings import AgentsSettings
 
-# A context manager that displays agents. It takes the session, the names of its agents, and the
-# number of the event to begin after. The function that it yields ends the display early.
+# A context manager that displays agents. Its arguments are the session, the names of its agents,
+# and the number of the last event not to display. It yields a function that ends the display early.
 Watch = Callable[
     [Session, Sequence[str], int], AbstractAsyncContextManager[Callable[[], Awaitable[None]]]
 ]
@@ -91,14 +91,14 @@ class CommandContext:
         return found
 
     def tools(self) -> list[tuple[str, str]]:
-        """Return the permission category of each session tool, or of each standard tool."""
+        """Return the name and category of each tool in the session, or of each standard tool."""
         if self.in_session is None:
             return list(KNOWN.items())
         return self.in_session.known_tools()
 
 
 class Argument(NamedTuple):
-    """An argument of an action, as ``ArgumentParser.add_argument`` takes it."""
+    """The parameters that declare one argument with ``ArgumentParser.add_argument``."""
 
     names: tuple[str, ...]
     options: dict[str, Any]

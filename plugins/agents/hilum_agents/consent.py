@@ -1,7 +1,7 @@
 """Consent: detects whether the user has confirmed an agent's proposals.
 
-A doubtful answer does not count as consent. If a yes is not recognized, the user must only repeat
-it; a wrongly assumed yes changes files.
+A doubtful answer does not count as consent. If a yes is not recognized, the user only has to repeat
+it, but a wrongly assumed yes changes files.
 """
 
 from __future__ import annotations
@@ -89,5 +89,5 @@ def is_yes(words: str) -> bool:
         beginning = f"{words[:MAX_CHARACTERS]}…"
     if not words.strip() or not re.match(_YES, beginning):
         return False
-    # All words are searched for a doubt, which often comes at the end.
+    # All words are searched for signs of doubt, which often come at the end.
     return not re.search(_NO, words)

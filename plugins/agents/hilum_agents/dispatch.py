@@ -15,8 +15,8 @@ from hilum_agents.runs import actions as run_actions
 
 ABOUT = """\
 Agents are defined in Markdown files that describe their purpose, tools and limits. The files are in
-.hilum/agents of a project (once you trust it), in the folder agents beside your settings, and in
-the folders of Claude Code, Gemini CLI, opencode, Copilot, Cursor and Codex. Five agents are \
+.hilum/agents in a project (once you trust it), in the agents folder next to your settings.toml, and
+in the folders of Claude Code, Gemini CLI, opencode, Copilot, Cursor and Codex. Five agents are \
 built in.
 """
 ACTIONS = {**file_actions.ACTIONS, **run_actions.ACTIONS}

@@ -66,7 +66,8 @@ async def _named(name: str, context: CommandContext) -> CatalogEntry:
 
 
 async def _create(options: Namespace, context: CommandContext) -> int:
-    # Only a prompt that the model writes takes long enough for the background.
+    # Creating an agent takes long enough to run in the background only if the model writes the
+    # prompt.
     if context.in_session is None or not options.about or options.prompt:
         await _create_and_check(options, context)
         return 0

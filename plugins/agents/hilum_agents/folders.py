@@ -16,7 +16,7 @@ from hilum import config_folder, home_folder
 if TYPE_CHECKING:
     from hilum_agents.definitions.definition import Dialect, Scope
 
-# Built-in agents come last, so that a user's file with the same name overrides one.
+# Built-in agents come last, so that a user's file with the same name overrides a built-in agent.
 BUILTIN = Path(__file__).resolve().parent / "builtin"
 OWN = ".hilum/agents"
 # In order of precedence: hilum's own folder, then those of other programs.
@@ -69,14 +69,14 @@ def list_folders(workspace: Path | None, others: bool) -> Iterator[AgentFolder]:
     """Yield all agent folders in order of precedence.
 
     Args:
-        workspace: The project; ``None`` for none.
+        workspace: The project; ``None`` if there is none.
         others: Whether to include the folders of other programs.
     """
     home = home_folder()
     if workspace is not None:
         for name, dialect in PROJECT_FOLDERS if others else PROJECT_FOLDERS[:1]:
-            # In the home folder there are no project agents: the same files are the user's own
-            # agents, which need no trust.
+            # The home folder has no project agents: these files are the user's own agents, which
+            # need no trust.
             own = (os.path.realpath(home / name), os.path.realpath(user_folder()))
             if os.path.realpath(workspace / name) not in own:
                 yield AgentFolder(
@@ -96,7 +96,7 @@ def has_agents(workspace: Path | None, others: bool) -> bool:
     """Return whether agents other than the built-in ones may exist. Blocks.
 
     Args:
-        workspace: The project; ``None`` for none.
+        workspace: The project; ``None`` if there is none.
         others: Whether to include the folders of other programs.
     """
     folders = list_folders(workspace, others)

@@ -31,7 +31,7 @@ class Finding:
 
     Attributes:
         mark: ``✓`` for correct, ``⚠`` for a warning, ``✗`` for an error.
-        message: The finding.
+        message: What was found, as a sentence.
         line: Line number in the file, 0 for none.
     """
 

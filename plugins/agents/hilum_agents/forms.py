@@ -1,4 +1,4 @@
-"""Custom answer forms in agent files: parsing them, showing them to the model, checking answers.
+"""Parses custom answer forms in agent files, describes them to the model, and checks answers.
 
 A form maps field names to kinds of values: ``text``, ``number``, ``integer``, ``boolean``, ``path``
 (of an existing file), ``line`` (a line number in the file that a ``path`` field of the same mapping

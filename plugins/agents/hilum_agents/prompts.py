@@ -27,7 +27,7 @@ async def interpret(agents: Agents, text: str) -> Interpretation | None:
     if words == COMMAND or words.startswith((f"{COMMAND} ", f"{COMMAND}\t")):
         reply = await _run_command(agents, words.removeprefix(COMMAND))
         return Interpretation(text, reply=reply)
-    # Shell lines and other commands are handled elsewhere.
+    # Other plugins handle shell lines and other commands.
     if not agents.settings.by_name or not words or words[0] in "!/":
         return None
     if not await _depends_on_agents(agents, words):

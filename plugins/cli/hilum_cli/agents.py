@@ -1,4 +1,4 @@
-"""Displays agents on a terminal: one row each while they run, and a line when one ends."""
+"""Displays agents on a terminal: a row for each while it runs, and a line when it ends."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def name_of(view: AgentView) -> str:
 
 
 def shown_as(view: SessionView, agent: str) -> str:
-    """Return the display name of a session agent; empty for the one that the user talks to."""
+    """Return the display name of a session's agent; empty for the one that the user talks to."""
     return line(view.name_of(agent), 80)
 
 
 def ending(view: AgentView) -> str:
-    """Return a line that says how an agent ended, with the id for reading its result again."""
+    """Return a line that describes how an agent ended, with the id for reading its result again."""
     parts = [f"{mark_of(view)} {view.id} {name_of(view)}"]
     if view.status != "completed":
         parts.append(view.status.replace("_", " "))
@@ -43,7 +43,7 @@ def ending(view: AgentView) -> str:
 
 
 def change(view: AgentView) -> str:
-    """Return a line that says that an agent is waiting, has begun, or is waiting for the user.
+    """Return a line about an agent that is queued, has begun, or is waiting for the user.
 
     The line is empty for other changes.
     """
@@ -97,7 +97,7 @@ def _age(view: AgentView, now: float) -> str:
 
 
 def again(views: Sequence[AgentView]) -> str:
-    """Return the commands that answer an agent that the user called and read results again.
+    """Return the commands with which the user can answer an agent or read results again.
 
     The text is empty if there are no agents.
     """

@@ -1,4 +1,4 @@
-"""Asks the user on the terminal for approvals, and for answers to the agents' questions.
+"""Asks the user on the terminal for approvals and for answers to agents' questions.
 
 Each question is shown in full, and only one at a time.
 """
@@ -32,17 +32,17 @@ def can_ask() -> bool:
 
 
 class Approver:
-    """The questioner of one session: it asks the user, and passes the answers to the session.
+    """The part of a face that asks the user questions, and passes the answers to the session.
 
     Args:
-        session: The session whose calls and questions are shown.
+        session: The session whose approvals and questions are shown.
         face: Shows the run; it writes nothing while a question is open.
     """
 
     def __init__(self, session: Session, face: Face) -> None:
         self._session = session
         self._face = face
-        # Without a limit, because ``note`` is not async: showing events must not wait for the user.
+        # Unbounded, because ``note`` is not async: showing events must not wait for the user.
         self._send, self._queue = trio.open_memory_channel[ApprovalAsked | Question](float("inf"))
         self._settled: set[str] = set()
         self._open: ApprovalAsked | Question | None = None
@@ -77,7 +77,7 @@ class Approver:
             self._end(end.id, reason)
 
     def _end(self, identity: str, why: str = "") -> None:
-        # The end of the call follows later, without a reason.
+        # The event that ends the call comes later and contains no reason.
         if identity in self._settled:
             return
         self._settled.add(identity)
@@ -88,7 +88,7 @@ class Approver:
     async def run(self) -> None:
         """Ask until cancelled."""
         async for asked in self._queue:
-            # It expired, or was answered elsewhere, while an earlier question was open.
+            # The question expired, or was answered elsewhere, while an earlier question was open.
             if asked.id in self._settled:
                 continue
             # The answer to an earlier question in the queue may cover this call, too.
@@ -97,7 +97,7 @@ class Approver:
                 continue
             self._open = asked
             self._scope = trio.CancelScope()
-            # A progress line would otherwise overwrite what the user is typing.
+            # Otherwise, a progress line would overwrite what the user is typing.
             with self._face.held():
                 with self._scope:
                     if isinstance(asked, ApprovalAsked):
@@ -113,12 +113,9 @@ class Approver:
         return (asked.scope or asked.call.name) in self._session.grants
 
     def _stop(self) -> None:
-        """Report that an open question no longer needs an answer.
-
-        The run was stopped, for example by Ctrl-C.
-        """
+        """Report that an open question no longer needs an answer, because the run was stopped."""
         if self._open and not self._stopped:
-            # Report this now: the task that asks may be cancelled together with the run.
+            # Report this now, because the task that asks may be cancelled together with the run.
             self._err.say("\nThe run was stopped; the call was not run.")
         self._stopped = True
 
@@ -187,7 +184,7 @@ class Approver:
 
 
 def answer_keys(*, forever: bool, view: bool) -> str:
-    """Return a description of the keys that answer a question; see ``question_line``."""
+    """Return a list of the keys that answer a question, as text; see ``question_line``."""
     keys = ["y", "n", "a"]
     if forever:
         keys.append("f")
@@ -197,7 +194,7 @@ def answer_keys(*, forever: bool, view: bool) -> str:
 
 
 def question_line(*, forever: bool, view: bool) -> str:
-    """Return the line that asks for a decision, with the name of every answer.
+    """Return the line that asks for a decision and names every possible answer.
 
     Args:
         forever: Whether an approval can be saved as a rule.
@@ -212,7 +209,7 @@ def question_line(*, forever: bool, view: bool) -> str:
 
 
 def parse_choice(typed: str) -> tuple[str, str]:
-    """Return the first word of an input in lower case, and the text after it."""
+    """Return the first word of the input in lowercase, and the text after it."""
     word, _, rest = typed.strip().partition(" ")
     return word.lower().rstrip(",:;"), rest.strip()
 
@@ -246,18 +243,18 @@ def _explain_answers(covered: str, *, forever: bool) -> str:
             " the rule."
         )
     rows.append("v, view: show the whole call.")
-    rows.append("Ctrl-D: counts as no; the run continues.")
+    rows.append("Ctrl-D: the same as no; the run continues.")
     rows.append("Ctrl-C: stops the whole run; `hilum run --resume` continues it.")
     return wrap("\n".join(rows), columns())
 
 
 def _of_call(asked: ApprovalAsked | Question) -> tuple[str, str]:
-    """Return the agent and its call, because two agents may use the same call id."""
+    """Return the agent and the call id, because two agents may use the same call id."""
     return asked.agent, asked.call.id if isinstance(asked, ApprovalAsked) else asked.call_id
 
 
 def discard_typed() -> None:
-    """Discard input that was typed before the question was shown, because it cannot answer it."""
+    """Discard input that was typed before the question was shown."""
     if termios is None:
         return
     try:

@@ -65,7 +65,7 @@ def _rows(folder: str, what: str) -> list[dict[str, Any]]:
     """
 
     async def explain() -> Sequence[Any]:
-        # The kernel is opened because plugins declare most settings.
+        # The kernel is opened, because plugins declare most settings.
         async with hilum.open_kernel(workspace=folder) as kernel:
             if kernel.ignored:
                 lines = [
@@ -93,7 +93,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     lines = []
     width = max(len(row["key"]) for row in rows)
     for row in rows:
-        # The value of a secret is only a placeholder, which must not look like a string.
+        # For a secret, the value is only a placeholder, which must not look like a string.
         if row["secret"]:
             value = row["value"]
         else:

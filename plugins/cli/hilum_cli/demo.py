@@ -81,7 +81,7 @@ def _play(folder: Path, options: Namespace) -> int:
     work = headless.Headless(run_options(project, folder), face)
     pace = 0.0 if options.fast or not is_terminal(2) else 1.0
     with ExitStack() as stack:
-        # Registered first and therefore called last, even if the run raises an exception.
+        # Registered first, and therefore called last, even if the run raises an exception.
         stack.callback(face.close)
         # Output printed by plugins must not corrupt standard output.
         stack.enter_context(redirect_stdout(sys.stderr))
@@ -95,7 +95,7 @@ def _play(folder: Path, options: Namespace) -> int:
     err.say(f"\n{LIVE}")
     wrong = verdict([card.code for card in face.view.cards if TESTS in card.call.arguments], change)
     if wrong:
-        err.say(f"hilum: the demo differed from the recording: {wrong}.")
+        err.say(f"hilum: the demo did not go as recorded: {wrong}.")
         return code or exits.FAILED
     return code
 
@@ -118,7 +118,8 @@ async def serve_and_work(work: Headless, pace: float) -> int:
     """Serve the cassette on the loopback interface, where hilum uses it like any provider."""
     import hilum_replay  # imports trio, which --help does not need
 
-    # Compare only the shape: the output of tests and listings differs between Python versions.
+    # Compare only the structure, because the output of tests and listings differs between Python
+    # versions.
     async with hilum_replay.serve(
         hilum_replay.load(CASSETTE), mode="shape", pace=pace, workspace=work.options.workspace
     ) as server:
@@ -137,9 +138,9 @@ def run_options(project: Path, folder: Path) -> RunOptions:
     os.environ["PATH"] = os.pathsep.join(
         (os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath))
     )
-    # A folder without settings: the demo must run the same on every machine.
+    # A folder without settings, so that the demo runs the same on every machine.
     os.environ["HILUM_CONFIG"] = str(folder / "config")
-    # The session is stored with the user's sessions; no other user setting affects the demo.
+    # The session is stored with the user's other sessions; no setting of the user affects the demo.
     environ = {
         key: value
         for key, value in os.environ.items()

@@ -78,7 +78,7 @@ def main(argv: list[str]) -> int:
     ):
         rows.append(row)
         if not options.json:
-            # At once: a later check may take long, or end the process.
+            # Written immediately, because a later check may take long or end the process.
             out.say(escape_terminal(_format(row)))
     if options.json:
         out.say_json(msgspec.to_builtins(rows))
@@ -87,7 +87,7 @@ def main(argv: list[str]) -> int:
 
 
 def _format(check: Check) -> str:
-    """Return the lines of a check: the finding, with the fix below it."""
+    """Return a check's result as text: the finding, with the fix below it."""
     lines = [f"{check.grade:4}  {check.subject:{SUBJECT_WIDTH}}  {check.found}"]
     if check.fix:
         lines += [" " * (SUBJECT_WIDTH + 8) + line for line in check.fix.split("\n")]
@@ -109,7 +109,7 @@ def _settings(folder: Path) -> Iterator[Check]:
     except HilumError as error:
         yield Check("fail", "settings", error.message, error.hint)
         return
-    # The command exists to explain failures, so no plugin's error may end it.
+    # This command exists to explain failures, so an error in a plugin must not end it.
     except Exception as error:
         found = f"does not open: {describe_error(error)}"
         yield Check("fail", "session", found, "`hilum plugins` shows more.")
@@ -119,10 +119,10 @@ def _settings(folder: Path) -> Iterator[Check]:
 
 
 def _check_session(session: Session) -> Iterator[Check]:
-    """Check the plugins and the gates of an open session."""
+    """Check the plugins and gates in an open session."""
     plugins = session.kernel.host.plugins.values()
     failed = {plugin.name: plugin.error for plugin in plugins if plugin.state in ("failed", "off")}
-    # A plugin that loads but does not open has no effect either.
+    # A plugin that loads but cannot be opened has no effect, either.
     for event in session.journal.read_all():
         if isinstance(event, PluginFault) and event.hook != "load":
             failed.setdefault(event.plugin, f"{event.hook}: {event.error}")
@@ -141,7 +141,7 @@ def _check_session(session: Session) -> Iterator[Check]:
             " --no-plugin."
         )
         yield Check("fail", "gates", f"closed: {'; '.join(closed)}", fix)
-    # A plugin of another distribution may have the same name, so the name proves nothing.
+    # A plugin from another distribution may have the same name, so the name alone proves nothing.
     points = {plugin.point: plugin.state for plugin in plugins if plugin.point is not None}
     states = [state for point, state in points.items() if point.distribution == "hilum-guard"]
     if "ready" not in states:
@@ -167,7 +167,7 @@ def _check_folder(what: str, path: Path) -> Check:
     if not path.exists():
         return Check("ok", what, f"{path} (created when needed)")
     mode = stat.S_IMODE(path.stat().st_mode)
-    # Whoever can write here can allow any call or run programs as the user.
+    # Anyone who can write here can allow any call or run programs as the user.
     if mode & 0o022:
         problem = f"{path} is writable by others (mode {mode:o})"
         return Check("fail", what, problem, f"chmod go-w {path}")
@@ -213,7 +213,7 @@ def _programs() -> Iterator[Check]:
 
 
 def _read_version(program: str) -> str:
-    """Return the output of ``program --version``, or an empty text if the program fails."""
+    """Return the output of ``program --version``, or an empty string if the program fails."""
     try:
         done = subprocess.run(
             [program, "--version"], capture_output=True, text=True, timeout=10, check=True

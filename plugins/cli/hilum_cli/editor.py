@@ -1,4 +1,4 @@
-"""Opens a text in the user's own editor, on the user's terminal."""
+"""Opens a text in the user's editor, on the user's terminal."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ async def edit(text: str, suffix: str = ".md") -> str:
         The text that the user saved.
 
     Raises:
-        UsageError: The editor could not be started or failed, or the text is missing.
+        UsageError: The editor could not be started or failed, or the file is missing.
     """
     # The same order as Git's; POSIX guarantees vi.
     command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    # A private folder, because editors write backup files beside the text.
+    # A private folder, because editors write backup files next to the file.
     folder = await trio.to_thread.run_sync(lambda: tempfile.TemporaryDirectory(prefix="hilum-"))
     path = Path(folder.name) / f"plan{suffix}"
     try:
         await trio.to_thread.run_sync(
             lambda: path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
         )
-        # The editor is not run under the warden, whose processes have no terminal. It is the user's
-        # own program and ends with the terminal.
+        # The warden does not run the editor, because the warden's processes have no terminal. The
+        # editor ends when the user exits it or closes the terminal.
         done = await trio.run_process([*shlex.split(command), str(path)], stdin=None, check=False)
         if done.returncode:
             raise UsageError(

@@ -1,4 +1,4 @@
-"""The exit codes of the command line, in one place."""
+"""The exit codes of all commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 COMPLETED, FAILED, USAGE, PARTIAL, MODEL, STORE = range(6)
 # The code of timeout(1).
 TIMED_OUT = 124
-# Shells report a process that signal N ended as 128 + N: SIGHUP is 1, SIGINT 2, SIGPIPE 13.
+# Shells report a process that was ended by signal N as 128 + N: SIGHUP is 1, SIGINT 2, SIGPIPE 13.
 HUNG_UP = 129
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -23,9 +23,9 @@ HELP = """exit codes:
   2    usage error: unknown option, name, key or file; invalid settings; no model
   3    partial success: the turn or token limit was reached, the answer was cut off, calls were \
 denied because nobody
-       was there to approve them (see --approve) and no other call with an effect ran, or a \
-plugin with a gate failed
-       and a call was refused for that; all finished work is kept
+       could approve them (see --approve) and no other call with an effect ran, or a call was \
+refused because a plugin
+       with a gate had failed; all finished work is kept
   4    the model did not answer: the provider rejected the key, could not be reached, or failed
   5    the session store: in use, damaged, or the disk is full
   124  timed out

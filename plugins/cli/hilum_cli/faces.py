@@ -1,4 +1,4 @@
-"""The faces of a headless run: nothing, plain lines, one JSON object, or an event per line.
+"""The faces of a headless run, which show nothing, plain lines, one JSON object, or JSON lines.
 
 ``live`` contains the face for rich terminals.
 """
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class Face:
-    """Shows a run and its end. This base class shows nothing.
+    """The base class of faces, which show a run and its end. It shows nothing itself.
 
     Attributes:
         deltas: Whether the face receives streaming output.
@@ -102,7 +102,7 @@ class Face:
         """Show the agent's answer while agents that it started are still running."""
 
     async def advise(self, text: str) -> None:
-        """Show the user's possible next steps, after the end has been shown."""
+        """Show the user's possible next steps, after the end of the run has been shown."""
 
     async def total(self, totals: Totals) -> None:
         """Show the total usage of all runs in the session."""
@@ -116,7 +116,7 @@ class Face:
     def result(self, result: ResultLine) -> bytes:
         """Return the bytes to write to standard output when everything has ended.
 
-        They are empty for formats that are meant for people.
+        The result is empty for formats that are meant for people.
         """
         return b""
 
@@ -125,7 +125,7 @@ class Face:
         await self.err.write(f"hilum: {escape_terminal(text)}\n".encode(errors="backslashreplace"))
 
     def held(self) -> AbstractContextManager[None]:
-        """Write nothing to the terminal while a question is open."""
+        """Write nothing to the terminal inside this context, in which a question is open."""
         return nullcontext()
 
     def reopen(self) -> None:
@@ -136,7 +136,7 @@ class Face:
 
 
 class TextFace(Face):
-    """Writes the answer to standard output, and only errors to standard error."""
+    """A face that writes the answer to standard output, and only errors to standard error."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -166,7 +166,7 @@ class TextFace(Face):
     def cleaned(self, text: str) -> str:
         """Return a model's text without sequences that a terminal would interpret.
 
-        A pipe may end at a terminal (``hilum run … | tee``).
+        A pipe may lead to a terminal (``hilum run … | tee``).
         """
         if self.raw:
             return text
@@ -175,7 +175,7 @@ class TextFace(Face):
         return without_escapes(text)
 
     def news(self, item: Event, changes: Changes) -> list[str]:
-        """Return the lines about an event's changes to the todo list or to a running agent."""
+        """Return lines that describe an event's changes to the todo list or to a running agent."""
         if "todos" in changes.parts and item.agent == self.view.lead:
             return todo_rows(self.view.lead_actor.todos)
         moved = changes.agent
@@ -188,7 +188,7 @@ class TextFace(Face):
         return [row for row in rows if row]
 
     async def report(self, view: AgentView) -> None:
-        """Write the answer of an agent that reports to the user."""
+        """Write the answer from an agent that reports to the user."""
         text = self.cleaned(view.answer)
         status = view.status.replace("_", " ")
         head = f"── {agents.name_of(view)} ({view.id}): {status}"
@@ -276,7 +276,7 @@ class JsonFace(Face):
     """
 
     async def ended(self, end: RunEnded, session: str) -> None:
-        """Write to standard error why the run did not complete."""
+        """Write the reason why the run did not complete to standard error."""
         if end.state != "completed":
             await self.tell(describe_end(end))
 
@@ -285,7 +285,7 @@ class JsonFace(Face):
         report(error.message, hint=error.hint, code=error.code)
 
     async def show(self, item: Event | Delta) -> None:
-        """Write to standard error that the prompt was changed.
+        """Write a notice to standard error if the prompt was changed.
 
         Otherwise, the user would not notice the change before the end of the run.
         """
@@ -304,8 +304,7 @@ class StreamFace(JsonFace):
     The last line is the result.
 
     Args:
-        include_prompt: Whether the texts of the system prompt, of tools and of context are
-            included.
+        include_prompt: Whether to include the texts of the system prompt, tools and context.
     """
 
     deltas = True
@@ -334,7 +333,7 @@ class StreamFace(JsonFace):
         await self.out.write(encode(line))
 
     async def show(self, item: Event | Delta) -> None:
-        """Write the line of an event or of a chunk of output."""
+        """Write the line for an event or a chunk of output."""
         await super().show(item)
         if isinstance(item, Delta):
             await self.out.write(encode(delta_line(item)))

@@ -58,7 +58,7 @@ def run(options: RunOptions, face: Face) -> int:
         with redirect_stdout(sys.stderr):
             code = trio.run(_main, work)
     finally:
-        # The work is finished: from here on, a signal must neither print a traceback nor change the
+        # The work is finished. From here on, a signal must neither print a traceback nor change the
         # exit code.
         signals.end_with(code)
         face.close()
@@ -80,7 +80,7 @@ async def _main(work: Headless) -> int:
 
 
 class Headless:
-    """A run and its end.
+    """A run on the command line, and its end.
 
     Args:
         options: The task and how to run it.
@@ -146,18 +146,19 @@ class Headless:
         return error
 
     def _explain(self, error: Exception) -> HilumError | None:
-        """Return hilum's own error in a group of errors.
+        """Return the single hilum error in a group of errors.
 
         An unexpected error is shown with its traceback.
         """
         if isinstance(error, ExceptionGroup):
-            # Nurseries wrap errors in groups; a group with another error is a bug and shown in
-            # full.
+            # Nurseries wrap errors in groups. A group that contains any other error is a bug and is
+            # shown in full.
             ours, rest = error.split(HilumError)
             if ours is not None and rest is None:
                 return _first(ours)
         if self.stopping.signal:
-            # The plugin failed while it was being cancelled. The user wanted the run to end.
+            # The plugin failed while it was being cancelled, which is no error for a user who
+            # stopped the run.
             return None
         self.face.close()
         traceback.print_exception(error, file=sys.stderr)
@@ -191,7 +192,7 @@ class Headless:
             return self._code
         if error is not None:
             return error.exit_code
-        # The run itself completed, so its state would hide that the user stopped the rest.
+        # The run itself completed, so its state would not show that the user stopped the rest.
         if self._cut_short:
             return 128 + self.stopping.signal
         assert self.end is not None
@@ -216,18 +217,18 @@ class Headless:
             await self.face.out.write(self.face.result(self.record.result(self.end, error, code)))
 
     def _leave(self, code: int) -> None:
-        """Write the result line of a run that ends without cleanup."""
+        """Write the result line for a run that ends without cleanup."""
         if not self._result_written:
             self._result_written = True
             end = self.end or RunEnded(
-                state="stopped", code=E_STOPPED, error="The run was ended immediately."
+                state="stopped", code=E_STOPPED, error="The run was stopped without cleanup."
             )
             self.face.out.put(self.face.result(self.record.result(end, None, code)))
 
     # --- kernel and session -----------------------------------------------------------------------
 
     async def _work(self) -> None:
-        """Run in a new session or in a resumed one.
+        """Run the task in a new or resumed session.
 
         The answer is shown before the session closes, which may take time.
         """
@@ -246,15 +247,15 @@ class Headless:
             without=options.no_plugin,
             settings=options.settings,
             environ=options.environ,
-            # A prompt that may be a command needs no model; otherwise, the session requires one.
+            # A prompt that may be a command needs no model; any other prompt requires one.
             needs_model=options.piped or not options.prompt.startswith("/"),
             prepare=self.record.note_kernel,
         )
-        # The nursery is outside the session, so that its task still shows events while the session
-        # closes.
+        # The nursery is outside the session, so that its task can still show events while the
+        # session closes.
         async with trio.open_nursery() as late, opened as session:
-            # Exclude objects loaded so far from garbage collection: traversing them would block
-            # every agent for 50 ms.
+            # Exclude the objects loaded so far from garbage collection, because traversing them
+            # would block every agent for 50 ms.
             gc.freeze()
             await self._open(session, resumed=bool(options.resume))
             await self._run_all(session, recorder)
@@ -268,18 +269,18 @@ class Headless:
         """
         if sys.platform != "linux" or not _is_pipe(self.face.out.fd):
             return
-        # The writing end of a pipe never becomes readable; the system reports only that the reader
-        # closed it.
+        # The write end of a pipe never becomes readable; the system only reports that the reader
+        # has closed it.
         await trio.lowlevel.wait_readable(self.face.out.fd)
         if not self._end_shown:
             self.face.out.gone = True
             self.stopping.stop()
 
     async def _open(self, session: Session, *, resumed: bool) -> None:
-        """Record the session and show it."""
+        """Record the session, and show that it is open."""
         self.session = "" if isinstance(session.kernel.store, MemoryStore) else session.id
         self.record.note_session(session, kept=bool(self.session))
-        # Events from opening the session are shown, too, such as plugins that did not load.
+        # Events from opening the session are shown, too, such as failures of plugins to load.
         self._shown = session.began_at
         if resumed:
             self.record.before = await _used_before(session, self._shown)
@@ -309,7 +310,7 @@ class Headless:
         await self._end_services(session)
 
     async def _end_rest(self, session: Session) -> None:
-        """After a stop, end runs that began in the meantime.
+        """After a stop, end the runs that have begun since.
 
         Otherwise, a run that reports an agent's end would remain incomplete.
         """
@@ -370,7 +371,7 @@ class Headless:
             return
         await self.face.advise(f"Still running: {titles}. Press Ctrl-C to end them.")
         # The result is written before the wait, because a program that reads the output needs the
-        # result and not the end of a server.
+        # result, not the end of a background command.
         await self._write_result(None, self._exit_code(None))
         for service in running:
             await service.ended.wait()
@@ -389,7 +390,7 @@ class Headless:
         return [run]
 
     async def _show_late(self, session: Session, shown: int) -> None:
-        """Show the reports of plugins while the session closes, until it is closed."""
+        """Show plugins' reports while the session closes."""
         async for item in session.events(shown):
             if isinstance(item, PluginEvent):
                 await self.face.show(item)
@@ -407,8 +408,8 @@ class Headless:
     async def _started(self, session: Session) -> list[Run]:
         """Start the requested work.
 
-        Nothing is started if only a plan is awaiting a decision, or agents are waiting in the
-        queue.
+        Nothing is started if only a plan is awaiting a decision, or if only agents in the queue
+        remain.
         """
         options = self.options
         if options.accept:
@@ -437,7 +438,7 @@ class Headless:
         if session.agents["main"].conversation.retryable:
             return [await session.retry()]
         hint = f'Pass a prompt to continue: hilum run --resume {session.id} "…".'
-        raise UsageError("No run of this session was interrupted.", hint=hint)
+        raise UsageError("No run in this session was interrupted.", hint=hint)
 
     async def _note_cut_off(self, session: Session) -> None:
         """Report the interrupted runs that a new prompt ends."""
@@ -488,7 +489,7 @@ class Headless:
     ) -> list[RunEnded]:
         """Show events until everything has ended, and return the lead agent's run ends."""
         ends: list[RunEnded] = []
-        # A recording needs the events of the opening, which are already shown.
+        # A recording needs the events from opening the session, which have already been shown.
         after = self._recorded if recorder else self._shown
         async for item in session.events(after, deltas=self.face.deltas):
             if isinstance(item, Delta):
@@ -531,7 +532,8 @@ class Headless:
 
     def _all_over(self, session: Session) -> bool:
         """Return whether no more events will follow; after a stop, agents receive no notices."""
-        # Only runs of this process count: a run that was killed and is not resumed never ends.
+        # Only runs of this process count, because a run that was killed and is not resumed never
+        # ends.
         at_work = bool(session.runs)
         return not at_work and (bool(self.stopping.signal) or not busy(session))
 
@@ -556,7 +558,7 @@ def _running_services(session: Session) -> tuple[Sequence[BackgroundCommand], bo
 
 
 def busy(session: Session, beside: str = "") -> bool:
-    """Return whether a session has agents that are running, waiting or not yet reported as ended.
+    """Return whether any agent of a session is running, waiting or not yet reported as ended.
 
     The agent ``beside`` is ignored.
     """
@@ -572,7 +574,7 @@ async def _used_before(session: Session, last: int) -> Totals:
         for event in session.journal.since(seen):
             totals.apply(event)
             seen = event.seq
-        # A session may have many thousands of events; signals must be handled between them.
+        # Signals must be handled while a session with many thousands of events is read.
         await trio.lowlevel.checkpoint()
     return totals
 
@@ -593,7 +595,7 @@ def _leading(runs: Sequence[Run]) -> Run | None:
 def _with_later(end: RunEnded, ends: Sequence[RunEnded], own: Collection[str]) -> RunEnded:
     """Return the end of a run, merged with the ends of its agent's later runs.
 
-    Later runs occur when agents that it started have ended.
+    Later runs begin when agents that it started have ended.
 
     Args:
         end: The end of the run.
@@ -602,7 +604,7 @@ def _with_later(end: RunEnded, ends: Sequence[RunEnded], own: Collection[str]) -
     """
     first = end.seq
     for later in ends:
-        # An earlier end belongs to a run that was cut off.
+        # An end before it belongs to a run that was cut off.
         if later.run not in own and later.seq > first:
             end = _joined(end, later)
     return end
@@ -631,7 +633,7 @@ def make_recorder(path: str) -> Recorder:
     from hilum_replay import Recorder
 
     try:
-        # Opened for appending, so that an existing file is checked without being truncated.
+        # Opened in append mode, so that an existing file is not truncated before it is checked.
         with open(path, "a+b") as file:
             file.seek(0)
             head = file.read(8)

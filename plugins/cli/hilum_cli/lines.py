@@ -1,6 +1,7 @@
 """Converts events of a session into lines of ``--output-format stream-json``.
 
-See ``output`` for the lines.
+``output`` declares the lines. Some lines have another name than their event, because the names in
+the output are part of a stable schema, and events may be renamed or split without changing it.
 """
 
 from __future__ import annotations
@@ -19,34 +20,33 @@ _Fields = dict[str, Any]
 
 
 def delta_line(delta: ev.Delta) -> Line:
-    """Convert a chunk of output."""
+    """Return the line for a chunk of output."""
     return _copy_fields(output.DeltaLine, delta, {"at": 0.0})
 
 
 def event_line(event: ev.Event, *, include_prompt: bool) -> Line | None:
-    """Convert an event.
+    """Return the line for an event.
 
-    Return ``None`` for the event that opens the session, whose line is written elsewhere.
+    The result is ``None`` for the event that opens the session, because the face writes that line.
 
     Args:
         event: The event.
-        include_prompt: Whether the texts of the system prompt, of tools and of context are
-            included.
+        include_prompt: Whether to include the texts of the system prompt, tools and context.
     """
     if isinstance(event, ev.SessionOpened):
         return None
     line = _LINES.get(type(event))
     if line is None:
-        return _other_line(event)
-    get_fields = _OTHER_FIELDS.get(type(event))
+        return _kernel_event_line(event)
+    get_fields = _CONVERTED_FIELDS.get(type(event))
     if get_fields is None:
         return _copy_fields(line, event, {})
     return _copy_fields(line, event, get_fields(event, include_prompt))
 
 
-def _copy_fields(line: type[Line], event: ev.Event | ev.Delta, others: _Fields) -> Line:
-    """Create a line from the event's fields with the same names, and from ``others``."""
-    fields = dict(others)
+def _copy_fields(line: type[Line], event: ev.Event | ev.Delta, converted: _Fields) -> Line:
+    """Create a line from ``converted`` and from the event's fields with the same names."""
+    fields = dict(converted)
     for name in line.__struct_fields__:
         if name not in fields:
             fields[name] = _convert(getattr(event, name))
@@ -54,7 +54,7 @@ def _copy_fields(line: type[Line], event: ev.Event | ev.Delta, others: _Fields) 
 
 
 def _convert(value: Any) -> Any:
-    """Convert the value of an event's field to the form that it has in lines."""
+    """Convert the value of an event's field to the form used in lines."""
     if isinstance(value, ToolCall):
         return _call_data(value)
     if isinstance(value, Usage):
@@ -71,10 +71,10 @@ def _call_data(call: ToolCall) -> output.ToolCallData:
     )
 
 
-def _other_line(event: ev.Event) -> Line:
-    """Convert an event that has no line of its own.
+def _kernel_event_line(event: ev.Event) -> Line:
+    """Return a ``plugin_event`` line named ``kernel.…`` for an event without a line of its own.
 
-    A new event of the kernel therefore needs no new version of the schema.
+    In this way, a new kernel event does not require a new version of the schema.
     """
     data = msgspec.to_builtins(event)
     name = f"kernel.{data.pop('type')}"
@@ -83,7 +83,7 @@ def _other_line(event: ev.Event) -> Line:
     return _copy_fields(output.PluginEventLine, event, {"name": name, "data": data})
 
 
-# --- fields that events have under another name or in another form --------------------------------
+# --- fields of lines that an event has under another name, or in another form ---------------------
 
 
 def _run_started(event: ev.RunStarted, include_prompt: bool) -> _Fields:
@@ -176,7 +176,7 @@ _LINES: dict[type[ev.Event], type[Line]] = {
     ev.PluginEvent: output.PluginEventLine,
     ev.RunEnded: output.RunEndedLine,
 }
-_OTHER_FIELDS: dict[type[ev.Event], Callable[[Any, bool], _Fields]] = {
+_CONVERTED_FIELDS: dict[type[ev.Event], Callable[[Any, bool], _Fields]] = {
     ev.RunStarted: _run_started,
     ev.RunRetried: _run_retried,
     ev.PromptFrozen: _prompt_built,

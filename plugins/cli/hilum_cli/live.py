@@ -1,4 +1,4 @@
-"""The face for a terminal: finished work scrolls up, and running work is shown below it.
+"""The face for a terminal, on which finished work scrolls up and running work is shown below it.
 
 Only this module imports rich.
 """
@@ -40,7 +40,7 @@ STATES = {
 
 
 class LiveFace(TextFace):
-    """Streams the answer in dim text, with one line per call and a status line below."""
+    """A face that streams the answer in dim text, with a line per call and a status line below."""
 
     deltas = True
     lingers = True
@@ -65,10 +65,11 @@ class LiveFace(TextFace):
     def _start(self) -> None:
         self._live = Live(
             console=self.console,
-            # rich would refresh in a separate thread, while the event loop changes the view.
+            # Otherwise, rich would refresh in a separate thread while the event loop changes the
+            # view.
             auto_refresh=False,
             transient=True,
-            # rich would replace ``sys.stdout``, which hilum has already redirected.
+            # Otherwise, rich would replace ``sys.stdout``, which hilum has already redirected.
             redirect_stdout=False,
             redirect_stderr=False,
         )
@@ -97,7 +98,8 @@ class LiveFace(TextFace):
         """Build the live part: answer, calls, agents, current todo item and status."""
         width, height = self.console.size
         spin = FRAMES[self._frame % len(FRAMES)]
-        # At most half of the screen: a live part higher than the screen could not be erased.
+        # At most half of the screen, because rich cannot erase a live part that is higher than the
+        # screen.
         rows = self._answer_rows(width, max(height // 2, 3))
         rows += self._call_rows(spin, width)
         others = [view for view in self.view.agents.open() if view.actor != self.view.lead]
@@ -111,7 +113,7 @@ class LiveFace(TextFace):
 
     def _answer_rows(self, width: int, most: int) -> list[Text]:
         answer = self.view.streaming()
-        # Wrapping a whole long answer ten times a second would waste processor time.
+        # Wrapping a whole long answer ten times a second would waste CPU time.
         text = answer.text.tail(TAIL) if answer else ""
         if not text.strip():
             return []
@@ -224,7 +226,7 @@ class LiveFace(TextFace):
     def close(self) -> None:
         """Remove the live part and restore the cursor."""
         if self._live is not None:
-            # Empty, because otherwise the last state would stay on the screen.
+            # Emptied first; otherwise, the last state would stay on the screen.
             self._live.update(Group())
             self._live.stop()
             self._live = None

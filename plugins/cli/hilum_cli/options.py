@@ -35,7 +35,7 @@ class GivenPrompt(NamedTuple):
 
     Attributes:
         text: The prompt.
-        attached: Text that was piped in along with the prompt. It is data.
+        attached: Text that was piped in along with the prompt. It is data, not instructions.
         piped: Whether another program or a file provides the whole prompt. hilum follows such a
             prompt but treats it as data: with ``curl … | hilum run``, somebody else wrote it.
     """
@@ -68,14 +68,14 @@ def _is_piped() -> bool:
         mode = os.fstat(0).st_mode
     except OSError:  # closed
         return False
-    # Not a terminal or /dev/null (a character device): nothing was piped in.
+    # Nothing was piped in from a character device: a terminal or /dev/null.
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
 
 
 def _read_stdin(wanted: bool) -> str:
     if not wanted and sys.platform != "win32":
-        # Some programs start others with a pipe that they never write to. The user must learn what
-        # hilum is waiting for.
+        # Some programs start others with a pipe that they never write to or close. A notice tells
+        # the user what hilum is waiting for.
         readable, _, _ = select.select([0], [], [], STDIN_NOTICE_TIMEOUT)
         if not readable:
             Out(2).say(

@@ -2,8 +2,9 @@
 
 ``json`` writes only the last line.
 
-The schema is stable: see ``SCHEMA``. It is independent of the event log, whose classes may change.
-``docs/make_output.py`` generates the reference and the JSON Schema from these classes.
+The schema is stable: see ``SCHEMA``. It is independent of the event log, whose classes may change,
+so some lines have other names than their events. ``docs/make_output.py`` generates the reference
+and the JSON Schema from these classes.
 """
 
 from __future__ import annotations
@@ -54,10 +55,10 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolCallData(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call: as it runs in ``call_started``, as written by the model elsewhere.
+    """A tool call: in ``call_started`` as it runs, in all other lines as written by the model.
 
     Attributes:
-        id: Unique within one answer of one agent.
+        id: Id of the call, unique within one answer from one agent.
         name: Name of the tool.
         arguments: The arguments; empty if the model did not write a JSON object.
         invalid_arguments: The arguments as text if they are not a JSON object; otherwise empty.
@@ -132,11 +133,11 @@ class CallSummary(ToolCallData, frozen=True, kw_only=True):
 
 
 class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent that was started in the run, and its outcome.
+    """An agent that was started during the run, and its outcome.
 
     Attributes:
-        agent_id: Its id, as accepted by `hilum agents result` and `stop`.
-        agent: Name of its definition.
+        agent_id: Id of the agent, as accepted by `hilum agents result` and `stop`.
+        agent: Name of the agent's definition.
         title: Its task in a few words.
         owner: Name of the agent that started it; empty for the user.
         status: Final status.
@@ -156,11 +157,11 @@ class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentAction(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call of an agent that has ended.
+    """A tool call by an agent that has ended.
 
     Attributes:
         tool: Name of the tool.
-        arguments: The arguments as written by the model, truncated if long.
+        arguments: The arguments as written by the model, truncated if they are long.
         code: Error code; empty on success.
         seconds: Duration in seconds.
     """
@@ -177,8 +178,8 @@ class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
     Several results are written as a list.
 
     Attributes:
-        agent_id: Its id, as accepted by `hilum agents result` and `stop`.
-        agent: Name of its definition.
+        agent_id: Id of the agent, as accepted by `hilum agents result` and `stop`.
+        agent: Name of the agent's definition.
         status: Final status.
         current_step: Description of how it ended.
         progress: Progress from 0 to 1.
@@ -187,15 +188,15 @@ class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
         files_made: Paths of files that it created, relative to the workspace.
         files_changed: Paths of files that it changed.
         files_deleted: Paths of files that it deleted.
-        actions: Its tool calls; only the first ones if there are very many.
+        actions: Its tool calls; if there are very many, only the first ones.
         tools_used: Number of its tool calls.
         turns: Number of its model calls.
         seconds: Duration in seconds.
         usage: Tokens that it used.
         cost: Cost in US dollars, as far as prices are known.
         error: The error with code, message and hint; null if there is none.
-        done: Completed items of its todo list.
-        not_done: Unfinished items of its todo list.
+        done: Completed items in its todo list.
+        not_done: Unfinished items in its todo list.
         run: Id of its run.
         owner: Name of the agent that started it; empty for the user.
     """
@@ -240,11 +241,11 @@ class FaultSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InterruptedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """An earlier run of the session that was interrupted, and was ended by the new prompt.
+    """An earlier run of the session that was interrupted, and that the new prompt ended.
 
     Attributes:
         run: Its id.
-        agent: Name of its agent.
+        agent: Name of the agent.
         prompt: The prompt of that run.
         calls: Names of the tools whose calls were interrupted.
     """
@@ -286,7 +287,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=_tag
 
 
 class SessionLine(Line, frozen=True, kw_only=True):
-    """The first line of a run if its session could be opened.
+    """The first line of a run whose session could be opened.
 
     Attributes:
         schema: Version of this schema.
@@ -297,7 +298,7 @@ class SessionLine(Line, frozen=True, kw_only=True):
         mode: Mode of the session.
         model: Model of the session, provider/name; empty if the provider chooses.
         approve: Approval policy.
-        resumed: Whether an earlier session is continued.
+        resumed: Whether an earlier session was resumed.
     """
 
     schema: int
@@ -312,7 +313,7 @@ class SessionLine(Line, frozen=True, kw_only=True):
 
 
 class SessionChangedLine(Line, frozen=True, kw_only=True):
-    """Mode, model or approval policy changed; unchanged ones are null.
+    """The mode, model or approval policy changed; the others are null.
 
     Attributes:
         mode: The new mode.
@@ -340,10 +341,10 @@ class RunStartedLine(Line, frozen=True, kw_only=True):
 
     Attributes:
         text: The prompt.
-        model: Model that it uses, provider/name.
-        mode: Mode that it works in.
+        model: Model that the agent uses, provider/name.
+        mode: Mode of the run.
         context: The context that was added to the prompt.
-        retries: Id of the run that this one continues; empty if it has its own prompt.
+        retries: Id of the run that this run continues; empty for a run with its own prompt.
     """
 
     text: str
@@ -357,9 +358,9 @@ class PromptBuiltLine(Line, frozen=True, kw_only=True):
     """The system prompt and the list of tools were built.
 
     Attributes:
-        cause: Reason for building them: run, compaction, mode or model.
-        mode: Mode that it was built for.
-        model: Model that it was built for.
+        cause: Why they were built: run, compaction, mode or model.
+        mode: Mode for which they were built.
+        model: Model for which they were built.
         layers: The parts of the system prompt.
         tools: The tools.
     """
@@ -414,15 +415,15 @@ class ModelFailedLine(Line, frozen=True, kw_only=True):
 
 
 class ModelAnsweredLine(Line, frozen=True, kw_only=True):
-    """A complete answer of the model.
+    """A complete answer from the model.
 
     Attributes:
         model: The model that answered.
-        text: The text.
+        text: The text of the answer.
         calls: The tool calls that the model requests.
         stop: Why the answer ended: end, calls, length or refusal.
-        usage: Its tokens and cost.
-        first: Seconds until the first byte.
+        usage: Tokens and cost.
+        first: Seconds until the first byte of the response.
         seconds: Total duration in seconds.
     """
 
@@ -441,7 +442,7 @@ class ModelUsedLine(Line, frozen=True, kw_only=True):
     Attributes:
         model: The model.
         purpose: The purpose of the call.
-        usage: Its tokens and cost.
+        usage: Tokens and cost.
         seconds: Duration in seconds.
     """
 
@@ -452,7 +453,7 @@ class ModelUsedLine(Line, frozen=True, kw_only=True):
 
 
 class ApprovalAskedLine(Line, frozen=True, kw_only=True):
-    """A call waits for the user's approval.
+    """A call is waiting for the user's approval.
 
     Attributes:
         id: Id of the approval.
@@ -460,7 +461,7 @@ class ApprovalAskedLine(Line, frozen=True, kw_only=True):
         risk: The permission category of the tool: read, write, execute or network.
         reason: Why approval is needed.
         scope: The calls that a lasting approval would cover.
-        seconds: Time limit for the answer, counted from when the question is shown.
+        seconds: Time limit for the answer, which starts when the question is shown.
     """
 
     id: str
@@ -507,7 +508,7 @@ class CallStartedLine(Line, frozen=True, kw_only=True):
     Attributes:
         call: The call as it runs.
         risk: The permission category of the tool: read, write, execute or network.
-        plugin: Plugin of the tool.
+        plugin: Name of the plugin that provides the tool.
         original: The call as written by the model if plugins changed its arguments; otherwise null.
         rewritten_by: Names of the plugins that changed its arguments.
     """
@@ -545,8 +546,8 @@ class NotesLine(Line, frozen=True, kw_only=True):
     """Notes that were added for the model after a round of calls.
 
     Attributes:
-        notes: Their texts.
-        objected: Whether they object to an answer that would otherwise have ended the run.
+        notes: Texts of the notes.
+        objected: Whether the notes object to an answer that would otherwise have ended the run.
         shortened: Ids of the calls whose results were too large for the model's window and were
             shortened.
     """
@@ -561,7 +562,7 @@ class CompactedLine(Line, frozen=True, kw_only=True):
 
     Attributes:
         cause: Reason: window, model, too_long or asked.
-        before: Estimated tokens before.
+        before: Estimated tokens before the compaction.
         removed: Number of messages that were replaced by the summary.
         shortened: Number of results that were shortened.
         summary: Text of the summary.
@@ -591,7 +592,7 @@ class UserNeededLine(Line, frozen=True, kw_only=True):
 
     Attributes:
         code: Error code.
-        message: The notice.
+        message: Description of the problem.
     """
 
     code: str
@@ -629,11 +630,11 @@ class FaultLine(Line, frozen=True, kw_only=True):
 
 
 class PluginEventLine(Line, frozen=True, kw_only=True):
-    """An event of a plugin, or an event of the log that this schema has no line for.
+    """An event from a plugin, or an event in the log for which this schema has no line.
 
     Attributes:
-        name: Name of the event, plugin.what.
-        data: Its data, which is described in the plugin's documentation.
+        name: Name of the event, such as plan.todos; kernel.… for other events in the log.
+        data: Data of the event, as described in the plugin's documentation.
     """
 
     name: str
@@ -641,12 +642,12 @@ class PluginEventLine(Line, frozen=True, kw_only=True):
 
 
 class RunEndedLine(Line, frozen=True, kw_only=True):
-    """A run of an agent ended. It may be a sub-agent's run; the last line is ``result``.
+    """An agent's run ended, possibly that of a sub-agent; the last line of output is ``result``.
 
     Attributes:
         state: How the run ended.
         text: The answer.
-        commentary: The last text of the model, if it is not an answer.
+        commentary: The model's last text, if it is not an answer.
         done: The completed work, if the run did not complete.
         code: Error code if the run did not complete.
         error: The error in one sentence.
@@ -654,7 +655,7 @@ class RunEndedLine(Line, frozen=True, kw_only=True):
         left: The remaining work.
         turns: Number of model calls.
         seconds: Duration in seconds.
-        usage: Its tokens and cost.
+        usage: Tokens and cost.
     """
 
     state: End
@@ -673,7 +674,8 @@ class RunEndedLine(Line, frozen=True, kw_only=True):
 class DeltaLine(Line, frozen=True, kw_only=True):
     """A chunk of streaming output.
 
-    ``seq`` is that of the event it belongs to; a later line contains the complete output.
+    ``seq`` is that of the event to which the chunk belongs; a later line contains the complete
+    output.
 
     Attributes:
         kind: text, thinking or arguments for a model's answer; output for a running call.
@@ -687,30 +689,30 @@ class DeltaLine(Line, frozen=True, kw_only=True):
 
 
 class ResultLine(Line, frozen=True, kw_only=True):
-    """The last line, which is always written. With ``--output-format json`` it is the only line.
+    """The last line, which is always written. With ``--output-format json``, it is the only line.
 
     Attributes:
         schema: Version of this schema.
-        version: Version of hilum; empty if a signal arrived before it was known.
+        version: Version of hilum; empty if a signal arrived before the version was known.
         session: Id of the session; empty if none was opened.
         workspace: Folder of the workspace.
         kind: Kind of the session; empty if none was opened.
         model: Model that was used last, provider/name.
         state: How the run ended.
         text: The answer.
-        commentary: The last text of the model, if it is not an answer.
+        commentary: The model's last text, if it is not an answer.
         done: The completed work, if the run did not complete.
         code: Error code; empty if the run completed.
         error: The error; empty if the run completed.
         hint: What the user can do.
         left: The remaining work.
-        turns: Number of model calls of the agent.
+        turns: Number of the agent's model calls.
         seconds: Duration of the run in seconds.
-        usage: Tokens and cost of this run, sub-agents included.
-        session_usage: Tokens and cost of the session: all runs, all agents.
+        usage: Tokens and cost of this run, including its sub-agents.
+        session_usage: Tokens and cost of all runs and agents in the session.
         session_runs: Number of prompts processed in the session, including this one.
-        calls: The tool calls of the run, sub-agents included.
-        agents: The agents that ended in the run.
+        calls: The tool calls of the run, including its sub-agents' calls.
+        agents: The agents that ended during the run.
         faults: Plugins that failed or were not loaded.
         denied: Number of calls that were denied because nobody could approve them.
         denied_rules: Rules that would have allowed those calls, as accepted by
@@ -720,7 +722,7 @@ class ResultLine(Line, frozen=True, kw_only=True):
             model.
         files_changed: Paths of files that calls changed, relative to the workspace; null if changes
             are not recorded.
-        services: Background commands that were running at the end.
+        services: Background commands that were running at the end of the run.
         exit_code: Exit code of the process.
     """
 
@@ -795,7 +797,7 @@ def _escape(match: re.Match[bytes]) -> bytes:
 
 
 def tokens(usage: Usage) -> Tokens:
-    """Convert the usage reported by a provider."""
+    """Convert token usage reported by a provider."""
     return msgspec.convert(usage, Tokens, from_attributes=True)
 
 

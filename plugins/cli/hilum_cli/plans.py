@@ -1,4 +1,4 @@
-"""The open items of a run's todo list, and a plan that awaits a decision."""
+"""Shows the open items of a run's todo list, and asks the user to decide on a plan."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 MAX_NAMED = 10
 CHOICES = (
-    "y: carry it out · e: edit it first · n: drop it (n REASON: have another one worked out) ·"
-    " Enter: decide later"
+    "y: carry it out · e: edit it first · n: reject it (n REASON: ask for another plan) · Enter:"
+    " decide later"
 )
 
 
@@ -33,7 +33,7 @@ def with_left(session: Session, end: RunEnded) -> RunEnded:
             return end
         named = "; ".join(line(item.content, 100) for item in open_items[:MAX_NAMED])
     except PLUGIN_EXCEPTIONS:
-        # The failure must not hide the answer, and `next_step` reports it.
+        # The failure must not hide the answer; `next_step` reports it.
         return end
     left_out = len(open_items) - MAX_NAMED
     if left_out > 0:
@@ -47,7 +47,7 @@ def next_step(session: Session, end: RunEnded, kept: bool) -> str:
 
     Args:
         session: The session.
-        end: The end of its run, with the remaining work.
+        end: The end of the run, with the remaining work.
         kept: Whether the session was stored, so that it can be resumed.
     """
     plan = session.plugin(Plans)
@@ -56,7 +56,7 @@ def next_step(session: Session, end: RunEnded, kept: bool) -> str:
     try:
         return _next_step(plan, session, end, kept)
     except PLUGIN_EXCEPTIONS as error:
-        return f"The plugin that keeps the plan failed: {describe_error(error)}."
+        return f"The plugin `plan` failed: {describe_error(error)}."
 
 
 def _next_step(plan: Plans, session: Session, end: RunEnded, kept: bool) -> str:
@@ -64,7 +64,7 @@ def _next_step(plan: Plans, session: Session, end: RunEnded, kept: bool) -> str:
         text = "Nothing has been changed yet."
         if kept:
             again = f"hilum run --resume {session.id}"
-            text += f"\nTo have the plan carried out: {again} --accept"
+            text += f"\nTo carry out the plan: {again} --accept"
             text += f'\nTo change it: {again} "…"'
         return text
     counts = plan.progress(end.agent or "main")
@@ -87,7 +87,7 @@ async def accept(session: Session, text: str = "") -> Run:
 
     Args:
         session: The session.
-        text: The plan as the user edited it; empty for the plan as it is.
+        text: The plan as edited by the user; empty for the unchanged plan.
 
     Raises:
         UsageError: No plan is awaiting a decision.
@@ -106,7 +106,7 @@ async def decide(session: Session, stopping: Stopping) -> Run | None:
 
     Args:
         session: The session.
-        stopping: A signal leaves the plan undecided.
+        stopping: Handles signals; a signal leaves the plan undecided.
 
     Returns:
         The resulting run, or ``None`` if there is none.
@@ -124,7 +124,8 @@ async def decide(session: Session, stopping: Stopping) -> Run | None:
     )
     discard_typed()
     with trio.CancelScope() as scope:
-        # A signal only closes this question: the run has ended, and the plan stays undecided.
+        # A signal only closes this question. The run has already ended, and the plan stays
+        # undecided.
         stopping.stop = scope.cancel
         try:
             while True:
@@ -142,7 +143,7 @@ async def decide(session: Session, stopping: Stopping) -> Run | None:
                     case "":
                         return None
                     case "\x04":
-                        err.say("\nThe input ended (Ctrl-D): no decision was made about the plan.")
+                        err.say("\nInput ended (Ctrl-D): no decision was made about the plan.")
                         return None
                     case _:
                         err.say("Please answer y, e or n, or press Enter.")
@@ -156,7 +157,7 @@ async def _edited(text: str, stopping: Stopping, err: Out) -> str:
     """Let the user edit the plan, and show the edited version."""
     from hilum_cli import editor
 
-    # Ctrl-C belongs to the editor while it is open.
+    # While the editor is open, it handles Ctrl-C.
     stopping.lent = True
     try:
         changed = await editor.edit(text, ".md")
@@ -174,7 +175,7 @@ async def _edited(text: str, stopping: Stopping, err: Out) -> str:
         return text
     err.say(
         escape_terminal(
-            f"\n{changed.strip()}\n\n── The plan as you have changed it. y carries it out."
+            f"\n{changed.strip()}\n\n── This is the plan as you edited it. y carries it out."
         )
     )
     return changed

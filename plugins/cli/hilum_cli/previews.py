@@ -1,4 +1,4 @@
-"""Limits how much of an approval question the terminal shows; ``hilum_guard`` writes it."""
+"""Limits how much of an approval question the terminal shows."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ TAIL_ROWS = 12
 def folded(text: str, width: int, rows: int = FOLD_ROWS) -> tuple[str, bool]:
     """Return a text cut to a number of terminal rows, and whether anything was left out.
 
-    The middle of the text is left out.
+    If the text is too long, its middle is left out.
     """
-    # Terminal rows and not lines count: one long line could fill the screen.
+    # The limit counts terminal rows, not lines, because one long line could fill the screen.
     wrapped = [row for part in text.split("\n") for row in _rows(part, width)]
     if len(wrapped) <= rows:
         return text, False
-    # One row is for the notice.
+    # The notice takes one row.
     head = wrapped[: rows - TAIL_ROWS - 1]
     tail = wrapped[-TAIL_ROWS:]
     left_out = len(wrapped) - len(head) - len(tail)

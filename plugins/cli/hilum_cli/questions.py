@@ -36,7 +36,7 @@ def describe(asked: Question, left: str, width: int) -> str:
 
 
 def _describe_sender(asked: Question) -> str:
-    # The question does not come from an agent's call.
+    # hilum itself asks; the question does not come from an agent's call.
     if not asked.call_id:
         return "hilum"
     if asked.agent == "main":
@@ -71,6 +71,6 @@ def give(session: Session, asked: Question, typed: str) -> None:
     """
     answers = read(asked, typed)
     questions = session.plugin(UserQuestions)
-    # Otherwise, the question has just expired.
+    # If the question is not open, it has just expired.
     if questions is not None and questions.is_open(asked.id):
         questions.answer(asked.id, answers)

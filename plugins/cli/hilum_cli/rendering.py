@@ -30,7 +30,7 @@ MAX_TODOS = 8
 UNPRINTED = ("error", "settings", "undo")
 """Kinds of notices that are not printed, because the run's end or the command reports them."""
 LEAVING_ORDER = (5, 3, 4, 1, 2, 6)
-"""The parts left out of a status line that is too long, in order: first the model's name."""
+"""The parts that are left out of a status line that is too long, in this order."""
 
 
 def card_mark(card: Card) -> str:
@@ -44,12 +44,12 @@ def card_title(card: Card, width: int = 80) -> str:
 
 
 def card_summary(card: Card, width: int = 100) -> str:
-    """Return the result of a call, cut to a number of columns."""
+    """Return a summary of a call's result, cut to a number of columns."""
     return line(card.summary, width)
 
 
 def notice_line(notice: Notice | None) -> str:
-    """Return the printed form of a notice; empty if it is not printed."""
+    """Return the line to print for a notice; empty if it is not printed."""
     if notice is None or notice.about in UNPRINTED:
         return ""
     mark = "·" if notice.level == "info" else "!"
@@ -57,7 +57,7 @@ def notice_line(notice: Notice | None) -> str:
 
 
 def todo_rows(todos: TodoList) -> list[str]:
-    """Return the changes of a todo list: one line per item for a new list, otherwise one line."""
+    """Return the changes to a todo list: a line per item for a new list, otherwise one line."""
     if not todos.changed:
         return []
     head = f"· todo {todo_count(todos)}".rstrip()

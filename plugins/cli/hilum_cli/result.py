@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hilum import Kernel, Session
 
 MAX_LEFT = 10
-"""Maximum number of calls to list as not done."""
+"""Maximum number of calls to list as unfinished work."""
 END_FIELDS = ("agent", "run", "text", "commentary", "done", "code", "error", "left", "turns")
 """The fields of the result line that are copied from the end of the run."""
 
@@ -138,7 +138,7 @@ class Record(msgspec.Struct):
         """Return the user's next step, with the command that continues the run."""
         if end.state == "completed" or not self.kept:
             return end.hint
-        # A denied call's hint ends with a command, so it stays last.
+        # The hint about denied calls ends with a command, so it comes last.
         hints = [end.hint, how_to_continue(end, self.session)]
         if end.code == E_DENIED:
             hints.reverse()
@@ -239,7 +239,7 @@ def _refused_by_gates(view: SessionView) -> list[Card]:
 
 
 def without_effect(end: RunEnded, view: SessionView, approve: str) -> RunEnded:
-    """Return the end of a run, as a partial success if its calls could not run.
+    """Return the end of a run, changed to a partial success if its calls could not run.
 
     This applies if every call needed approval, or a broken gate refused one.
 
@@ -253,7 +253,7 @@ def without_effect(end: RunEnded, view: SessionView, approve: str) -> RunEnded:
     refused = _refused_by_gates(view)
     if refused:
         return _refused_end(end, refused, sum(card.ended for card in view.cards))
-    # If another call had an effect, the model may have found another way, and its answer counts.
+    # If another call had an effect, the model may have found another way, so its answer counts.
     if not view.unattended or view.effects:
         return end
     return msgspec.structs.replace(

@@ -23,7 +23,7 @@ EPILOG = (
     """\
 The prompt is the text on the command line. Piped input is added to it as data, or is the prompt \
 if there is no other.
-Commands (/…) and calls of agents (@…) work only in text that you type.
+Commands (/…) and agent calls (@…) work only in text that you type.
 
   hilum run "fix the failing test"
   git diff | hilum run "review this change" --mode ask
@@ -34,7 +34,7 @@ Commands (/…) and calls of agents (@…) work only in text that you type.
 """
     + exits.HELP
 )
-# --resume treats a word of this form as an id, because all ids begin with a date.
+# --resume treats a word in this form as an id, because all ids begin with a date.
 _ID = re.compile(r"\d[\w-]*")
 
 
@@ -44,13 +44,13 @@ def main(argv: list[str]) -> int:
     Returns:
         The exit code (see ``exits``).
     """
-    # A rough guess of the format comes first, because a signal may arrive while ``re`` compiles the
-    # pattern that finds it.
+    # Start with a rough guess of the format, because a signal may arrive while ``re`` compiles the
+    # pattern that finds the exact one.
     signals.end_before_run(json=any("json" in word for word in argv if len(word) < 40))
     output_format = _wanted_format(argv)
     signals.end_before_run(json=output_format != "text")
-    # While modules are loading there is no garbage, and collections would delay the first request
-    # by 15 ms.
+    # Loading modules creates no garbage, so collections would only delay the first request by 15
+    # ms.
     gc.set_threshold(100_000, 20, 20)
     options = None
     try:
@@ -80,7 +80,7 @@ def _start(options: Namespace) -> int:
         raw=options.raw,
         include_prompt=options.include_prompt,
     )
-    # The face's options are not included.
+    # Options that only the face uses are not included.
     given = {field.name: getattr(options, field.name) for field in attrs.fields(RunOptions)}
     return headless.run(RunOptions(**given), face)
 
@@ -93,7 +93,7 @@ def check_task(options: Namespace) -> None:
     """
     if options.accept and not options.resume:
         hint = (
-            "hilum run --resume --accept carries out the plan of the last session of this folder."
+            "hilum run --resume --accept carries out the plan of the last session in this folder."
         )
         raise UsageError(
             "--accept needs the plan of an earlier session.", code=E_BAD_ARGS, hint=hint
@@ -120,7 +120,7 @@ def parse(argv: Sequence[str]) -> Namespace:
             hint="`hilum sessions list` shows the ids of the sessions.",
         )
     if not is_id:
-        # ``hilum run --resume "and now …"``: argparse takes the prompt for the id.
+        # ``hilum run --resume "and now …"``: argparse mistakes the prompt for the id.
         options.words.insert(0, options.resume)
         options.resume = LAST
     if options.cassette and options.model:
@@ -174,14 +174,14 @@ def make_parser() -> Parser:
     add(
         "--accept",
         action="store_true",
-        help="with --resume: carry out the waiting plan, or PROMPT as the plan",
+        help="with --resume: carry out the plan that awaits a decision, or PROMPT instead of it",
     )
     add(
         "--output-format",
         default="text",
         choices=("text", "json", "stream-json"),
         help=(
-            "the answer; one JSON object at the end; or one per event and the same at the end"
+            "the answer; one JSON object at the end; or one per event, then the same object"
             " (docs/output.md)"
         ),
     )
@@ -244,7 +244,7 @@ def make_parser() -> Parser:
         "--cassette",
         default="",
         metavar="FILE",
-        help="let a recorded session answer instead of a model",
+        help="use the answers of a recorded session instead of a model",
     )
     add("--record", default="", metavar="FILE", help="record the session to a cassette")
     add("--quiet", "-q", action="store_true", help="show no progress")
@@ -264,7 +264,7 @@ def make_parser() -> Parser:
 def _wanted_format(argv: Sequence[str]) -> str:
     """Guess the output format of a command line that cannot be parsed.
 
-    The error is written in that format.
+    The error is then written in that format.
     """
     found = re.findall(r"--output-format[= ](text|json|stream-json)(?= |$)", " ".join(argv))
     return str(found[-1]) if found else "text"

@@ -1,6 +1,7 @@
 """The options of one run.
 
-They come from the command line, ``hilum demo``, or a program that runs ``headless.Headless``.
+They come from the command line, from ``hilum demo``, or from a program that uses
+``headless.Headless``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ class RunOptions:
     Attributes:
         workspace: The folder to work in.
         prompt: The task; empty to only resume.
-        attached: Data that comes with the prompt, such as what was piped in.
+        attached: Data that accompanies the prompt, such as piped input.
         piped: Whether another program wrote the prompt.
         accept: Whether to carry out the plan that is awaiting a decision.
         resume: Id of the session to resume; empty for a new one.

@@ -74,7 +74,8 @@ def _insert_list(argv: Sequence[str]) -> list[str]:
 async def _with_kernel(options: Namespace) -> int:
     """Open a kernel to access its store; no model is used."""
     options.out = Out(1)
-    # Only the plugins that store sessions, so that no other plugin can slow or break the command.
+    # Load only the plugins that store sessions, so that no other plugin can slow down or break the
+    # command.
     async with hilum.open_kernel(storage_plugins()) as kernel:
         if isinstance(kernel.store, MemoryStore):
             raise StoreError(
@@ -103,15 +104,15 @@ def make_parser() -> Parser:
         made.set_defaults(action=action)
         if named:
             made.add_argument(
-                "session", metavar="ID", help="the session's id or the beginning of it"
+                "session", metavar="ID", help="the session's id or the beginning of its id"
             )
         return made
 
     add = command(
-        "list", _list, "list the sessions of this folder, last used first", named=False
+        "list", _list, "list the sessions in this folder, last used first", named=False
     ).add_argument
-    add("--all", action="store_true", help="list the sessions of all folders")
-    add("--workspace", "-C", default=".", metavar="DIR", help="list the sessions of another folder")
+    add("--all", action="store_true", help="list the sessions in all folders")
+    add("--workspace", "-C", default=".", metavar="DIR", help="list the sessions in another folder")
     add(
         "--limit",
         type=int,
@@ -121,7 +122,7 @@ def make_parser() -> Parser:
     )
     add("--json", action="store_true", help="print one JSON array")
     add = command("show", _show, "show a session turn by turn").add_argument
-    add("--full", action="store_true", help="unfold arguments and results of tool calls")
+    add("--full", action="store_true", help="show arguments and results of tool calls in full")
     add("--events", action="store_true", help="print the raw events, one per line")
     command("resume", _list, "resume a session; takes the options of hilum run")
     add = command("fork", _fork, "copy a session into a new one").add_argument
@@ -135,14 +136,14 @@ def make_parser() -> Parser:
         "title", nargs="+", metavar="TITLE"
     )
     command("delete", _delete, "delete a session").add_argument(
-        "--yes", action="store_true", help="without asking"
+        "--yes", action="store_true", help="do not ask for confirmation"
     )
     add = command("export", _export, "write a session to a file or to standard output").add_argument
     add(
         "--format",
         choices=("jsonl", "markdown", "cassette"),
         default="jsonl",
-        help="its events, a readable text, or a recording for --cassette",
+        help="the events, readable text, or a recording for --cassette",
     )
     add(
         "-o",
@@ -156,9 +157,9 @@ def make_parser() -> Parser:
 
 
 async def read_all(kernel: Kernel, session: str) -> list[AnyEvent]:
-    """Read all events of a session."""
+    """Read all events in a session."""
     events: list[AnyEvent] = []
-    # The store returns a page of limited size.
+    # The store returns events in pages of limited size.
     while page := await kernel.store.read(session, events[-1].seq if events else 0):
         events += page
     return events
@@ -171,10 +172,10 @@ async def _list(kernel: Kernel, options: Namespace) -> None:
     folder = "" if options.all else check_folder(options.workspace)
     if options.limit < 0:
         raise UsageError(
-            "--limit counts sessions.", code=E_BAD_ARGS, hint="Give a number, or 0 for all."
+            "--limit must not be negative.", code=E_BAD_ARGS, hint="Pass a number, or 0 for all."
         )
     found = await kernel.store.list(folder)
-    # Usage is stored in the events, and reading the events of a thousand sessions takes seconds.
+    # Usage is stored in events, and reading the events of a thousand sessions would take seconds.
     if options.limit:
         infos = found[: options.limit]
     else:
@@ -208,7 +209,7 @@ def _width() -> int:
 
 async def _settled(kernel: Kernel, info: SessionInfo) -> SessionInfo:
     """Return a session, as ``interrupted`` if its log shows it running but no process runs it."""
-    # A killed process leaves a log that shows a running session.
+    # The log of a killed process still shows a running session.
     if info.state in ("idle", *FINAL) or await is_open(kernel.store, info.id):
         return info
     return msgspec.structs.replace(info, state="interrupted")
@@ -227,7 +228,7 @@ def table(
     Args:
         infos: The sessions.
         totals: The usage of each session.
-        folder: Whether to show the sessions' workspaces, because they differ.
+        folder: Whether to show the sessions' workspaces, which is useful if they differ.
         width: Available columns; the title is shortened if necessary.
     """
     where = "WORKSPACE" if folder else ""
@@ -235,7 +236,7 @@ def table(
         ("ID", "USED", "EVENTS", "STATE", "TOKENS", "COST", where, "TITLE")
     ]
     rows += [_row(info, used, folder) for info, used in zip(infos, totals, strict=True)]
-    # An empty column is left out.
+    # Empty columns are left out.
     sizes = []
     for column in range(7):
         filled = any(row[column] for row in rows[1:])
@@ -275,7 +276,7 @@ async def _show(kernel: Kernel, options: Namespace) -> None:
 async def _fork(kernel: Kernel, options: Namespace) -> None:
     if options.upto is not None and options.upto < 1:
         raise UsageError(
-            "--upto counts events from 1.",
+            "--upto must be at least 1.",
             code=E_BAD_ARGS,
             hint="Find the number with hilum sessions show ID --events.",
         )
@@ -286,7 +287,7 @@ async def _rename(kernel: Kernel, options: Namespace) -> None:
     title = " ".join(" ".join(options.title).split())
     if not title:
         raise UsageError(
-            "The title is empty.", code=E_BAD_ARGS, hint="Give a title of at least one word."
+            "The title is empty.", code=E_BAD_ARGS, hint="Pass a title of at least one word."
         )
     await kernel.store.rename(options.session, title)
 
@@ -296,7 +297,7 @@ async def _delete(kernel: Kernel, options: Namespace) -> int:
     if not options.yes:
         if not is_terminal(0):
             raise UsageError(
-                "Deleting needs confirmation, and standard input is not a terminal.",
+                "Deleting requires confirmation, and standard input is not a terminal.",
                 code=E_BAD_ARGS,
                 hint="Confirm with --yes.",
             )
@@ -315,8 +316,8 @@ async def _delete(kernel: Kernel, options: Namespace) -> int:
 async def _export(kernel: Kernel, options: Namespace) -> None:
     info = await kernel.store.info(options.session)
     data = _exported(info, await read_all(kernel, info.id), options.format)
-    # An export may leave this machine. Logs written by earlier versions, or in sessions without the
-    # guard, may contain keys.
+    # An export may leave this machine. Logs that were written by earlier versions, or without the
+    # plugin `guard`, may contain keys.
     data = make_redactor()(data.decode(errors="surrogateescape"), guess=False).encode(
         errors="surrogateescape"
     )
@@ -327,7 +328,7 @@ async def _export(kernel: Kernel, options: Namespace) -> None:
         # Blocking is harmless here: the command has nothing else to do.
         _write_whole(Path(options.output), data, options.force)
     except FileExistsError:
-        hint = "Give another name, or overwrite it with --force."
+        hint = "Choose another name, or overwrite the file with --force."
         raise UsageError(f"{options.output} exists.", code=E_BAD_ARGS, hint=hint) from None
     except OSError as error:
         message = f"{options.output} cannot be written: {os.strerror(error.errno or 0)}."

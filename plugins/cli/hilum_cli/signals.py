@@ -3,8 +3,8 @@
 This module imports nothing slow, because a run installs these handlers first.
 
 During the run, ``stopping`` handles signals with trio. Before the run there is nothing to clean up,
-and after it nothing to stop, so the process simply exits with the right exit code and, for
-programs, with a result line.
+and after it there is nothing to stop, so the process simply exits with the right exit code and, for
+programs, writes a result line.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def listened() -> tuple[int, ...]:
 
 
 def end_before_run(*, json: bool) -> None:
-    """Make a signal end the process, as long as nothing has been started.
+    """Make a signal end the process while nothing has been started yet.
 
     Args:
         json: Whether standard output is read by a program.
@@ -48,14 +48,15 @@ def end_before_run(*, json: bool) -> None:
     def end(number: int, frame: FrameType | None) -> None:
         try:
             if json:
-                # ``os.write`` and not ``print``: the handler may have interrupted a write to the
-                # same stream.
+                # ``os.write``, not ``print``, because the handler may have interrupted a write to
+                # the same stream.
                 os.write(1, early_result(number))
             else:
                 os.write(2, b"hilum: stopped before the run began.\n")
         except OSError:  # the reader closed it
             pass
-        # An exception would be raised in the middle of an import and shown as a traceback.
+        # Exit without an exception, which would be raised in the middle of an import and shown as a
+        # traceback.
         os._exit(128 + number)
 
     _install(end)
@@ -71,7 +72,7 @@ def end_with(code: int) -> None:
 
 
 def early_result(number: int) -> bytes:
-    """Return the result line of a run that a signal ended before it began."""
+    """Return the result line for a run that a signal ended before it began."""
     return (_RESULT % (128 + number)).encode()
 
 

@@ -34,7 +34,7 @@ def make_face(
         output_format: text, json or stream-json.
         quiet: Whether to show no progress.
         raw: Whether to write the model's text unchanged.
-        include_prompt: Whether stream-json output includes the whole prompt.
+        include_prompt: Whether to include the texts of the prompt in stream-json output.
     """
     if output_format == "json":
         return JsonFace()

@@ -1,4 +1,4 @@
-"""Stops runs: one signal ends the run cleanly, a second one ends the process immediately."""
+"""Stops runs: the first signal ends the run cleanly, a second one ends the process immediately."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ C code, such as a long regular expression, may hold the interpreter lock.
 
 
 class Stopping:
-    """Handles signals while the program runs.
+    """The signal handling of a running program.
 
     Args:
         stop: Called at the first signal; may be replaced while the work continues.
@@ -53,12 +53,12 @@ class Stopping:
         numbers = listened()
         if not numbers:
             task_status.started()
-            # ``nohup`` and background jobs ignore the signals, and trio needs at least one to
-            # receive.
+            # ``nohup`` and background jobs ignore these signals, and trio requires at least one
+            # signal.
             await trio.sleep_forever()
         try:
             with trio.open_signal_receiver(*numbers) as received:
-                # After trio has installed its handlers, because these wrap them.
+                # After trio has installed its handlers, because the new handlers wrap them.
                 for number in numbers:
                     self._limit_time(number)
                 task_status.started()
@@ -70,7 +70,7 @@ class Stopping:
                 faulthandler.cancel_dump_traceback_later()
 
     def _receive(self, number: int) -> None:
-        # The terminal sends Ctrl-C to all programs of the foreground group, including the editor.
+        # The terminal sends Ctrl-C to all programs in the foreground group, including the editor.
         if self.lent and number == signal.SIGINT:
             return
         if self.signal:
@@ -121,6 +121,6 @@ def _end_in_silence() -> None:
 
     The thread writes a traceback of the hung process to standard error; the exit code is 1.
     """
-    # Use the descriptor instead of the object, because standard error may be closed or replaced.
+    # Use the descriptor, not the file object, because ``sys.stderr`` may be closed or replaced.
     with suppress(OSError, ValueError):
         faulthandler.dump_traceback_later(MAX_SILENCE, exit=True, file=2)

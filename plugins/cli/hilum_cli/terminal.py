@@ -1,6 +1,6 @@
 """Writes to terminals and pipes.
 
-Untrusted text is made harmless, and writing never blocks the event loop.
+It makes untrusted text harmless, and writing never blocks the event loop.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def line(text: str, width: int = 100) -> str:
 def cells(text: str) -> int:
     """Return the number of columns that a text occupies.
 
-    A Chinese character occupies two columns, a combining accent none.
+    A Chinese character occupies two columns; a combining accent occupies none.
     """
     if text.isascii():
         return len(text)
@@ -118,7 +118,7 @@ def is_terminal(fd: int) -> bool:
 class Out:
     """Standard output or standard error, for text and for bytes.
 
-    If the reader closes it, this is recorded instead of raising an exception.
+    If the reader closes the output, this is recorded, and no exception is raised.
 
     Args:
         fd: 1 or 2.
@@ -148,7 +148,7 @@ class Out:
         await trio.to_thread.run_sync(self.put, data, abandon_on_cancel=True)
 
     def _ready(self, size: int) -> bool:
-        # A pipe that select reports as writable accepts at least this much without blocking.
+        # A pipe that select reports as writable accepts at least `PIPE_BUF` bytes without blocking.
         if size > select.PIPE_BUF if hasattr(select, "PIPE_BUF") else True:
             return False
         try:
@@ -169,7 +169,7 @@ class Out:
             except BrokenPipeError:
                 self.gone = True
             except OSError as error:
-                # A closed terminal raises EIO; descriptor 2 may be closed from the start.
+                # A closed terminal raises EIO; descriptor 2 may have been closed from the start.
                 if self.fd == 2 or (self.terminal and error.errno == errno.EIO):
                     self.gone = True
                 else:
@@ -210,7 +210,7 @@ def report(message: str, *, hint: str = "", code: str = "") -> None:
 def quiet_exit() -> None:
     """Prevent Python from reporting errors when it flushes closed outputs.
 
-    The reader of the pipe or the terminal has closed it.
+    Call this if the reader has closed the pipe or the terminal.
     """
     for stream, fd in ((sys.stdout, 1), (sys.stderr, 2)):
         try:
@@ -222,12 +222,12 @@ def quiet_exit() -> None:
 
 
 class TerminalFile(io.TextIOBase):
-    """A terminal as a text file, for libraries that write to one.
+    """A terminal as a text file, for libraries that write to text files.
 
-    If the terminal is closed, this is recorded instead of raising an exception.
+    If the terminal is closed, this is recorded, and no exception is raised.
 
     Args:
-        out: Where the text goes.
+        out: The output to which the text is written.
     """
 
     encoding = "utf-8"
@@ -236,7 +236,7 @@ class TerminalFile(io.TextIOBase):
         self._out = out
 
     def write(self, text: str) -> int:
-        """Write a text."""
+        """Write a string."""
         self._out.put(text.encode(errors="backslashreplace"))
         return len(text)
 

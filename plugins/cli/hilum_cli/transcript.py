@@ -54,12 +54,12 @@ def _walk(view: SessionView, events: Sequence[Event]) -> Iterator[AnyEntry]:
 
 
 def transcript(info: SessionInfo, events: Sequence[Event], *, full: bool = False) -> str:
-    """Format a session for a terminal; the caller must escape the text.
+    """Format a session as text for a terminal; the caller must escape the text.
 
     Args:
         info: The session's entry in the store.
         events: All its events.
-        full: Whether arguments and results of tool calls are unfolded.
+        full: Whether to show the arguments and results of tool calls in full.
     """
     view = SessionView()
     parts = [(info.title or "(no title)") + "\n" + " · ".join(_head(info))]

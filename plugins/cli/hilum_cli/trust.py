@@ -1,4 +1,4 @@
-"""``hilum trust``: manages the folders whose own programs hilum may load."""
+"""``hilum trust``: manages the folders whose extensions hilum may load."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hilum_cli.terminal import Out, escape_terminal
 
 EPILOG = """\
 Some project files extend hilum: skills, agents, plugins, servers, hooks and commands, in .hilum and
-in the folders of other programs. hilum loads them only after you trust the folder as it is now; after a change it asks
-again.
+in the folders of other programs. hilum loads them only after you trust the folder in its current state; after a change,
+it asks again.
 
   hilum trust                trust this folder
   hilum trust --list         all trusted folders, and what has changed in them
@@ -68,7 +68,7 @@ def _list(trust: TrustedFolders, *, as_json: bool) -> None:
 
 
 def _remove(trust: TrustedFolders, folder: str) -> None:
-    """Stop trusting a folder, even one that no longer exists."""
+    """Revoke trust in a folder, even if it no longer exists."""
     path = os.path.realpath(os.path.expanduser(folder))
     was_trusted = trust.remove(path)
     text = f"{path} is no longer trusted." if was_trusted else f"{path} was not trusted."
@@ -77,7 +77,7 @@ def _remove(trust: TrustedFolders, folder: str) -> None:
 
 def _add(trust: TrustedFolders, path: str) -> None:
     out = Out(1)
-    # Before the folder is added, which makes its current state the trusted one.
+    # Read before the folder is added, because adding it makes its current state the trusted state.
     changes = trust.changes(path) if trust.folders() else []
     names = trust.add(path)
     if changes:
@@ -90,14 +90,14 @@ def _add(trust: TrustedFolders, path: str) -> None:
     if servers:
         out.say(
             escape_terminal(
-                f"It describes MCP servers: {servers}. hilum mcp approve shows each one and asks"
+                f"It defines MCP servers: {servers}. hilum mcp approve shows each one and asks"
                 " for approval."
             )
         )
 
 
 def _servers(path: str) -> list[str]:
-    """Return the MCP servers of a project that are awaiting approval, each with its file."""
+    """Return a project's MCP servers that are awaiting approval, each with its file."""
     # The plugin is optional; ``find_spec`` does not import it.
     if find_spec("hilum_mcp") is None:
         return []

@@ -44,7 +44,8 @@ async def watch(
 
     Args:
         session: The session.
-        agents: The started agents, by their names in the session; a single one is shown in detail.
+        agents: The started agents, by their names in the session. If there is only one, it is shown
+            in detail.
         after: Number of the last event not to show.
     """
     face = make_face("text", quiet=False)
@@ -70,7 +71,7 @@ async def watch(
 
 
 class _Watcher:
-    """Shows events in order, each exactly once."""
+    """The reader of a session's events, which shows each of them once, in order."""
 
     def __init__(self, session: Session, after: int, face: Face, approver: Approver | None) -> None:
         self._session = session
@@ -94,7 +95,7 @@ class _Watcher:
 
     async def end(self) -> None:
         """Show the remaining events and restore the terminal."""
-        # The task that follows the events may not have run since the last ones were written.
+        # The task that follows the events may not have run since the last events were written.
         for event in self._session.journal.since(self._seq):
             await self._show(event)
         await self._face.finish()

@@ -1,7 +1,7 @@
 """Applies the model's changes to a todo list: merges or replaces items, and checks each change.
 
-A malformed call changes nothing. In a well-formed call, items whose changes are not allowed stay
-unchanged and the others are changed, so a model with one wrong line need not repeat the others.
+A malformed call changes nothing. In a well-formed call, changes that are not allowed are left out
+and all others are made, so a model that makes one mistake need not repeat the rest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID, description="Short an
 _Content = Annotated[
     str, Meta(min_length=1, max_length=MAX_CONTENT, description="One line; for a new item.")
 ]
-# Listing the states would cost tokens in each request; the error for a wrong state lists them.
+# The schema does not list the states, which would cost tokens in each request; the error for an
+# invalid state lists them.
 _Status = Annotated[
     Status, Meta(description="pending by default.", extra_json_schema={"type": "string"})
 ]
@@ -32,7 +33,7 @@ _Status = Annotated[
 
 # A misspelled field is an error that the model can correct, not a change that is silently lost.
 class Todo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An item of the list."""
+    """An item, as written by the model."""
 
     id: _Id
     content: _Content | UnsetType = UNSET
@@ -40,7 +41,7 @@ class Todo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ChangedList(msgspec.Struct, frozen=True):
-    """A list after a call.
+    """A todo list after a call.
 
     Attributes:
         items: The items.
@@ -71,10 +72,10 @@ def change_list(
     merge: bool,
     stale: bool,
 ) -> ChangedList:
-    """Return a list with the changes that the model wrote.
+    """Return a todo list with the model's changes applied.
 
     Args:
-        old: The list as it is.
+        old: The current list.
         todos: The changes.
         clock: The time of the change.
         merge: Whether items without changes are kept; otherwise, the list is replaced.
@@ -82,13 +83,13 @@ def change_list(
             content is a new item, because models number each list from one.
 
     Raises:
-        ToolError: The call is malformed: an id occurs twice, a text is empty, or there are too many
-            items.
+        ToolError: The call is malformed: an id occurs twice, a string is empty, or there are too
+            many items.
     """
     todos = [_clean(todo, place) for place, todo in enumerate(todos)]
     _check_unique(todos)
     known = {item.id: item for item in old}
-    # In both cases, existing items keep their times and failures.
+    # Whether the list is merged or replaced, existing items keep their times and failures.
     result = dict(known) if merge else {}
     refused: list[str] = []
     for todo in todos:
@@ -99,11 +100,11 @@ def change_list(
             changed, reason = _create(todo, clock)
         if reason:
             refused.append(f"{todo.id}: {reason}")
-            # A refused change keeps the item, even if the list is replaced.
+            # If a change is refused, the item is kept, even if the list is replaced.
             changed = item
         if changed is not None:
             result[todo.id] = changed
-    # Checked after merging: several small calls could otherwise make a list without a limit.
+    # Checked after merging; otherwise, several small calls could create a list of any length.
     if len(result) > MAX_ITEMS:
         raise _malformed(
             f"The list would have {len(result)} items",
@@ -124,10 +125,10 @@ def _check_unique(todos: Sequence[Todo]) -> None:
 
 
 def _is_same(item: Item, todo: Todo, merge: bool, stale: bool) -> bool:
-    """Return whether a change is for an existing item instead of a new one with the same id."""
+    """Return whether a change applies to an existing item, not to a new item with the same id."""
     if todo.content in (UNSET, item.content):
         return True
-    # A replaced list may reuse the id of a finished item for a new step.
+    # A list that replaces another may reuse the id of a finished item for a new step.
     return not stale and (merge or item.open)
 
 
@@ -164,7 +165,7 @@ def _clean(todo: Todo, place: int) -> Todo:
 
 
 def to_one_line(text: str) -> str:
-    """Return a text as one line of printable characters; terminals interpret some of the others."""
+    """Return a string as one line of printable characters; terminals interpret some others."""
     printable = "".join(char if char.isprintable() else " " for char in text)
     return " ".join(printable.split())
 

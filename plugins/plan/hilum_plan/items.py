@@ -1,4 +1,4 @@
-"""The items of a todo list, their states, and the allowed state changes.
+"""The items in a todo list, their states, and the allowed state changes.
 
 This module does not depend on sessions.
 """
@@ -11,14 +11,14 @@ from typing import Literal
 import msgspec
 
 Status = Literal["pending", "in_progress", "completed", "cancelled", "blocked", "failed", "skipped"]
-# A failed or blocked item is still to be done: the model must retry it, or give it up explicitly.
+# A failed or blocked item is still open: the model must retry it, or give it up explicitly.
 OPEN: frozenset[str] = frozenset({"pending", "in_progress", "blocked", "failed"})
 DROPPED: frozenset[str] = frozenset({"cancelled", "skipped"})
 # Number of failures after which a failed item may be cancelled.
 MAX_FAILURES = 3
 
-# The states that may follow each state. In addition, a failed item may be cancelled after several
-# failures, and a blocked one after a while.
+# The states that may follow each state. In addition, a failed item may be cancelled after
+# `MAX_FAILURES` failures, and a blocked item after a time limit.
 TRANSITIONS: dict[str, tuple[str, ...]] = {
     "pending": ("in_progress", "skipped", "cancelled"),
     "in_progress": ("completed", "failed", "blocked", "pending", "cancelled"),
@@ -51,11 +51,11 @@ class ItemCall(msgspec.Struct):
 
 
 class Item(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An item of a todo list.
+    """An item in a todo list.
 
     Attributes:
-        id: Id that the model has chosen.
-        content: The step, on one line.
+        id: Id chosen by the model.
+        content: Description of the step, on one line.
         status: Current state.
         failures: Number of failures.
         made: Unix time at which it was added. Models reuse ids, so an item is identified by its id
@@ -77,7 +77,7 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def open(self) -> bool:
-        """Whether there is something left to do."""
+        """Whether the item is unfinished."""
         return self.status in OPEN
 
     def with_status(self, status: Status, now: float) -> Item:

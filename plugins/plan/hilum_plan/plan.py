@@ -1,4 +1,4 @@
-"""The session plugin for plans: its tools, its texts for the model, and the commands of faces."""
+"""The session plugin for plans: its tools, its hooks, and the methods for faces."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Plan:
     # --- state ------------------------------------------------------------------------------------
 
     def items(self, agent: str = "main") -> tuple[Item, ...]:
-        """Return an agent's todo list, each item with its calls; empty if there is no list."""
+        """Return the items of an agent's todo list with their calls; empty if there is no list."""
         return self._plan(agent).items_with_calls()
 
     def progress(self, agent: str = "main") -> dict[str, int]:
@@ -163,12 +163,13 @@ class Plan:
             self.report()
 
     def report(self) -> None:
-        """Write pending events: a cancelled list, remaining items, a waiting proposal."""
+        """Write the events that are due after a run: cancelled items, open items or a proposal."""
         self._read()
         for name, plan in list(self._plans.items()):
             agent = self._session.agents.get(name)
             if plan.owed and agent is not None and self._session.journal.broken is None:
-                # If the session accepts no more events, resuming it produces the same report.
+                # If the session no longer accepts events, the report is written when the session is
+                # resumed.
                 with suppress(StoreError):
                     self._emit(plan.owed, agent, plan.ended, **_owed_data(plan))
 
@@ -182,10 +183,11 @@ class Plan:
 
     @hookimpl
     def provide_tools(self) -> list[Tool]:
-        """Return the two tools."""
+        """Return the tools for the todo list and for questions."""
         return [self.todo_write, self.ask_question]
 
-    # Calls are queued, because parallel calls of one answer would otherwise read the same old list.
+    # Calls are queued; otherwise, parallel calls in one answer would all start from the same old
+    # list.
     @tool(risk="read", effect="idempotent", timeout=1, queues="todos")
     async def todo_write(
         self,
@@ -208,8 +210,8 @@ class Plan:
         # An earlier run wrote the list, so its ids may now refer to other items.
         stale = plan.written != plan.run
         changed = change_list(plan.items, todos, self._clock(), merge=merge, stale=stale)
-        # If some items were changed, the call has succeeded in part and must not be repeated as a
-        # whole.
+        # If some items were changed, the call succeeded in part, and the model must not repeat all
+        # of it.
         if changed.refused and changed.items == plan.items:
             reasons = "\n".join(f"- {reason}" for reason in changed.refused)
             raise ToolError(f"Nothing was changed.\n{reasons}", code=E_BAD_ARGS)
@@ -226,14 +228,15 @@ class Plan:
     def remind(self, agent: Agent, results: Sequence[ToolResult]) -> str | None:
         """Remind the model of open items, except in plan mode, where they await the user."""
         plan = self._plan(agent.name)
-        # The prompt already listed the items of earlier runs, and may be about something else.
+        # The prompt already listed items from earlier runs, and the user may want something else
+        # now.
         is_current = plan.run in (plan.written, plan.accepted)
         if not plan.open or not is_current or agent.mode.name == PLAN_MODE:
             return None
         if any(result.name == "todo_write" for result in results):
             return None
-        # A tool filter may have removed the tool; the reminder would ask for a call that cannot be
-        # made.
+        # If a tool filter has removed the tool, a reminder would ask for a call that the model
+        # cannot make.
         if all(tool.name != "todo_write" for tool in agent.tools()):
             return None
         reminded = self._reminded.setdefault(agent.name, set())
@@ -242,11 +245,11 @@ class Plan:
 
     @hookimpl
     def gather_context(self, agent: Agent) -> Block | None:
-        """Return the open items, and those cancelled by a stop, for a prompt."""
+        """Return the open items, and the items that a stop has cancelled, for a prompt."""
         text = texts.describe_left_items(self._plan(agent.name))
         return Block("todos", text) if text else None
 
-    # The hook is declared by the plugin for memory, which may not be installed.
+    # The plugin `memory`, which may not be installed, declares this hook.
     @hookimpl(optionalhook=True)
     def keep_on_compaction(self, agent: Agent) -> str | None:
         """Return the open items, which must survive a compaction."""
@@ -301,7 +304,7 @@ class Plan:
             agent: The agent that made the call.
             call: Id of the call; empty if hilum itself asks.
             question: The question.
-            options: Answers to choose from; none applies if nobody answers.
+            options: Answers to choose from. If nobody answers, none of them is chosen.
             multiple: Whether several may be chosen.
         """
         asked = self._question(agent, call, question, options, multiple)
@@ -333,16 +336,16 @@ class Plan:
         waiting = _OpenQuestion(asked)
         by = "headless"
         try:
-            # Without anybody to answer, the question and its end are still recorded.
+            # Even if nobody can answer, the question and its end are recorded.
             if self._session.attended:
-                # Set before the wait, so that a cancellation is recorded as a stop.
+                # Assigned before the wait, so that a cancellation is recorded as a stop.
                 by = "stop"
                 self._waiting[asked.id] = waiting
                 with trio.move_on_after(self._settings.question_timeout):
                     await waiting.answered.wait()
                 by = "timeout"
         finally:
-            # A stop cancels the wait. Faces must also be notified that the question is closed.
+            # A stop cancels the wait, but faces must still be notified that the question is closed.
             self._waiting.pop(asked.id, None)
             answer = waiting.answer or Answer(asked.id, asked.call, by=by)
             if waiting.answer is None and self._session.journal.broken is None:
@@ -351,7 +354,7 @@ class Plan:
         return answer
 
     def is_open(self, question: str) -> bool:
-        """Return whether a question waits for its answer."""
+        """Return whether a question is waiting for an answer."""
         return question in self._waiting
 
     def answer(self, question: str, answers: str | Sequence[str] = ()) -> None:
@@ -359,7 +362,7 @@ class Plan:
 
         Args:
             question: Id of the question.
-            answers: Options, or other texts; none lets the agent decide.
+            answers: Options, or answers in the user's own words. Without any, the agent decides.
 
         Raises:
             UsageError: The question is not open (it was answered, expired, or its run ended), or
@@ -396,11 +399,11 @@ class Plan:
             UsageError: No proposal awaits a decision, or the session has no model.
         """
         with self._decision(agent) as (actor, proposal):
-            # An editor adds a trailing newline, which is not a change of the plan.
+            # Editors add a trailing newline, which does not count as a change to the plan.
             edited = text is not None and text.strip() != proposal.text.strip()
             prompt = EDITED_PROMPT.format(text=text) if edited else ACCEPTED_PROMPT
             before = self._session.mode.name
-            # Set before the prompt, because the prompt is built for the session's mode.
+            # The mode is set first, because the prompt is built for the session's mode.
             self._session.set(mode="agent")
             try:
                 run = await self._session.prompt(prompt, agent=agent)
@@ -415,8 +418,8 @@ class Plan:
         """Reject an agent's proposal.
 
         Args:
-            reason: The problem with the proposal; the agent works out another one. Without a
-                reason, the open items are cancelled.
+            reason: The problem with the proposal, which the agent considers in another one. Without
+                a reason, the open items are cancelled.
             agent: The agent.
 
         Returns:
@@ -440,7 +443,7 @@ class Plan:
 
     @contextmanager
     def _decision(self, agent: str) -> Iterator[tuple[Agent, Proposal]]:
-        """Reserve a proposal during a decision, so that it is decided only once."""
+        """Reserve a proposal inside this context, so that only one decision is made about it."""
         actor = self._session.agents.get(agent)
         if actor is None:
             raise unknown_name_error("agent", agent, self._session.agents)
@@ -448,7 +451,7 @@ class Plan:
         # A later prompt replaces the proposal.
         if proposal is None or agent in self._deciding or actor.conversation.pending:
             raise UsageError(
-                "No plan waits for a decision.", hint="Work one out in plan mode first."
+                "No plan is waiting for a decision.", hint="Work one out in plan mode first."
             )
         self._deciding.add(agent)
         try:

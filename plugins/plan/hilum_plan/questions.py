@@ -15,7 +15,7 @@ from hilum_plan.changes import to_one_line
 
 ASKED = "plan.question_asked"
 ANSWERED = "plan.question_answered"
-# The answer is limited, because all of it is sent to the model as the result of a call.
+# Limits the length of an answer, because the model receives all of it as the result of its call.
 MAX_ANSWER = 10_000
 MAX_QUESTION = 4_000
 MAX_OPTION = 300
@@ -28,7 +28,7 @@ Data = TypeVar("Data")
 
 
 class Question(msgspec.Struct, frozen=True):
-    """An open question of an agent.
+    """An open question from an agent.
 
     Attributes:
         id: Id of the question.
@@ -100,13 +100,14 @@ def check_answers(question: Question, answers: str | Sequence[str]) -> tuple[str
 
     Args:
         question: The question.
-        answers: Options or other texts; none lets the agent decide.
+        answers: Options, or answers in the user's own words. Without any, the agent decides.
 
     Raises:
         UsageError: There are several answers to a question that accepts one, or they are too long.
     """
     texts = [answers] if isinstance(answers, str) else answers
-    # A terminal may send bytes that are not text, but the log can store only text.
+    # Input from a terminal may contain bytes that are not valid text, and the log can store only
+    # text.
     readable = (text.encode(errors="replace").decode().strip() for text in texts)
     given = tuple(dict.fromkeys(filter(None, readable)))
     if len(given) > 1 and not question.multiple:

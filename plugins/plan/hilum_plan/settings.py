@@ -1,4 +1,4 @@
-"""The settings of todo lists and questions: table ``[plan]``."""
+"""The settings for todo lists and questions: table ``[plan]``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hilum import section, setting
 
 @section("plan")
 class PlanSettings:
-    """Todo lists and questions: time limits and reminders."""
+    """Time limits and reminders for todo lists and questions."""
 
     question_timeout: float = setting(
         default=300.0,
@@ -19,8 +19,8 @@ class PlanSettings:
         default=8,
         minimum=0,
         help=(
-            "Remind the model of its todo list after this many rounds of calls without a change;"
-            " 0: never."
+            "Number of rounds of calls without a change after which the model is reminded of its todo"
+            " list; 0 for never."
         ),
     )
     blocked_timeout: float = setting(

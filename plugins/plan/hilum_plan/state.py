@@ -1,4 +1,4 @@
-"""The plan of an agent, folded from the session's events: its list, calls and proposal."""
+"""An agent's plan, folded from the session's events: its todo list, calls and proposal."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ class Proposal(msgspec.Struct, frozen=True):
 
 
 class AgentPlan(msgspec.Struct, eq=False):
-    """The plan of an agent, which only ``apply`` changes.
+    """An agent's plan; only ``apply`` changes it.
 
     Attributes:
         items: The list, without the items' calls.
         calls: Calls made while an item was in progress, by the item's id and time of creation.
         run: The current run of the agent; empty between runs.
         written: The run in which the model last changed the list.
-        accepted: The run that carries out an accepted plan.
+        accepted: The run that carries out the accepted plan.
         mode: The mode for which the agent's prompt was last built.
         rounds: Rounds of calls since the model last changed the list.
-        dropped: Items that were cancelled by a stop, of which the model has not been informed.
+        dropped: Items that were cancelled by a stop, about which the model has not been informed
+            yet.
         proposal: A plan that awaits the user's decision.
-        owed: Name of the event that must still be written to report the effects of a run's end;
-            empty for none.
+        owed: Name of the event that must still be written after the last run; empty for none.
         ended: The run that ended last.
         child: Whether this is a sub-agent, whose results go to its parent and are not proposals.
     """
@@ -83,7 +83,7 @@ class AgentPlan(msgspec.Struct, eq=False):
                 self.child = bool(event.parent)
             case ev.RunStarted():
                 self._start_run(event)
-            # After a change of mode the prompt is frozen again.
+            # When the mode changes, the prompt is frozen again.
             case ev.PromptFrozen():
                 self.mode = event.mode or self.mode
             case ev.CallStarted(call=call) if call.name not in OWN_TOOLS:
@@ -91,8 +91,8 @@ class AgentPlan(msgspec.Struct, eq=False):
             case ev.CallDone():
                 self._finish_call(event)
             case ev.RoundEnded():
-                # A round in which a plugin objected to an answer had no calls that could have
-                # changed the list.
+                # If a plugin objected to an answer, the round had no calls that could have changed
+                # the list.
                 self.rounds += not event.objected
             # The end of an earlier run may be written after the next one has started.
             case ev.RunEnded() if event.run == self.run:
@@ -164,5 +164,5 @@ class AgentPlan(msgspec.Struct, eq=False):
 
 
 def cancel_open(items: tuple[Item, ...], now: float) -> tuple[Item, ...]:
-    """Return the items with the open ones cancelled."""
+    """Return the items, with all open items cancelled."""
     return tuple(item.with_status("cancelled", now) if item.open else item for item in items)

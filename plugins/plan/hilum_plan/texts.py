@@ -1,4 +1,4 @@
-"""Texts for the model about a todo list: after a change, as a reminder, and with a prompt."""
+"""Creates texts for the model about a todo list: results of changes, reminders and context."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def name_item(item: Item) -> str:
 
 
 def name_items(items: Sequence[Item]) -> str:
-    """Return the names of the first few items for use in a sentence."""
+    """Return the names of the first few items, for use in a sentence."""
     names = ", ".join(map(name_item, items[:MAX_NAMED]))
     if len(items) > MAX_NAMED:
         names += f" and {len(items) - MAX_NAMED} more"
@@ -52,7 +52,7 @@ def _find_next(items: Sequence[Item]) -> Item | None:
 
 
 def describe_change(items: Sequence[Item], refused: Sequence[str]) -> str:
-    """Return the result of a call, with the refused changes, which the model must handle, first."""
+    """Return the result of a call, beginning with the refused changes, which need a reaction."""
     if not refused:
         return summarize(items)
     lines = [
@@ -74,11 +74,11 @@ def remind(plan: AgentPlan, clock: Clock, *, after: int, reminded: set[str]) -> 
         plan: The agent's plan.
         clock: The current time.
         after: Rounds without a change after which the list counts as forgotten; 0 for never.
-        reminded: The reminders sent since the last change of the list, so that each is sent once;
+        reminded: The reminders sent since the last change to the list, so that each is sent once;
             new ones are added.
     """
     notes = []
-    # Each reminder is sent once: in every round, it would cost tokens and be ignored.
+    # Each reminder is sent once: a reminder in every round would cost tokens and be ignored.
     for key, note in [*_idle_reminder(plan), *_stuck_reminders(plan, clock)]:
         if key not in reminded:
             reminded.add(key)
@@ -94,11 +94,14 @@ def remind(plan: AgentPlan, clock: Clock, *, after: int, reminded: set[str]) -> 
 
 
 def _idle_reminder(plan: AgentPlan) -> Iterator[tuple[str, str]]:
-    """Yield the key and text of the reminder that no item is in progress."""
+    """Yield the key and text of a reminder if no item is in progress."""
     following = _find_next(plan.items)
     if following is None or any(item.status == "in_progress" for item in plan.items):
         return
-    yield "idle", f"No item of your todo list is in progress; next is {name_item(following)}."
+    yield (
+        "idle",
+        f"No item in your todo list is in progress; the next one is {name_item(following)}.",
+    )
 
 
 def _stuck_reminders(plan: AgentPlan, clock: Clock) -> Iterator[tuple[str, str]]:
@@ -112,14 +115,14 @@ def _stuck_reminders(plan: AgentPlan, clock: Clock) -> Iterator[tuple[str, str]]
 
 
 def describe_left_items(plan: AgentPlan) -> str:
-    """Return the list information that the model may lack at a new prompt; empty if none."""
+    """Return what the model may not know about the list at a new prompt; empty if nothing."""
     parts = []
     if plan.dropped:
         dropped = list_items(plan.dropped)
         parts.append(
-            "These items of your todo list were cancelled when the user stopped the run:\n"
+            "These items in your todo list were cancelled when the user stopped the run:\n"
             + dropped
         )
     if plan.open:
-        parts.append(f"These items of your todo list are still open:\n{list_items(plan.open)}")
+        parts.append(f"These items in your todo list are still open:\n{list_items(plan.open)}")
     return "\n\n".join(parts)

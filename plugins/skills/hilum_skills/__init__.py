@@ -1,7 +1,7 @@
 """Skills: instructions for specific tasks that the model reads when it needs them.
 
-They come from Git repositories and folders. Importing the package does not read any file or import
-YAML or cattrs.
+They come from Git repositories and folders. Importing the package reads no skill files and imports
+neither YAML nor cattrs.
 """
 
 from __future__ import annotations
@@ -59,29 +59,29 @@ def __getattr__(name: str) -> Any:
 
 @hookspec(shape="gather", deadline=5.0, on_failure="left out", returns=str, returns_many=True)
 async def limit_skills(agent: Agent) -> Sequence[str] | None:
-    """Return names, or name patterns, of the only skills that an agent may see.
+    """Return the names, or name patterns, of the skills that an agent may see.
 
-    ``None`` allows all skills. A skill must be allowed by every plugin.
+    ``None`` allows all skills. An agent sees only skills that every plugin allows.
     """
 
 
 @hookimpl
 async def open_kernel(kernel: Kernel) -> AsyncIterator[Fetcher]:
     """Fetch missing repositories in the background until the kernel closes."""
-    # The kernel owns the fetches, not a session: a session that closes early does not interrupt
-    # them, and sessions that open later share their results.
+    # The kernel, not a session, owns the fetches: a session that closes early does not interrupt
+    # them, and later sessions share their results.
     async with lazy.fetcher.open_fetcher(kernel) as fetcher:
         yield fetcher
 
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Skills]:
-    """Find the session's skills, waiting a limited time for repositories that are being fetched."""
+    """Yield the session's skills, after a limited wait for repositories that are being fetched."""
     settings = session.settings(SkillsSettings)
     fetcher = session.kernel.plugin(lazy.fetcher.Fetcher)
     clones = lazy.clones.Clones()
-    # Without the kernel plugin, nothing is fetched, but earlier fetched repositories are still
-    # found.
+    # Without the kernel plugin, nothing is fetched, but repositories that were fetched earlier are
+    # still found.
     failed: dict[str, str] = {}
     if fetcher is not None:
         clones = fetcher.clones

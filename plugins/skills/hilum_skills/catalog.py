@@ -29,13 +29,14 @@ class CatalogEntry(msgspec.Struct, frozen=True):
 
     Attributes:
         skill: The skill.
-        source: The name of the source that it comes from.
+        source: Name of its source.
         kind: ``project``, ``user`` or ``source``.
         state: ``on``; ``off`` (disabled), ``untrusted`` (in a project that the user does not
-            trust), ``hidden`` (another skill with that name has precedence), ``broken`` (unusable).
-        reason: Why it is not ``on``.
+            trust), ``hidden`` (another skill with that name takes precedence), ``broken``
+            (unusable).
+        reason: The reason for any state except ``on``.
         same: Whether it is hidden by a skill with the same text, for example because one folder
-            links to another. This is not reported.
+            links to another. Such a skill is not reported.
     """
 
     skill: Skill
@@ -47,7 +48,7 @@ class CatalogEntry(msgspec.Struct, frozen=True):
 
 
 class SkillCatalog(msgspec.Struct, frozen=True):
-    """All skills that were found.
+    """The skills that a scan has found.
 
     Attributes:
         entries: The skills; if two have the same name, the first takes precedence.
@@ -82,10 +83,10 @@ class SkillCatalog(msgspec.Struct, frozen=True):
 
 
 class _Search:
-    """A search of all sources, and what it has found so far.
+    """A search of all sources, with its findings so far.
 
     Attributes:
-        entries: The skills, not yet judged.
+        entries: The skills, whose states are not determined yet.
         missing: Repositories that have not been fetched yet.
         watched: Files and folders that were read.
         complaints: Problems with sources and folders.
@@ -94,7 +95,8 @@ class _Search:
     def __init__(self) -> None:
         self.entries: list[CatalogEntry] = []
         self.missing: list[SkillSource] = []
-        # ``hilum skills disable`` in another terminal takes effect in running sessions, too.
+        # Watched, so that ``hilum skills disable`` in another terminal affects running sessions,
+        # too.
         self.watched = [choices_path()]
         self.complaints: list[str] = []
 
@@ -111,17 +113,18 @@ class _Search:
             self._search_project(workspace, home)
         # The user's own links may lead anywhere, for example to a folder of dotfiles.
         self.add("user skills", "user", find_skills(config_folder() / "skills", None))
-        # Not ``~/.hilum/skills``: the folder for settings replaces it in the home folder.
+        # Not ``~/.hilum/skills``: for the user's own skills, the settings folder takes its place.
         for name in SKILL_FOLDERS[1:]:
             self.add(f"user ~/{name}", "user", find_skills(home / name, None))
 
     def _search_project(self, workspace: Path, home: Path) -> None:
         for name in SKILL_FOLDERS:
             folder = workspace / name
-            # In a session in the home folder, these are the user's own skills, which need no trust.
+            # If the workspace is the home folder, these are the user's own skills, which need no
+            # trust.
             if folder.resolve() != (home / name).resolve():
-                # Links out of the project are not followed, because the project may come from a
-                # stranger.
+                # Links that lead out of the project are not followed, because the project may be
+                # malicious.
                 self.add(f"project {name}", "project", find_skills(folder, workspace))
 
     def search_source(self, source: SkillSource, clones: Clones) -> None:
@@ -142,27 +145,26 @@ def build_catalog(settings: SkillsSettings, workspace: Path | None, clones: Clon
 
     Args:
         settings: The settings of the workspace.
-        workspace: The project; None for none.
+        workspace: The project; ``None`` if there is none.
         clones: The fetched repositories.
     """
     choices = read_choices()
     found = _Search()
     if choices.mistake:
         found.complaints.append(choices.mistake)
-    # The project and the home folder come before sources, so their skills hide others with the same
-    # name.
+    # Project and home folders come before sources, so their skills hide others with the same name.
     if settings.folders:
         found.search_folders(workspace)
     for source in list_sources(settings, choices, found.complaints):
         found.search_source(source, clones)
     # Trust is checked only if it matters, because the check reads the project's files.
     has_project_skills = any(entry.kind == "project" for entry in found.entries)
-    # None, unlike False, means "not checked", and ``has_changed`` does not check it either.
+    # None means that trust was not checked; ``has_changed`` does not check it then, either.
     trusts = _is_trusted(workspace) if has_project_skills else None
     disabled = {*settings.disabled, *choices.disabled}
     judged = tuple(_judge(found.entries, disabled, bool(trusts)))
     is_untrusted = any(entry.state == "untrusted" for entry in judged)
-    # Sources may overlap; each file is checked once for each prompt.
+    # Sources may overlap, but each file needs to be checked only once per prompt.
     watched = tuple(dict.fromkeys(found.watched))
     return SkillCatalog(
         judged,
@@ -175,7 +177,7 @@ def build_catalog(settings: SkillsSettings, workspace: Path | None, clones: Clon
 
 
 def take_stamp(watched: Sequence[Path], trusts: bool | None) -> tuple[object, ...]:
-    """Return the state of the watched files; if it changes, the catalog is outdated. Blocks."""
+    """Return the state of the watched files, which changes when a file changes. Blocks."""
     # Only metadata is read: reading 200 skills again at each prompt would take 150 ms instead of 2
     # ms.
     return (trusts, *map(_stat, watched))
@@ -194,7 +196,7 @@ def list_sources(
     choices: UserChoices,
     complaints: list[str],
 ) -> Iterator[SkillSource]:
-    """Yield the user's sources without duplicates. An invalid one becomes a complaint."""
+    """Yield the user's sources without duplicates. Invalid ones are added to the complaints."""
     for text in dict.fromkeys((*choices.sources, *settings.sources)):
         try:
             yield parse_source(text)
@@ -218,7 +220,7 @@ def _search_clone(source: SkillSource, clone: Clone) -> DiscoveredSkills:
 
 def _search_user_folder(source: SkillSource) -> DiscoveredSkills:
     found = find_skills(Path(source.where), None, whole=True)
-    # A folder that the user named is not optional, unlike those in ``SKILL_FOLDERS``.
+    # A folder that the user named must exist, unlike those in ``SKILL_FOLDERS``.
     if os.path.lexists(source.where):
         return found
     return msgspec.structs.replace(found, complaints=(f"There is no folder {source.where}.",))
@@ -229,7 +231,7 @@ def _without_commit(skill: Skill, source: SkillSource, root: Path) -> Skill:
 
     A skill at the top of a repository is in a folder named after the commit.
     """
-    # A user would not recognize the commit as a name, and a model would not choose it.
+    # As a skill's name, a commit id would be meaningless to the user and the model.
     if skill.name == root.name:
         where = source.path or source.where.removesuffix("/").removesuffix(".git")
         return msgspec.structs.replace(skill, name=where.rpartition("/")[2])
@@ -244,7 +246,7 @@ def _judge(
     disabled: set[str],
     trusts: bool,
 ) -> Iterator[CatalogEntry]:
-    """Yield each skill with its state. If two skills have the same name, the first is on."""
+    """Yield each skill with its state. If two have the same name, only the first can be on."""
     taken: dict[str, CatalogEntry] = {}
     for entry in entries:
         name = entry.skill.name
@@ -260,12 +262,12 @@ def _judge(
                 state="untrusted",
                 reason="the project is not trusted",
             )
-        # This check comes last, so that a skill that cannot be used never hides one that can.
+        # This check comes last, so that an unusable skill never hides a usable one.
         elif name in taken:
             first = taken[name].skill
             mine = entry.skill
             same = (first.description, first.body) == (mine.description, mine.body)
-            reason = f"{name} of {taken[name].source} comes first"
+            reason = f"{name} of {taken[name].source} takes precedence"
             yield msgspec.structs.replace(entry, state="hidden", reason=reason, same=same)
         else:
             taken[name] = entry

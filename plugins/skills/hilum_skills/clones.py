@@ -51,7 +51,7 @@ class Clone(msgspec.Struct, frozen=True):
     Attributes:
         folder: The folder with its files.
         commit: Its id.
-        at: Unix time, in seconds, at which it was fetched or last confirmed as the newest.
+        at: Unix time at which it was fetched or last confirmed to be the newest commit.
         left_out: Files that were not written, with the reasons.
         new: Whether this call fetched it.
     """
@@ -79,7 +79,7 @@ class Clones(msgspec.Struct, frozen=True):
         """
         home = self.root / source.key
         head = _read_heads(home).get(source.ref)
-        # Any part of a cache may be deleted at any time.
+        # Users and programs may delete any part of a cache at any time.
         if head is None or not (home / head.commit).is_dir():
             return None
         return Clone(home / head.commit, head.commit, head.at, head.left_out)
@@ -104,7 +104,7 @@ class Clones(msgspec.Struct, frozen=True):
             source: A source of the kind ``git``.
             git: The Git client.
             update: Whether to check for a newer commit if the source has already been fetched.
-            progress: Called with a description of each step.
+            progress: A function that is called with a description of each step.
 
         Raises:
             FetchError: The source cannot be fetched. An earlier fetched commit remains available.
@@ -112,8 +112,8 @@ class Clones(msgspec.Struct, frozen=True):
                 written.
         """
         try:
-            # Taken before the lock, so that a fetch by the process that held the lock counts as new
-            # enough.
+            # Read before the lock is acquired, so that a fetch by another process in the meantime
+            # counts as new enough.
             begun = time.time()
             async with self._hold_lock(source, progress):
                 known = await trio.to_thread.run_sync(self.find, source)
@@ -121,8 +121,8 @@ class Clones(msgspec.Struct, frozen=True):
                 if known is not None and (not update or known.at >= begun):
                     return known
                 if known is not None and await self._is_newest(known, source, git):
-                    # The time is stored, so that the processes that wait for the lock do not ask
-                    # the server again.
+                    # Store the time, so that processes waiting for the lock do not contact the
+                    # server again.
                     confirmed = msgspec.structs.replace(known, at=time.time())
                     await trio.to_thread.run_sync(self._record_commit, source, confirmed)
                     return known
@@ -150,8 +150,8 @@ class Clones(msgspec.Struct, frozen=True):
         # The lock is held, so no other process is using these files.
         await trio.to_thread.run_sync(_remove_leftovers, home)
         made = home / f"{_TEMPORARY}{os.urandom(8).hex()}"
-        # The folder is beside its target, because a rename is atomic only within one file system.
-        # The mode keeps other users out, because a repository may be private.
+        # The temporary folder is next to its target, because a rename is atomic only within one
+        # file system. Its mode denies other users access, because a repository may be private.
         made.mkdir(mode=0o700, parents=True)
         try:
             bare = made / "git"
@@ -161,7 +161,7 @@ class Clones(msgspec.Struct, frozen=True):
             chosen = selection.select_files(selection.parse_listing(listing))
             progress(f"writing {len(chosen.entries)} files")
             objects = [entry.object for entry in chosen.entries]
-            # The output has a header of about 60 bytes for each file.
+            # The output contains a header of about 60 bytes for each file.
             contents = await git.read_objects(bare, objects, selection.MAX_BYTES + 1_000_000)
             tree = made / "tree"
             await trio.to_thread.run_sync(selection.write_files, chosen.entries, contents, tree)
@@ -173,8 +173,8 @@ class Clones(msgspec.Struct, frozen=True):
             await trio.to_thread.run_sync(self._record_commit, source, clone)
             return clone
         finally:
-            # Do this even after a cancellation, because nothing else would remove the folder before
-            # the next fetch.
+            # Remove the folder even after a cancellation; otherwise, it would remain until the next
+            # fetch.
             with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(shutil.rmtree, made, True)
 
@@ -187,11 +187,11 @@ class Clones(msgspec.Struct, frozen=True):
         new = home / f"{_TEMPORARY}{os.urandom(8).hex()}"
         new.write_bytes(msgspec.json.format(msgspec.json.encode(heads), indent=1))
         new.replace(home / "heads.json")
-        # Old commits are removed only now, because a session may read one until ``heads.json``
-        # names the new commit.
+        # Old commits are removed only now, because sessions read them until ``heads.json`` names
+        # the new commit.
         kept = {head.commit for head in heads.values()}
         for path in home.iterdir():
-            # Temporary folders are left to their creator: the one of this fetch still contains the
+            # Temporary folders are left alone: the one used by this fetch still contains the
             # repository.
             is_temporary = path.name.startswith(_TEMPORARY)
             if path.is_dir() and path.name not in kept and not is_temporary:
@@ -199,7 +199,7 @@ class Clones(msgspec.Struct, frozen=True):
 
     @asynccontextmanager
     async def _hold_lock(self, source: SkillSource, progress: Progress) -> AsyncIterator[None]:
-        """Hold the lock of a repository; do nothing on systems and disks without locks."""
+        """Hold the lock on a repository; do nothing where locks are not supported."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = os.open(
             # The lock is next to the folder, because ``remove`` renames the folder while holding
@@ -210,7 +210,7 @@ class Clones(msgspec.Struct, frozen=True):
         )
         try:
             if not _try_lock(file):
-                progress("another hilum is fetching it; waiting")
+                progress("waiting for another hilum process that is fetching it")
                 await _wait_for_lock(file, source)
             yield
         finally:
@@ -219,12 +219,12 @@ class Clones(msgspec.Struct, frozen=True):
 
 async def _wait_for_lock(file: int, source: SkillSource) -> None:
     until = trio.current_time() + LOCK_TIMEOUT
-    # A blocking flock in a thread could not be cancelled.
+    # A blocking flock call in a thread could not be cancelled.
     while not _try_lock(file):
         if trio.current_time() > until:
-            message = f"Another hilum has been fetching {source.text} for minutes."
-            raise HilumError(message, code=E_BUSY, hint="Wait, or stop the other hilum.")
-        # Short enough to be unnoticeable, and long enough to use hardly any processor time.
+            message = f"Another hilum process has been fetching {source.text} for minutes."
+            raise HilumError(message, code=E_BUSY, hint="Wait, or stop the other process.")
+        # Short enough not to be noticed, and long enough to use hardly any CPU time.
         await trio.sleep(0.05)
 
 
@@ -250,16 +250,17 @@ def _remove_leftovers(home: Path) -> None:
 class _Head(msgspec.Struct, frozen=True):
     """An entry in ``heads.json`` for one ref."""
 
-    # The id is used as a folder name, so a damaged file must not contain a path such as ``..``.
+    # The id is used as a folder name, so the pattern rejects paths such as ``..`` in a damaged
+    # file.
     commit: Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z]+$")]
     at: float
     left_out: tuple[str, ...] = ()
-    # Not read by hilum; it shows a person which repository the folder contains.
+    # Not read by hilum; shows people which repository the folder contains.
     url: str = msgspec.field(name="from", default="")
 
 
 def _read_heads(home: Path) -> dict[str, _Head]:
-    """Read the commits of the refs of a repository.
+    """Read the commit of each ref of a repository.
 
     An unreadable file counts as missing, so the repository is fetched again.
     """

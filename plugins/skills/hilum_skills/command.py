@@ -30,17 +30,17 @@ TAKES = {
     "show": "the name of a skill",
     "enable": "names of skills",
     "disable": "names of skills",
-    "remove": "a source, as the list shows it",
+    "remove": "a source, as shown in the list",
     "validate": "the folder of a skill",
 }
 ABOUT = """\
-Skills are instructions for specific tasks. They come from git repositories, from folders, and from
-.hilum/skills, .agents/skills and .claude/skills of a project (once you trust it) and of your home.
+Skills are instructions for specific tasks. They come from Git repositories, from folders, and from
+.hilum/skills, .agents/skills and .claude/skills in a project (once you trust it) and in your home.
 
   hilum skills                          all skills, where they come from, whether they are on
-  hilum skills add owner/name           a repository at GitHub; owner/name/path@v1 a part of it at a tag
+  hilum skills add owner/name           a GitHub repository; owner/name/path@v1: a part of it at a tag
   hilum skills add https://host/x.git@main#path      any repository; also ssh://, git@host:path, file://
-  hilum skills add ~/skills             a folder; it is used where it is
+  hilum skills add ~/skills             a folder, which hilum uses without copying it
   hilum skills show NAME                its description, instructions, files, tools, problems
   hilum skills disable NAME             remove it from the prompt; enable restores it
   hilum skills update [SOURCE]          fetch new commits
@@ -68,7 +68,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--workspace", "-C", default=".", metavar="DIR", help="another folder")
     parser.add_argument("--json", action="store_true", help="as JSON")
     try:
-        # Intermixed, so that options may come between or after names: ``show NAME --json``.
+        # Intermixed parsing allows options between or after names: ``show NAME --json``.
         options = parser.parse_intermixed_args(argv)
     except SystemExit as error:  # --help
         return int(error.code or 0)
@@ -136,7 +136,7 @@ def _named(catalog: SkillCatalog, name: str) -> CatalogEntry:
     entry = catalog.get(name)
     if entry is None:
         known = {entry.skill.name for entry in catalog.entries}
-        raise unknown_name_error("skill", name, known, hint="hilum skills add fetches some.")
+        raise unknown_name_error("skill", name, known, hint="`hilum skills add` adds skills.")
     return entry
 
 
@@ -169,7 +169,7 @@ def _switch(options: argparse.Namespace, *, on: bool) -> int:
         # A skill that no longer exists can still be removed from the list of disabled skills.
         if not on or name not in read_choices().disabled:
             _named(catalog, name)
-        # The command changes only its own list, because the settings file is edited by the user.
+        # The command changes only its own list; it never edits the user's settings file.
         if on and name in settings.disabled:
             hint = "Remove it from the setting skills.disabled; hilum config shows the file."
             raise UsageError(f"{name} is disabled in the settings.", hint=hint)
@@ -185,8 +185,8 @@ def _add(options: argparse.Namespace) -> int:
         # Checked before the fetch, which may take minutes.
         _check_place(source)
         if source.kind == "git":
-            # Fetch the source before storing it, so that a source that does not work is never
-            # added.
+            # Fetch the source before adding it, so that a source that does not work is never
+            # stored.
             clone = trio.run(_fetch, options, [source], False)[0]
         else:
             clone = None
@@ -215,15 +215,16 @@ def _check_place(source: SkillSource) -> None:
     """
     if source.kind == "git":
         if os.path.lexists(source.text):
-            message = f"{source.text} is a path here, and could also be a repository at GitHub."
+            message = f"{source.text} is a path here, but could also be a GitHub repository."
             hint = f"Write ./{source.text} for the path, or {source.where} for the repository."
             raise UsageError(message, code=E_BAD_ARGS, hint=hint)
     elif not os.path.exists(source.where):
         raise UsageError(
             f"There is no {source.where}.",
-            hint="owner/name without ./ means a repository at GitHub.",
+            hint="owner/name without ./ means a GitHub repository.",
         )
-    # This also covers ``/``. Instructions from any project would become the user's trusted skills.
+    # This also rejects ``/``. Otherwise, instructions from any project would become the user's own
+    # trusted skills.
     elif Path.home().resolve().is_relative_to(os.path.realpath(source.where)):
         message = (
             f"{source.where} contains your whole home folder, with the skills of every project in"
@@ -236,7 +237,7 @@ def _check_skills(options: argparse.Namespace, source: SkillSource, clone: Clone
     """Reject a source without a usable skill, and remove its fetched files.
 
     Raises:
-        UsageError: There is no usable skill. The message says what was searched for.
+        UsageError: There is no usable skill. The message names the files that were looked for.
     """
     if clone is None:
         root = Path(source.where)
@@ -279,7 +280,7 @@ def _update(options: argparse.Namespace) -> int:
     if not wanted:
         say("There are no repositories to update.")
         return 0
-    # Read this before fetching, to determine what is new.
+    # Read before fetching, so that changes can be detected.
     before = {source.text: Clones().find(source) for source in wanted}
     outcomes = trio.run(_fetch, options, wanted, True)
     for source, outcome in zip(wanted, outcomes, strict=True):
@@ -308,7 +309,7 @@ def _choose_repositories(options: argparse.Namespace) -> list[SkillSource]:
 
 def _say_outcome(source: SkillSource, before: Clone | None, outcome: Clone | HilumError) -> None:
     if isinstance(outcome, HilumError):
-        kept = "; what was fetched before is still used" if before else ""
+        kept = "; the version fetched before is still used" if before else ""
         say(f"{source.text}: {outcome}{kept}")
         return
     is_same = before is not None and before.commit == outcome.commit
@@ -328,8 +329,8 @@ async def _fetch(
     results = list[Clone | HilumError]()
     async with Warden() as warden:
         git = lazy.git.GitClient(warden, settings.timeout, settings.megabytes * 1_000_000)
-        # Sources are fetched one after another, because the progress of each takes the same line
-        # of the terminal.
+        # Sources are fetched one after another, because their progress is shown on the same
+        # terminal line.
         for source in wanted:
             with formatting.show_progress(source.text) as step:
                 try:
@@ -342,12 +343,13 @@ async def _fetch(
 def _remove(options: argparse.Namespace) -> int:
     chosen = read_choices()
     for text in options.what:
-        # Compare the text as typed first, because the stored source may no longer be parsable.
+        # First compare the text as typed, because it may no longer be possible to parse the stored
+        # source.
         found = text if text in chosen.sources else parse_source(text).text
         if found not in chosen.sources:
             hint = "hilum skills lists them."
             if text in _settings(options).sources:
-                hint = "It is in the setting skills.sources."
+                hint = "It is in the setting `skills.sources`; remove it there."
             raise unknown_name_error("source", text, chosen.sources, hint=hint)
         set_choice("sources", found, present=False)
         _remove_unused_clone(options, parse_source(found))

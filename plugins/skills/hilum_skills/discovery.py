@@ -11,7 +11,7 @@ import msgspec
 
 from hilum_skills.skill import SKILL_FILE, Skill, find_skill_file, load_skill
 
-# Limits of a search, because a source may be any folder, even the root of a disk.
+# Limits on a search, because a source may be any folder, even the root of a disk.
 MAX_DEPTH = 6
 MAX_FOLDERS = 2_000
 MAX_SKILLS = 500
@@ -22,7 +22,7 @@ _README = ("readme.md", "readme.markdown", "readme.txt", "readme")
 
 
 class DiscoveredSkills(msgspec.Struct, frozen=True):
-    """The skills of a folder.
+    """The skills that were found in a folder.
 
     Attributes:
         skills: The skills in the order of their paths, unusable ones included.
@@ -48,8 +48,9 @@ def find_skills(root: Path, inside: Path | None, *, whole: bool = False) -> Disc
 
     Args:
         root: The folder, or a single file.
-        inside: Folder that targets of followed links must be in; None for no restriction.
-        whole: Whether the file itself, or the README of a folder without skills, is a skill.
+        inside: Folder that links must not lead out of; ``None`` for no restriction.
+        whole: Whether to treat the file itself, or the README of a folder without skills, as a
+            skill.
     """
     if not os.path.lexists(root):
         # A missing folder is watched, too, so that skills are found as soon as it is created.
@@ -96,8 +97,8 @@ def _walk(root: Path, inside: Path | None) -> Iterator[_Visit]:
     waiting = [(root, 0)]
     seen = set[str]()
     while waiting:
-        # Breadth first, so that if there are too many folders, the upper ones, where skills usually
-        # are, are searched.
+        # Breadth first, so that if there are too many folders, the top ones, which usually contain
+        # the skills, are searched.
         folder, depth = waiting.pop(0)
         # Links may form a loop.
         real = os.path.realpath(folder)
@@ -109,8 +110,8 @@ def _walk(root: Path, inside: Path | None) -> Iterator[_Visit]:
             yield _Visit(root, complaint=message)
             return
         try:
-            # Sorted, because the order of a folder differs between disks and would change the
-            # prompt's cached prefix.
+            # Sorted, because the order of directory entries differs between disks and would change
+            # the cached prefix of the prompt.
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as error:
             message = f"{folder} cannot be read: {error.strerror or error}."
@@ -152,8 +153,7 @@ def _is_allowed(path: Path, inside: Path | None) -> bool:
 
 def _find_readme(root: Path) -> Path | None:
     try:
-        # In reverse order, so that of two names that differ only in case, the first remains in the
-        # table.
+        # In reverse order, so that if two names differ only in case, the first one is kept.
         names = {name.casefold(): name for name in sorted(os.listdir(root), reverse=True)}
     except OSError:
         return None

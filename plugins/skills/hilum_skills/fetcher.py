@@ -16,12 +16,12 @@ from hilum_skills.settings import SkillsSettings
 from hilum_skills.source import SkillSource
 from hilum_skills.user_choices import read_choices
 
-# More concurrent fetches would only share the bandwidth, and servers limit connections.
+# More concurrent fetches would only share the same bandwidth, and servers limit connections.
 MAX_PARALLEL = 4
 
 
 class Fetcher:
-    """The kernel plugin, which fetches repositories.
+    """The kernel plugin that fetches repositories.
 
     Attributes:
         clones: The fetched repositories.
@@ -70,11 +70,11 @@ async def _fetch_all(
             try:
                 await fetcher.clones.fetch(source, git)
             except HilumError as error:
-                # A source that cannot be fetched must not end the others or the kernel; the session
-                # reports it.
+                # A failed fetch must not end the other fetches or the kernel; the session reports
+                # it.
                 fetcher.failed[source.text] = str(error)
 
-    # The warden ends Git and its child processes if the kernel closes during a fetch.
+    # If the kernel closes during a fetch, the warden ends Git and its child processes.
     async with Warden() as warden:
         git = lazy.git.GitClient(warden, settings.timeout, settings.megabytes * 1_000_000)
         async with trio.open_nursery() as nursery:

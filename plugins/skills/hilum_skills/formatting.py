@@ -54,7 +54,7 @@ def format_catalog(
     """Yield all skills by source, then all problems."""
     if not catalog.entries and not known:
         yield (
-            "There are no skills. hilum skills add owner/name fetches some; hilum skills --help"
+            "There are no skills. `hilum skills add owner/name` adds some; `hilum skills --help`"
             " explains more."
         )
     by_name = {source.text: source for source in known}
@@ -76,7 +76,7 @@ def format_catalog(
 
 
 def _format_commit(source: SkillSource | None, clones: Clones) -> str:
-    """Return the commit and the time of a fetched source; empty for other sources."""
+    """Return the commit of a fetched source and the time of the fetch; empty for other sources."""
     clone = None if source is None else clones.find(source)
     if clone is None:
         return ""
@@ -88,9 +88,9 @@ def format_skill(entry: CatalogEntry) -> str:
     """Return all details of a skill as text."""
     skill = entry.skill
     tools = ""
-    # Only shown: a skill from a repository must not be able to approve its own tool calls.
+    # The list is only displayed: a skill from a repository must not approve its own tool calls.
     if skill.allowed_tools:
-        tools = f"{', '.join(skill.allowed_tools)} (named by the skill; this approves nothing)"
+        tools = f"{', '.join(skill.allowed_tools)} (listed by the skill; this does not approve any call)"
     facts = {
         "from": entry.source,
         "file": skill.file,

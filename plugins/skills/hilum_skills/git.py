@@ -5,10 +5,10 @@ writes a working tree. A commit is fetched into a bare repository created by hil
 read from there by name (see ``selection``). The user's own Git configuration applies (proxies,
 credential helpers), except for settings that could run a program.
 
-Objects are also read by Git child processes instead of GitPython: its default backend starts ``git
-cat-file`` itself, which neither the warden nor a cancellation would end, and its Python backend is
-deprecated as insecure. A malicious pack can expand to any size, which in a child process cannot
-exhaust hilum's memory. Reading 300 files takes 17 ms.
+Git child processes, not GitPython, also read objects: GitPython's default backend starts ``git
+cat-file`` itself, which neither the warden nor a cancellation would end, and its pure Python
+backend is deprecated as insecure. A malicious pack can expand to any size, but in a child process
+it cannot exhaust hilum's memory. Reading 300 files takes 17 ms.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ _OPTIONS = {
     "http.lowSpeedLimit": "500",
     "http.lowSpeedTime": "20",
 }
-# Variables that configure how Git connects to servers. All others could change which repository it
-# uses or which programs it runs.
+# Variables that configure how Git connects to servers. Any other variable could change which
+# repository Git uses or which programs it runs.
 _KEPT = re.compile(
     r"GIT_(SSL_.*|HTTP_.*|PROXY_.*|SSH|SSH_VARIANT|SSH_COMMAND|CONFIG_GLOBAL|CONFIG_SYSTEM"
     r"|CONFIG_NOSYSTEM|EXEC_PATH)"
@@ -76,7 +76,7 @@ class FetchError(HilumError):
 
 @attrs.frozen
 class GitClient:
-    """Runs Git.
+    """A client that fetches repositories with Git.
 
     Args:
         warden: Runs and ends the child processes.
@@ -97,7 +97,7 @@ class GitClient:
             progress: Called with a description of each step.
 
         Returns:
-            The id of the commit, to which this module's ref ``HEAD`` points.
+            The id of the commit. The ref in this module's constant ``HEAD`` points to it.
 
         Raises:
             FetchError: The repository cannot be reached, requires a password, does not contain the
@@ -141,13 +141,13 @@ class GitClient:
         commit, _, _ = kind.stdout.decode().partition(" commit ")
         if not re.fullmatch(_COMMIT, commit):
             ref = source.ref or "HEAD"
-            message = f"{ref!r} of {source.text} is not a commit, but another kind of Git object."
+            message = f"{ref!r} of {source.text} is not a commit but another kind of Git object."
             # A tag may also point to a tree or a single file.
             raise FetchError(message, hint="Use a branch, a tag of a commit, or a commit.")
         return commit
 
     async def find_newest_commit(self, source: SkillSource, folder: Path) -> str:
-        """Return the commit id that a source currently names; empty if not reported.
+        """Return the id of the commit that a source currently names; empty if there is none.
 
         Args:
             source: The source.
@@ -156,7 +156,7 @@ class GitClient:
         Raises:
             FetchError: The repository cannot be reached, or requires a password.
         """
-        # A commit never changes, so the server is not asked.
+        # A commit never changes, so there is no need to contact the server.
         if re.fullmatch(_COMMIT, source.ref):
             return source.ref
         done = await self._run_remote(
@@ -197,7 +197,9 @@ class GitClient:
             seen += len(chunk)
             if seen > _MAX_LISTING:
                 message = "The repository has too many files."
-                raise FetchError(message, hint="Copy its skills into a folder, and add that.")
+                raise FetchError(
+                    message, hint="Copy its skills into a folder, and add that folder."
+                )
 
         words = ["ls-tree", "-r", "-l", "-z", "--full-tree", HEAD]
         done = await self._run_local(words, folder, limit=2 * _MAX_LISTING, on_output=count)
@@ -239,7 +241,7 @@ class GitClient:
         if done.returncode:
             raise FetchError(
                 f"git {words[0]} failed: {_find_message(done.stderr)}",
-                hint="The repository may be damaged, or the disk full.",
+                hint="The repository may be damaged, or the disk may be full.",
             )
         return done
 
@@ -288,12 +290,12 @@ class GitClient:
                 code=E_TIMEOUT,
                 hint="Raise skills.timeout, or try again later.",
             )
-        # Measured once more, because a fast fetch may end between two checks.
+        # Check the size again, because a fast fetch may end between two checks.
         if done is None or await trio.to_thread.run_sync(_size, folder) > self.max_bytes:
             message = f"{source.text} is larger than {self.max_bytes // 1_000_000:,} MB."
             raise FetchError(
                 message,
-                hint="Raise skills.megabytes, or copy its skills into a folder and add that.",
+                hint="Raise skills.megabytes, or copy its skills into a folder and add that folder.",
             )
         return done
 
@@ -318,13 +320,13 @@ def make_environment(given: Mapping[str, str], schemes: str) -> dict[str, str]:
     kept = {
         name: value
         for name, value in given.items()
-        # This drops, for example, ``GIT_CONFIG_COUNT``, and ``GIT_DIR``, which is set if hilum runs
-        # in a Git hook.
+        # This removes, for example, ``GIT_CONFIG_COUNT`` and ``GIT_DIR``, which is set if hilum
+        # runs in a Git hook.
         if not name.startswith("GIT_") or re.fullmatch(_KEPT, name)
     }
     ssh = kept.get("GIT_SSH_COMMAND", "ssh")
     return kept | {
-        # Git would otherwise prompt on the terminal that hilum is using, and wait until the time
+        # Otherwise, Git would prompt on the terminal that hilum is using, and wait until the time
         # limit.
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ASKPASS": "true",
@@ -346,7 +348,7 @@ def make_environment(given: Mapping[str, str], schemes: str) -> dict[str, str]:
 
 
 def _parse_progress(line: str) -> str:
-    """Return a short form of a line with Git's progress; empty for other lines."""
+    """Return a short form of one of Git's progress lines; empty for other lines."""
     match = re.match(_PROGRESS, line)
     if match is None:
         return ""
@@ -367,7 +369,7 @@ def _size(folder: Path) -> int:
 
 
 def _find_message(stderr: bytes) -> str:
-    """Return the last line of an output that describes an error."""
+    """Return the last line of Git's standard error output that describes an error."""
     stripped = [line.strip() for line in re.split(r"[\r\n]+", stderr.decode(errors="replace"))]
     lines = [line for line in stripped if line]
     if not lines:
@@ -375,7 +377,7 @@ def _find_message(stderr: bytes) -> str:
     prefixes = ("fatal:", "error:", "ERROR:", "remote:")
     explaining = [line for line in lines if line.startswith(prefixes)] or lines
     message = " ".join(explaining[-1].split())[:300]
-    # The text is from the server, so it may contain terminal escapes.
+    # The text comes from the server, so it may contain terminal escape sequences.
     return "".join(letter if letter.isprintable() else "?" for letter in message)
 
 

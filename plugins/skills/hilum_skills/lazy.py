@@ -1,7 +1,7 @@
-"""Modules of this package that load at their first use: ``lazy.git.GitClient(…)``.
+"""Loads modules of this package at first use: ``lazy.git.GitClient(…)``.
 
-A session whose repositories have been fetched does not need Git, and valid files do not need the
-strict checker, which imports cattrs (40 ms).
+A session whose repositories have been fetched does not need the Git client, and valid files do not
+need the strict checker, which imports cattrs (40 ms).
 """
 
 from __future__ import annotations
@@ -27,5 +27,5 @@ def __getattr__(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name != path:
             raise
-        # Code that inspects modules, such as pluggy, looks up attributes that do not exist.
+        # pluggy and other code that inspects modules look up attributes that do not exist.
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

@@ -1,4 +1,4 @@
-"""Formats skills for the model: layers of the prompt, and a single skill's instructions."""
+"""Formats skills for the model, as layers of the prompt or as the instructions of one skill."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hilum_skills.settings import SkillsSettings
 from hilum_skills.skill import MAX_DESCRIPTION, MAX_NAME, Skill
 
 Limits = tuple[tuple[str, ...], ...]
-# After rules (40), because skills change more often and a changed layer ends the cached prefix.
+# After rules (40): skills change more often, and the cached prefix ends at the first changed layer.
 RANK = 50
 MAX_BODY = 100_000
 MAX_LISTED = 100
@@ -51,8 +51,7 @@ def make_layers(
         catalog: The skills.
         settings: The settings.
         usable: Whether the agent has the tool ``use_skill``, without which an index is useless.
-        limits: Names or patterns of the only skills that are shown; a skill must match each of
-            these lists.
+        limits: Lists of names or patterns. Only skills that match every list are included.
     """
     shown = [entry for entry in _list_shown(catalog) if _is_allowed(entry.skill.name, limits)]
     if not shown:
@@ -71,8 +70,7 @@ def make_layers(
         name = entry.skill.name[: 2 * MAX_NAME]
         description = entry.skill.description[:MAX_DESCRIPTION]
         listed.setdefault(entry.source, []).append(f"- {name}: {description}")
-    # One layer for each source, because a layer for each of hundreds of skills would have little
-    # text.
+    # One layer for each source: with one for each of hundreds of skills, layers would be tiny.
     layers = [Layer(RANK, "skills", _INDEX)]
     for source, lines in listed.items():
         layers.append(Layer(RANK, f"skills of {source}", "\n".join(lines)))
@@ -80,8 +78,8 @@ def make_layers(
 
 
 def format_instructions(skill: Skill) -> str:
-    """Return a skill's instructions in an element that no text in them can close."""
-    # A body with ``</skill>`` could pretend that the text after it comes from the user.
+    """Return a skill's instructions in an element that their text cannot close."""
+    # With ``</skill>`` in it, a body could make the text that follows look like the user's.
     body = re.sub(r"<(?=\s*(?:/\s*)?skill\b)", r"<\\", skill.body[:MAX_BODY], flags=re.IGNORECASE)
     if len(skill.body) > MAX_BODY:
         cut = f'\n[Cut here; read on with resource="{skill.file.name}".]'
@@ -113,7 +111,7 @@ def _is_allowed(name: str, limits: Limits) -> bool:
 
 
 def _matches_any(name: str, patterns: Iterable[str]) -> bool:
-    # ``fnmatch`` is not used, because its result depends on the operating system.
+    # ``fnmatch`` is not used, because its results depend on the operating system.
     return any(fnmatchcase(name, pattern.casefold()) for pattern in patterns)
 
 
@@ -133,6 +131,6 @@ def _attribute(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text on one line, because a file name may contain any character."""
+    """Return a string on one line, because a file name may contain any character."""
     # A newline in a file name would add lines to the prompt.
     return "".join(char if char.isprintable() else "?" for char in text)

@@ -15,7 +15,7 @@ import attrs
 from hilum_skills.git import FetchError
 from hilum_skills.skill import SKILL_FILE
 
-# Limits, because a repository may come from anybody.
+# Limits, because anybody may have written the repository.
 MAX_FILES = 5_000
 MAX_BYTES = 50_000_000
 MAX_FILE_BYTES = 5_000_000
@@ -55,8 +55,8 @@ def parse_listing(data: bytes) -> list[RepositoryFile]:
         about, _, raw = row.partition(b"\t")
         # "MODE TYPE OBJECT SIZE", where the size of a submodule is "-"; see git-ls-tree(1).
         mode, _, name, size = about.decode("ascii", "replace").split()
-        # Git does not require UTF-8; other bytes are kept here and rejected by
-        # ``_explain_bad_path``.
+        # Git does not require UTF-8; other bytes are kept here, and ``_explain_bad_path`` rejects
+        # them.
         path = raw.decode("utf-8", "surrogateescape")
         if any(_is_malicious(part) for part in path.split("/")):
             message = (
@@ -77,7 +77,7 @@ def _is_malicious(part: str) -> bool:
 
 
 def _fold(name: str) -> str:
-    """Return a name in the normalized form that the most lenient file system compares."""
+    """Return a name in the normalized form that the most lenient file system would compare."""
     # HFS+ ignores some invisible characters; NTFS ignores case and trailing spaces and dots.
     letters = unicodedata.normalize("NFKC", name)
     kept = "".join(letter for letter in letters if letter.isprintable())
@@ -118,8 +118,8 @@ class _Selector:
         """Select a file, or report why it is left out."""
         why = _explain_unsupported(file) or self._explain_conflict(file)
         if not why:
-            # The folded name is recorded only for files that are written; a left-out file is no
-            # conflict.
+            # The folded name is recorded only for files that are written, because a left-out file
+            # cannot cause a conflict.
             self._names.add(_fold(file.path))
             self._bytes += file.size
             self.chosen.append(file)
@@ -185,7 +185,7 @@ def write_files(chosen: list[RepositoryFile], contents: bytes, folder: Path) -> 
         OSError: The files cannot be written.
     """
     folder.mkdir(parents=True)
-    # Every file is new and no link is followed, so nothing outside the folder can be written.
+    # Every file is new, and no link is followed, so nothing can be written outside the folder.
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     for entry, content in zip(chosen, _split_blobs(contents, chosen), strict=True):
         path = folder / entry.path

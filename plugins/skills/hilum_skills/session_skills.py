@@ -1,4 +1,4 @@
-"""The session plugin for skills, which updates the catalog and provides layers and the tool."""
+"""The session plugin for skills: updates the catalog, and provides prompt layers and a tool."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MAX_RESOURCE = 10_000
 # than 20,000.
 MAX_INSTRUCTIONS = 30_000
 MAX_NOTED = 8
-# Maximum number of skills that an error for the model lists.
+# Maximum number of skills to list in an error for the model.
 MAX_NAMED = 50
 
 
@@ -76,7 +76,7 @@ class Skills:
         # Agents may build their prompts at the same time, but only one of them scans.
         async with self._lock:
             if not first and not await trio.to_thread.run_sync(has_changed, self.catalog, root):
-                # A fetch that fails after the session has started changes no watched file.
+                # A fetch that fails after the session has started does not change a watched file.
                 if not self._failed.keys() <= self._reported_failures:
                     self._report()
                 return
@@ -90,7 +90,7 @@ class Skills:
             self._layers.clear()
             self._report()
             if not first and had != bool(self.catalog.enabled()):
-                # Agents list their tools again, because ``use_skill`` exists only while there are
+                # Refresh the agents' tool lists, because ``use_skill`` exists only while there are
                 # skills.
                 self._session.tools_changed()
 
@@ -132,12 +132,12 @@ class Skills:
         """Return the tool ``use_skill`` if there are enabled skills."""
         return [self.use_skill] if self.catalog.enabled() else []
 
-    # The hook is declared by the plugin for memory, which may not be installed.
+    # The plugin `memory`, which may not be installed, declares this hook.
     @hookimpl(optionalhook=True)
     async def keep_on_compaction(self, agent: Agent) -> str | None:
         """Return the instructions of the skills that the agent is using.
 
-        Instructions in the prompt's layers survive a compaction in any case.
+        Instructions in the prompt's layers always survive a compaction.
         """
         in_layers = prompt_layers.is_full_text(self.catalog, self._settings)
         known: dict[str, Skill] = {}
@@ -162,7 +162,7 @@ class Skills:
             name: Name of the skill.
             resource: A file of the skill, as its instructions or its list of files name it; empty
                 for the instructions.
-            start_line: The first line to read, to continue after a part.
+            start_line: The first line to read, to continue a partial result.
         """
         await self.refresh()
         name = name.strip()
@@ -203,7 +203,7 @@ class Skills:
 
     async def _read_resource(self, skill: Skill, path: str, start: int) -> str:
         """Return the content of a file, which must be in the skill's folder."""
-        # A workspace of the skill's folder applies the same checks against ``..`` and links as
+        # A `Workspace` for the skill's folder applies the same checks against ``..`` and links as
         # other tools.
         folder = Workspace(skill.folder)
         try:
@@ -270,7 +270,7 @@ class Skills:
 
 
 def _find_texts(agent: Agent) -> Iterator[str]:
-    """Yield the texts that can contain instructions: the tool's results, and notes.
+    """Yield the texts that can contain instructions: results of ``use_skill``, and notes.
 
     A note may be the summary of a compaction, which preserves instructions.
     """
@@ -292,7 +292,7 @@ def _make_relative(path: str, skill: Skill) -> str:
 
 
 async def _list_files(skill: Skill) -> list[str]:
-    # The thread only reads, so a cancellation need not wait for a slow disk.
+    # The thread only reads, so it can be abandoned on cancellation if the disk is slow.
     return await trio.to_thread.run_sync(skill.resources, abandon_on_cancel=True)
 
 
@@ -303,7 +303,7 @@ async def _format_skill(skill: Skill) -> tuple[str, str]:
 
 
 def _cut_lines(content: str, start: int, path: str, room: int = MAX_RESOURCE) -> str:
-    """Return the lines from ``start`` that fit, and a notice about the remaining lines."""
+    """Return the lines from ``start`` that fit, with a notice about the remaining lines."""
     lines = content.split("\n")
     if content.endswith("\n"):
         lines.pop()
@@ -312,7 +312,8 @@ def _cut_lines(content: str, start: int, path: str, room: int = MAX_RESOURCE) ->
     for line in lines[start - 1 :]:
         if shown and room < len(line):
             break
-        # The first line is always shown, cut if necessary, so that each call makes progress.
+        # The first line is always returned, shortened if necessary, so that each call makes
+        # progress.
         shown.append(line[:limit])
         room -= len(line) + 1
     if not shown:

@@ -9,9 +9,9 @@ from hilum import section, setting
 
 @section("skills")
 class SkillsSettings:
-    """Where skills come from, and how they are provided to the model.
+    """Where skills come from, and how the model receives them.
 
-    ``hilum skills`` keeps its own list beside the settings.
+    ``hilum skills`` stores its own list next to ``settings.toml``.
     """
 
     inject: Literal["auto", "full", "index"] = setting(
@@ -26,7 +26,7 @@ class SkillsSettings:
         default=8_000,
         minimum=0,
         project="lower",
-        help="With auto: maximum number of tokens for all skills together in the prompt.",
+        help="If inject is auto: maximum number of tokens that all skills together may take in the prompt.",
     )
     sources: list[str] = setting(
         factory=list,
@@ -42,8 +42,8 @@ class SkillsSettings:
         default=True,
         project="lower",
         help=(
-            "Look for skills in .hilum/skills, .agents/skills and .claude/skills of the project and"
-            " of your home folder."
+            "Look for skills in .hilum/skills, .agents/skills and .claude/skills in the project and"
+            " in your home folder."
         ),
     )
     wait: float = setting(

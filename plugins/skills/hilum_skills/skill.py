@@ -1,7 +1,7 @@
-"""One skill: a folder with a ``SKILL.md``, read leniently.
+"""Reads a skill, a folder with a ``SKILL.md``, leniently.
 
-Skills are read whenever a session starts, so reading does not use cattrs (40 ms); ``validate``
-checks strictly.
+Skills are read whenever a session starts, so this module does not import cattrs (40 ms);
+``validate`` checks strictly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from hilum.frontmatter import Document, Problem, flag, names, read, text
 
 SKILL_FILE = "SKILL.md"
-# Maximum size of a file in bytes; the window of a model that reads a skill is smaller.
+# Maximum size of a file in bytes; larger than the context window of any model that reads it.
 MAX_BYTES = 1_000_000
 MAX_RESOURCES = 2_000
 # Limits of the Agent Skills specification.
@@ -28,7 +28,7 @@ _SKIPPED = {".git", "node_modules", "__pycache__"}
 
 
 class Skill(msgspec.Struct, frozen=True):
-    """A skill as it was read.
+    """A skill, as read from its file.
 
     Attributes:
         name: Its name.
@@ -38,7 +38,8 @@ class Skill(msgspec.Struct, frozen=True):
         fields: All fields of its front matter.
         problems: Mistakes in the file, with line numbers.
         error: Why the skill cannot be used; empty if it can.
-        allowed_tools: Tools that it lists. They are shown to the user but not thereby approved.
+        allowed_tools: Tools that it lists. They are shown to the user, but this does not approve
+            their calls.
         by_model: Whether the model may choose it (``disable-model-invocation`` is not set).
     """
 
@@ -60,7 +61,7 @@ class Skill(msgspec.Struct, frozen=True):
     @property
     def version(self) -> str:
         """A short digest of its instructions."""
-        # With the digest, the model notices that the instructions have changed since it read them.
+        # The digest lets the model notice that the instructions have changed since it read them.
         return hashlib.sha256(self.body.encode(errors="replace")).hexdigest()[:8]
 
     def resources(self) -> list[str]:
@@ -77,8 +78,8 @@ def load_skill(path: str | os.PathLike[str], *, described: bool = True) -> Skill
 
     Args:
         path: Its folder, or its file.
-        described: Whether it must have a description. For a file that was not written as a skill
-            (``README.md``), the first words are used as the description.
+        described: Whether it must have a description. If not, as for a ``README.md``, a missing
+            description is replaced by the first words of the text.
 
     Returns:
         The skill, with all mistakes in ``problems``. A skill with an ``error`` cannot be used.
@@ -108,14 +109,14 @@ def load_skill(path: str | os.PathLike[str], *, described: bool = True) -> Skill
 
 
 def find_skill_file(folder: Path) -> Path | None:
-    """Return the file of a skill in a folder, which is ``SKILL.md`` in any letter case."""
+    """Return the skill file in a folder, which is ``SKILL.md`` in any letter case."""
     try:
         names = [name for name in os.listdir(folder) if name.casefold() == "skill.md"]
     except OSError:
         return None
     if not names:
         return None
-    # On most disks, several file names can differ only in case.
+    # On most file systems, several names may differ only in case.
     return folder / (SKILL_FILE if SKILL_FILE in names else min(names))
 
 
@@ -124,17 +125,17 @@ def _read(file: Path) -> bytes:
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     descriptor = os.open(file, flags)
     with os.fdopen(descriptor, "rb") as stream:
-        # The descriptor is checked, not the path, which could be replaced between check and read.
+        # Check the descriptor, not the path, whose file could be replaced between check and read.
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(0, "it is not a regular file")
         if status.st_size > MAX_BYTES:
             raise OSError(0, f"it has {status.st_size:,} bytes, more than {MAX_BYTES:,}")
-        # The file may grow after the size was read.
+        # The file may have grown since its size was checked.
         data = stream.read(MAX_BYTES + 1)
         # The text of an LFS pointer would be mistaken for instructions.
         if data.startswith(b"version https://git-lfs.github.com/spec/"):
-            raise OSError(0, "Git LFS keeps its text elsewhere, and hilum does not fetch it")
+            raise OSError(0, "it is a Git LFS pointer, and hilum does not fetch the file behind it")
         if b"\0" in data:
             raise OSError(0, "it is not UTF-8 text")
         return data
@@ -171,7 +172,7 @@ def _make_skill(file: Path, fallback: str, document: Document, described: bool) 
 
 
 def _check_name(document: Document, name: str, fallback: str, described: bool) -> Iterator[Problem]:
-    """Yield the problems of a name, which is empty if the front matter has none."""
+    """Yield the problems with a name, which is empty if the front matter has none."""
     if not name and described and document.present:
         yield Problem(1, f"The name is missing; {fallback!r} is used.")
     if name and described and name != fallback:
@@ -196,7 +197,7 @@ def _describe(document: Document, name: str, described: bool) -> tuple[str, str]
 
 
 def _check_content(document: Document, description: str, error: str) -> Iterator[Problem]:
-    """Yield the problems of a skill's description, hooks and body."""
+    """Yield the problems with a skill's description, hooks and body."""
     if len(description) > MAX_DESCRIPTION:
         yield document.problem(
             "description", f"The description has more than {MAX_DESCRIPTION} characters."
@@ -210,13 +211,13 @@ def _check_content(document: Document, description: str, error: str) -> Iterator
 
 
 def _line(text: str) -> str:
-    """Return a text on one line, with control characters replaced."""
+    """Return a string on one line, with control characters replaced."""
     line = " ".join(text.split())
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
 
 
 def _first_words(body: str) -> str:
-    # Headings, badges, images, HTML and code say little about the skill.
+    # Headings, badges, images, HTML and code do not describe the skill.
     markup = ("#", "[!", "![", "<", "```")
     for block in body.split("\n\n"):
         lines = block.split("\n")

@@ -13,7 +13,7 @@ import msgspec
 from hilum import UsageError
 from hilum.errors import E_BAD_ARGS
 
-# GitHub's rules for names; a name that consists only of dots would be a path.
+# GitHub's rules for names. A name that consists only of dots would be a path.
 _OWNER = r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/(?!\.{1,2}(?:[/@]|$))[\w.][\w.-]{0,99}"
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?|\[[0-9a-fA-F:.]{2,45}\]"
 # Without encryption, anybody on the network path could change the skills.
@@ -32,7 +32,8 @@ class SkillSource(msgspec.Struct, frozen=True):
         kind: ``git`` or ``folder``.
         where: The URL that Git fetches from, or the absolute path of the folder.
         ref: Branch, tag or commit; empty for the repository's default branch.
-        path: Folder or file in the repository, with slashes; empty for the whole repository.
+        path: Path of a folder or file in the repository, with slashes; empty for the whole
+            repository.
     """
 
     text: str
@@ -57,7 +58,7 @@ def parse_source(text: str) -> SkillSource:
     """Parse a source.
 
     Args:
-        text: ``owner/name`` (at GitHub), an ``https://``, ``ssh://`` or ``file://`` URL, or
+        text: ``owner/name`` (on GitHub), an ``https://``, ``ssh://`` or ``file://`` URL, or
             ``user@host:path``; each may be followed by ``@ref`` and a path (``owner/name/path``,
             or ``URL#path``). Or a folder that begins with ``/``, ``./``, ``../`` or ``~``. An
             ``http://`` URL is accepted for this machine only.
@@ -68,7 +69,7 @@ def parse_source(text: str) -> SkillSource:
     """
     text = text.strip()
     if not text or not text.isprintable() or len(text) > 1000:
-        _refuse(text, "it is empty, too long, or has control characters")
+        _refuse(text, "it is empty or too long, or contains control characters")
     # Git would interpret it as an option, such as --upload-pack=PROGRAM.
     if text.startswith("-"):
         _refuse(text, "it looks like an option")
@@ -87,7 +88,7 @@ def _parse_scp_address(text: str) -> SkillSource:
     user, _, rest = text.partition("@")
     host, _, path = rest.partition(":")
     source = _parse_url(f"ssh://{user}@{host}/{path.lstrip('/')}")
-    # The text stays as typed, so that the user recognizes it in the list.
+    # The text is stored as typed, so that the user recognizes it in the list.
     return msgspec.structs.replace(source, text=text)
 
 
@@ -115,7 +116,7 @@ def _parse_url(text: str) -> SkillSource:
     _check_host(text, parts, host)
     _check_user(text, parts)
     inner, _, ref = parts.path.partition("@")
-    # The address of a folder in the web interface of GitHub, GitLab and others.
+    # The URL of a folder in the web interface of GitHub, GitLab and others.
     web = re.fullmatch(rf"/({_OWNER})(?:/-)?/(?:tree|blob)/([^/]+)(?:/(.*))?", inner)
     if web:
         inner = f"/{web[1]}"
@@ -151,15 +152,15 @@ def _check_user(text: str, parts: SplitResult) -> None:
             text,
             "keys and passwords do not belong in a URL; Git's credential helpers store them",
         )
-    # A name with a leading hyphen would be an option of ssh.
+    # ssh would interpret a name with a leading hyphen as an option.
     if parts.username and not re.fullmatch(r"[A-Za-z0-9_][\w.-]*", parts.username):
         _refuse(text, "its user name has invalid characters")
 
 
 def _check_repository_path(text: str, path: str) -> None:
     names = unquote(path).strip("/").split("/")
-    # After decoding, because ``%2e%2e`` and ``%2d`` mean the same to a server. The Git program on
-    # an SSH server would read a path with a leading hyphen as an option.
+    # Checked after decoding, because servers decode ``%2e%2e`` and ``%2d``. Git on an SSH server
+    # would interpret a path with a leading hyphen as an option.
     if any(name in (".", "..", "") or name.startswith("-") for name in names):
         _refuse(text, "its path has '..', an empty name, or one that looks like an option")
 

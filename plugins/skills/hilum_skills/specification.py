@@ -1,6 +1,6 @@
 """Checks a skill against the Agent Skills specification, which is stricter than ``load_skill``.
 
-The specification: https://agentskills.io/specification
+See https://agentskills.io/specification.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def validate(path: str | os.PathLike[str]) -> list[Problem]:
         path: Its folder, or its ``SKILL.md``.
 
     Returns:
-        Violations of the specification (``fatal``), and things that it advises against.
+        Violations of the specification (``fatal``), and deviations from its recommendations.
     """
     given = Path(path)
     if not given.exists():
@@ -70,7 +70,7 @@ def validate(path: str | os.PathLike[str]) -> list[Problem]:
     if file is None:
         return [Problem(1, f"There is no {SKILL_FILE} in {folder}.", fatal=True)]
     skill = load_skill(file)
-    # The file could not be read, so checks of its fields would only repeat that.
+    # The file could not be read, so checking its fields would only produce more errors.
     if not skill.fields and skill.error:
         return [Problem(1, skill.error, fatal=True)]
     document = read(file.read_bytes())
@@ -103,7 +103,7 @@ def _give_advice(document: Document) -> list[Problem]:
     if isinstance(tools, str) and "," in tools:
         message = "allowed-tools should be separated by spaces, not commas."
         advice.append(document.problem("allowed-tools", message))
-    # About four characters make a token.
+    # A token has about four characters.
     if document.body.count("\n") > MAX_LINES or len(document.body) // 4 > MAX_TOKENS:
         message = (
             f"Instructions should stay below {MAX_LINES} lines and {MAX_TOKENS:,} tokens; move"
@@ -137,14 +137,14 @@ def _make_field_converter(folder: str) -> Converter:
 def _check_name(value: object, folder: str) -> Name:
     if not isinstance(value, str) or not value.strip():
         raise InvalidValueError(_MISSING["name"])
-    # The specification compares names in this form.
-    # macOS may store file names decomposed, so equal names may have different code points.
+    # The specification compares names in NFKC form: macOS may store file names decomposed, so equal
+    # names may have different code points.
     name = unicodedata.normalize("NFKC", value.strip())
     has_bad_hyphen = name.startswith("-") or name.endswith("-") or "--" in name
     rules = {
         f"The name has {len(name)} characters, more than {MAX_NAME}.": len(name) > MAX_NAME,
-        "The name must be in lower case.": name != name.lower(),
-        "The name may only have letters, digits and hyphens.": not _has_only_name_letters(name),
+        "The name must be in lowercase.": name != name.lower(),
+        "The name must consist of letters, digits and hyphens.": not _has_only_name_letters(name),
         "The name must neither begin nor end with a hyphen, nor have two in a row.": has_bad_hyphen,
         f"The name {name!r} must match the folder's name, {folder!r}.": (
             name != unicodedata.normalize("NFKC", folder)
@@ -173,7 +173,7 @@ def _check_description(value: object, _: object) -> Description:
 def _check_compatibility(value: object, _: object) -> Compatibility:
     if not isinstance(value, str) or not 0 < len(value) <= MAX_COMPATIBILITY:
         raise InvalidValueError(
-            f"compatibility must be a text of 1 to {MAX_COMPATIBILITY} characters."
+            f"compatibility must be a string of 1 to {MAX_COMPATIBILITY} characters."
         )
     return Compatibility(value)
 
@@ -181,11 +181,11 @@ def _check_compatibility(value: object, _: object) -> Compatibility:
 def _check_metadata(value: object, _: object) -> Metadata:
     values = value.values() if isinstance(value, dict) else [None]
     if not all(isinstance(each, str) for each in values):
-        raise InvalidValueError("metadata must map texts to texts.")
+        raise InvalidValueError("metadata must map strings to strings.")
     return Metadata(cast("dict[str, str]", value))
 
 
 def _check_tools(value: object, _: object) -> AllowedTools:
     if not isinstance(value, str):
-        raise InvalidValueError("allowed-tools must be one text, separated by spaces.")
+        raise InvalidValueError("allowed-tools must be one string, with names separated by spaces.")
     return AllowedTools(value)

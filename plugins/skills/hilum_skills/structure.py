@@ -1,4 +1,4 @@
-"""Strict conversion of user-written data, reporting all mistakes with key, found and expected.
+"""Converts user-written data strictly, and reports every mistake with key, found and expected.
 
 Importing this module imports cattrs (40 ms), so import it only when there is something to check.
 """
@@ -28,7 +28,7 @@ class Mistake(NamedTuple):
 
 
 class InvalidValueError(ValueError):
-    """A value breaks one or several rules.
+    """Raised for a value that breaks one or more rules.
 
     Args:
         messages: One sentence for each rule.
@@ -44,7 +44,7 @@ def make_converter(hooks: Mapping[Any, Hook]) -> Converter:
 
     Args:
         hooks: A function for each type that cattrs would convert too leniently. By default, cattrs
-            converts any value to a text, and a text to a list of its letters.
+            converts any value to a string, and a string to a list of its characters.
     """
     # Detailed validation collects all mistakes; otherwise, the first one would end the conversion.
     converter = Converter(forbid_extra_keys=True, detailed_validation=True)
@@ -70,21 +70,21 @@ def find_mistakes(error: ClassValidationError) -> Iterator[Mistake]:
 
 
 def check_texts(value: object, _: object) -> tuple[str, ...]:
-    """Return a list of texts as a tuple.
+    """Return a list of strings as a tuple.
 
     Raises:
-        InvalidValueError: The value is not a list of texts.
+        InvalidValueError: The value is not a list of strings.
     """
     if not isinstance(value, list):
-        raise InvalidValueError(f"must be a list of texts, not {describe(value)}")
+        raise InvalidValueError(f"must be a list of strings, not {describe(value)}")
     for item in value:
         if not isinstance(item, str):
-            raise InvalidValueError(f"must have only texts, not {describe(item)}")
+            raise InvalidValueError(f"must contain only strings, not {describe(item)}")
     return tuple(value)
 
 
 def describe(value: object) -> str:
-    """Return a value in the form quoted in messages."""
+    """Return a value in the form in which messages quote it."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:59]}…"
 

@@ -16,7 +16,7 @@ from hilum_skills import lazy
 FILE = "skills.toml"
 MAX_BYTES = 1_000_000
 HINT = "Correct or remove the file."
-# A list of texts.
+# A list of strings.
 Texts = NewType("Texts", tuple[str, ...])
 
 
@@ -35,10 +35,10 @@ class ChoicesFile:
 
 @attrs.frozen
 class UserChoices(ChoicesFile):
-    """The contents of the file.
+    """The contents of ``skills.toml``.
 
     Attributes:
-        mistake: Why the file cannot be used, in which case none of it takes effect.
+        mistake: Why the file cannot be used; if set, nothing in the file takes effect.
     """
 
     mistake: str = ""
@@ -73,7 +73,8 @@ def _read_bytes(path: Path) -> bytes:
     if path.exists() and not path.is_file():
         raise ValueError("it is not a regular file")
     with path.open("rb") as file:
-        # One byte more than the limit shows that the file is too large without reading all of it.
+        # Reading one byte more than the limit detects a file that is too large without reading all
+        # of it.
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise ValueError(f"it is larger than {MAX_BYTES:,} bytes")
@@ -87,7 +88,7 @@ def _structure(path: Path, table: dict[str, object]) -> UserChoices:
     if choices is not None:
         return UserChoices(choices.sources, choices.disabled)
     known = " and ".join(field.name for field in attrs.fields(ChoicesFile))
-    unknown = f"is not known; known are {known}"
+    unknown = f"is not a known key (known: {known})"
     reasons = [f"{key} {message or unknown}" for key, message in mistakes]
     return UserChoices(mistake=f"{path} cannot be read: {'; '.join(reasons)}.")
 

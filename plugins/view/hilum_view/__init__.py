@@ -1,7 +1,7 @@
 """The view of a session for faces, folded from its events.
 
 ``SessionView`` applies events and chunks of output, and returns the resulting changes. It draws
-nothing itself: terminals, web pages and editors read it.
+nothing itself; terminals, web pages and editors display it.
 """
 
 from hilum_view.agents import Actor, AgentView, AgentViews

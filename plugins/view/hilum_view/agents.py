@@ -30,7 +30,7 @@ class Actor(msgspec.Struct, kw_only=True):
         turn: Number of the current model call in the run, 0 before the first.
         model: The model that it uses, provider/name.
         mode: The mode that it runs in.
-        retry: Description of the reaction to a failed model call; empty if none has failed.
+        retry: What hilum does about a failed model call; empty if none has failed.
         began: Unix time at which its run began.
         usage: Tokens and cost of all its runs.
         last_words: The last text that its model wrote.
@@ -74,7 +74,7 @@ class AgentView(msgspec.Struct):
         turns: Maximum number of turns, 0 if unknown.
         calls: Number of tool calls that have ended.
         doing: Its current activity.
-        usage: Tokens and cost, without those of agents that it started.
+        usage: Tokens and cost, excluding those of agents that it started.
         last_words: The last text that its model wrote.
         result: The result, once it has ended.
     """
@@ -113,10 +113,10 @@ class AgentView(msgspec.Struct):
         """Its current activity, or the reason why it is waiting, in a few words."""
         if self.status == "queued":
             if self.place:
-                return f"waits, place {self.place}"
+                return f"waiting, position {self.place}"
             return "begins"
         if self.status == "waiting_for_approval":
-            return "waits for your approval"
+            return "waiting for your approval"
         return self.doing or "thinking"
 
     @property
@@ -126,7 +126,7 @@ class AgentView(msgspec.Struct):
         if text:
             return str(text)
         error = self.result.get("error")
-        # The result is plain data of an event, which any plugin may write.
+        # The result is plain data from an event, and any plugin may write such an event.
         if isinstance(error, dict):
             return str(error.get("message", ""))
         return ""
@@ -150,7 +150,7 @@ class _EventData(msgspec.Struct):
 
 
 class AgentViews:
-    """The started agents, folded from the events of the plugin ``agents``.
+    """The started agents, folded from the events that the plugin ``agents`` writes.
 
     Attributes:
         all: Every start, by id, oldest first.
@@ -170,13 +170,14 @@ class AgentViews:
         """
         try:
             data = msgspec.convert(event.data, _EventData)
-        except msgspec.ValidationError:  # any plugin may write an event of this name
+        except msgspec.ValidationError:  # any plugin may write an event with this name
             return None
         if event.name == QUEUED:
             self._add(data, event.at)
             return None  # an event with the agent's status follows
         view = self._open.get(data.agent_id)
-        # The agent has ended, or its beginning is missing in a log that is not read from its start.
+        # The agent has ended, or the log is not read from its start and lacks the agent's
+        # beginning.
         if view is None:
             return None
         before = (view.status, view.place > 0)
@@ -185,7 +186,7 @@ class AgentViews:
             view.result = event.data
             view.seconds = data.seconds
             del self._open[view.id]
-        # Only whether an agent waits is reported, not each step in the queue.
+        # Changes report that an agent is waiting, but not each change of its position.
         if view.ended or before != (view.status, view.place > 0):
             return view
         return None
@@ -209,12 +210,12 @@ class AgentViews:
         self._titles.add((view.owner, view.title))
 
     def _update(self, view: AgentView, data: _EventData, at: float) -> None:
-        # The duration starts here, because it excludes waiting in the queue.
+        # The duration starts here, because it excludes the time in the queue.
         if view.status == "queued" and data.status != "queued":
             view.since = at
         view.status = data.status
-        # A retried step reports less progress, but a progress bar that moves back would look like a
-        # bug.
+        # A retried step may report less progress, but a progress bar that moves backwards would
+        # look like a bug.
         view.progress = max(view.progress, data.progress)
         view.place = data.place
 
@@ -232,7 +233,7 @@ class AgentViews:
         return [view for view in self.all.values() if view.owner == owner]
 
     def of_actor(self, actor: str) -> AgentView | None:
-        """Return the start of one of the session's agents, or ``None`` if it has none."""
+        """Return the start of an agent in the session, or ``None`` if nobody started it."""
         return self._by_actor.get(actor)
 
     def has_started(self, owner: str, title: str) -> bool:

@@ -33,7 +33,7 @@ COMMAND_RESULT = "Exit code"
 
 
 class StreamedText:
-    """A text that grows in chunks; adding a chunk does not copy the text."""
+    """A string that grows in chunks; adding a chunk does not copy the whole string."""
 
     # A long session has several of these objects for each of its answers.
     __slots__ = ("_pieces", "_size")
@@ -43,7 +43,7 @@ class StreamedText:
         self._size = len(text)
 
     def add(self, piece: str) -> None:
-        """Add a piece."""
+        """Append a chunk."""
         self._pieces.append(piece)
         self._size += len(piece)
 
@@ -59,7 +59,7 @@ class StreamedText:
         return "".join(reversed(pieces))
 
     def __str__(self) -> str:
-        # Keep the joined text, because a face reads the text again after each chunk.
+        # Cache the joined text, because a face reads it again after each chunk.
         if len(self._pieces) > 1:
             self._pieces = ["".join(self._pieces)]
         return self._pieces[0] if self._pieces else ""
@@ -79,7 +79,7 @@ class Entry(msgspec.Struct, kw_only=True, tag_field="kind"):
     Attributes:
         id: Its index in ``SessionView.entries``, which never changes.
         seq: Number of the event that created it.
-        at: Time of the event, Unix time in seconds.
+        at: Unix time of the event, in seconds.
         agent: Name of the agent; empty for the session's own entries.
         run: Id of the run; empty for the session's own entries.
     """
@@ -110,7 +110,7 @@ class Prompt(Entry, tag="prompt"):
         text: The prompt from the user or another agent; empty for a run that continues another one.
         model: The model of the run.
         mode: The mode of the run.
-        attached: Text from another program, such as piped input, which is data.
+        attached: Text from another program, such as piped input. It is data, not instructions.
         context: The context that was gathered for the prompt.
         retries: Id of the run that this one continues; empty if it has its own prompt.
     """
@@ -222,7 +222,8 @@ class Card(Entry, tag="card"):
     def summary(self) -> str:
         """The first line of the result and, for a command, also the last one."""
         text = self.text.strip()
-        # The first line of a command's result is its exit code; errors are in the last one.
+        # The first line of a command's result is its exit code; errors are usually on the last
+        # line.
         if text.removeprefix("E_CMD_FAIL: ").startswith(COMMAND_RESULT) and "\n" in text:
             last = text.rpartition("\n")[2].strip()
             return f"{first_line(text, 40)} … {last}"
@@ -304,6 +305,6 @@ def describe_end(end: RunEnded) -> str:
         first = f"{end.code}: {end.error}"
     else:
         first = end.error or end.state.replace("_", " ")
-    # With a single reason, ``left`` may repeat ``error``.
+    # If there is only one reason, ``left`` may repeat ``error``.
     rest = [text for text in (end.done, end.left, end.hint) if text and text not in first]
     return "\n".join([first, *rest])

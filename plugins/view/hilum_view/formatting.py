@@ -1,4 +1,4 @@
-"""Formats arguments, numbers and times as short texts for people.
+"""Formats arguments, numbers and durations as short texts for people.
 
 Texts from models and tools are not escaped here; each face escapes what its medium would interpret.
 """
@@ -19,7 +19,7 @@ def parse_arguments(text: str) -> dict[str, Any] | None:
     """Return the arguments of a call, or ``None`` if they are not a JSON object."""
     try:
         data = msgspec.json.decode(text or "{}")
-        # Deeply nested data and very large numbers can be parsed but not serialized again.
+        # Deeply nested data and very large numbers can be parsed, but cannot be serialized again.
         msgspec.json.encode(data)
     except (ValueError, RecursionError, OverflowError):
         return None
@@ -29,7 +29,7 @@ def parse_arguments(text: str) -> dict[str, Any] | None:
 def describe_arguments(text: str) -> str:
     """Return the arguments of a call in short form, such as ``path=src/a.py start_line=3``.
 
-    A text that is not a JSON object is returned unchanged.
+    If the text is not a JSON object, it is returned unchanged.
     """
     arguments = parse_arguments(text)
     if arguments is None:
@@ -43,20 +43,20 @@ def describe_call(call: ToolCall) -> str:
 
 
 def _describe_value(value: object) -> str:
-    # People read this text, so other scripts must not appear as escape sequences.
+    # People read this text, so non-ASCII characters must not appear as escape sequences.
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     short = first_line(text)
     lines = len(text.splitlines())
     if lines > 1:
         short = f"{short[:MAX_FIRST_LINE]}… ({lines} lines)"
-    # A text without spaces needs no quotes, but an empty one does.
+    # A value without spaces needs no quotes, but an empty value does.
     if short and " " not in short:
         return short
     return f'"{short}"'
 
 
 def first_line(text: str, limit: int = 0) -> str:
-    """Return the first line of a text that is not blank.
+    """Return the first nonblank line of a text.
 
     Args:
         text: The text.
@@ -101,7 +101,7 @@ def format_duration(seconds: float) -> str:
     """Return a duration as text."""
     if seconds < 10:
         return f"{seconds:.1f} s"
-    # Rounded first: 59.7 seconds are "1 min", not "60 s".
+    # Round first, so that 59.7 seconds become "1 min", not "60 s".
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     parts = []

@@ -40,7 +40,7 @@ def make_notice_text(event: ev.Event) -> NoticeText | None:
 
 
 def describe_retry(event: ev.ModelFailed) -> str:
-    """Return a description of the reaction to a failed model call; empty if there is none."""
+    """Return what hilum does about a failed model call; empty if it does nothing."""
     if event.action == "retry":
         return f"again in {event.wait:g} s"
     if event.action == "fallback":

@@ -1,4 +1,4 @@
-"""Todo lists, questions and plans, folded from the events of the plugin ``plan``."""
+"""Todo lists and plans, folded from the events that the plugin ``plan`` writes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ REJECTED = "plan.rejected"
 
 
 class Todo(msgspec.Struct, frozen=True):
-    """An item of a todo list.
+    """An item in a todo list.
 
     Attributes:
         id: Its id.
-        content: The step.
+        content: Description of the step.
         status: ``pending``, ``in_progress``, ``completed``, ``failed``, ``blocked``, ``skipped`` or
             ``cancelled``.
     """
@@ -69,7 +69,7 @@ class TodoList(msgspec.Struct):
             return False
         found = {item.id: item for item in todos.items}
         known = {item.id: item for item in self.items}
-        # Ids are kept when a list is changed, so a list without any known id is another one.
+        # Changing a list keeps its ids, so a list that shares no id with the old one is a new list.
         self.is_new = not known.keys() & found.keys()
         self.changed = tuple(item for key, item in found.items() if known.get(key) != item)
         self.items = tuple(found.values())
@@ -79,7 +79,7 @@ class TodoList(msgspec.Struct):
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """A plan that waits for the user's decision.
+    """A plan that is waiting for the user's decision.
 
     Attributes:
         run: Id of the run that worked it out.

@@ -1,7 +1,7 @@
 """The view of a session: a fold over its events and streaming output.
 
 This module does not read the clock, files or the terminal, so the same events create the same view,
-both live and after a resume. Unknown events are skipped. Any prefix of a log is valid input.
+both live and after a resume. Unknown events are skipped. Any prefix of a log is a valid input.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from hilum_view.waiting import Waiting
 Part = Literal[
     "session", "entries", "actors", "agents", "todos", "proposal", "waiting", "usage", "failures"
 ]
-# Maximum number of characters to keep from a running call's output.
+# Maximum number of characters of a running call's output to keep.
 MAX_OUTPUT = 4_000
 # Maximum length of an agent's title, the same as in the plugin ``agents``.
 MAX_TITLE = 80
@@ -68,7 +68,8 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 _NOTHING = Changes()
-# The order is that of a snapshot. `entries`, `agents` and `waiting` are replaced by plain lists.
+# In the order in which a snapshot contains them. `entries`, `agents` and `waiting` become plain
+# lists there.
 _SNAPSHOT_FIELDS = (
     "id",
     "workspace",
@@ -149,7 +150,7 @@ class SessionView:
         self._outcomes: dict[str, Outcome] = {}
         self._answers: dict[str, Answer] = {}
         self._cards: dict[tuple[str, str], Card] = {}
-        # The cards that have not ended, which are found without a search through all cards.
+        # The cards that have not ended, so that finding one requires no search through all cards.
         self._open: dict[tuple[str, str], Card] = {}
         self._known_files: set[str] = set()
         self._parts: set[Part] = set()
@@ -229,7 +230,7 @@ class SessionView:
             self._add_usage(item, used)
         self.totals.apply(item)
         self._add_notice(item)
-        # Many events change nothing, and share one object.
+        # Many events change nothing; all of them share one object.
         if not self._parts:
             return _NOTHING
         changes = Changes(frozenset(self._parts), _in_order(self._changed), self._moved)
@@ -253,7 +254,7 @@ class SessionView:
         return actor
 
     def _place(self, event: ev.Event) -> dict[str, Any]:
-        """Return the common fields of an entry for an event."""
+        """Return the fields that all entries have, for an event."""
         return {
             "id": len(self.entries),
             "seq": event.seq,
@@ -351,7 +352,7 @@ class SessionView:
         self._parts.add("failures")
 
     def _describe_activity(self, event: ev.Event, doing: str) -> None:
-        """Set the activity of the started agent whose event this is, if there is one."""
+        """Set the activity of the agent start to which an event belongs, if there is one."""
         view = self.agents.of_actor(event.agent)
         if view is not None:
             view.doing = doing
@@ -391,7 +392,7 @@ class SessionView:
         )
 
     def _begin_run(self, event: ev.RunStarted | ev.RunRetried) -> None:
-        # A log that is not complete may lack the end of the earlier run.
+        # An incomplete log may lack the end of the earlier run.
         self._end_rest(event.agent)
         actor = self._actor(event)
         actor.queued.pop(event.run, None)
@@ -411,7 +412,7 @@ class SessionView:
         waited = actor.queued.pop(event.run, None) is not None
         outcome = Outcome(end=event, **self._place(event))
         self._add(outcome)
-        # A waiting run that never began leaves the running one unchanged.
+        # If a waiting run ends without having begun, the agent's current run is unaffected.
         if waited and event.run != actor.run:
             return
         actor.activity = event.state
@@ -428,7 +429,7 @@ class SessionView:
         own_keys = [key for key in self._open if key[0] == agent]
         for key in own_keys:
             card = self._open.pop(key)
-            # The log has no event for the end of such a call.
+            # The log contains no event for the end of such a call.
             card.state = "interrupted"
             card.output = ""
             self._touch(card)
@@ -450,7 +451,7 @@ class SessionView:
         else:
             self._touch(answer)
         answer.clear()
-        # Chunks of this attempt carry this number, and those of earlier attempts are ignored.
+        # Chunks of this attempt have this number; chunks of earlier attempts are ignored.
         answer.seq = event.seq
         answer.model = event.model
         answer.turn = event.turn
@@ -483,7 +484,7 @@ class SessionView:
         answer.clear()
         answer.state = "done"
         answer.model = message.model or answer.model
-        # The text of the event replaces the streamed one, which may contain secrets.
+        # The text in the event replaces the streamed text, which may contain secrets.
         answer.text = StreamedText(message.text)
         thoughts = [part.text for part in message.parts if isinstance(part, Thinking)]
         answer.thinking = StreamedText("".join(thoughts))
@@ -495,7 +496,8 @@ class SessionView:
     # --- calls ------------------------------------------------------------------------------------
 
     def _add_card(self, event: ev.Event, call: ToolCall) -> Card:
-        # Ids are unique only within an answer; a later call with the same id replaces this one.
+        # Ids are unique only within an answer, so a later call may use the same id and replace this
+        # one.
         actor = self.actors.get(event.agent)
         card = Card(call=call, turn=actor.turn if actor else 0, **self._place(event))
         self._cards[event.agent, call.id] = card
@@ -558,7 +560,7 @@ class SessionView:
             self._parts.add("waiting")
         if result.code == E_DENIED and UNATTENDED in result.text:
             self._count_unattended(result)
-        # A face reports a run with denied calls as a partial success only if no other call had an
+        # Faces report a run with denied calls as a partial success only if no other call had an
         # effect.
         elif not result.code and card.risk != "read":
             self.effects += 1
@@ -627,7 +629,7 @@ def changed_files(data: dict[str, Any]) -> list[str]:
         return []
     paths = []
     for change in changes:
-        # Before it is written to the log, a change may be an object.
+        # In an event that has not been written to the log yet, a change may be an object.
         if isinstance(change, list | tuple) and change:
             path = change[0]
         else:

@@ -33,8 +33,8 @@ def usage_of(event: Event) -> Usage | None:
     """Return the usage that an event adds, or ``None`` if it adds none."""
     if isinstance(event, ModelAnswered):
         return event.usage
-    # An agent's usage is also charged to the agent that started it, but is counted only once, from
-    # its answers.
+    # An agent's usage is also charged to the agent that started it, but must be counted only once,
+    # when its model answers.
     if isinstance(event, ModelUsed) and not event.purpose.startswith("agent "):
         return event.usage
     return None

@@ -1,4 +1,4 @@
-"""Calls and questions that are waiting for the user."""
+"""Tracks the calls and questions that are waiting for the user."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Approval(msgspec.Struct, tag_field="kind", tag="approval", kw_only=True):
 
     Attributes:
         id: The id to pass to ``Session.answer``.
-        agent: The agent whose call it is.
+        agent: The agent that made the call.
         call: The call that will run if approved.
         risk: The permission category of the tool.
         reason: Why the call needs approval.
@@ -41,10 +41,10 @@ class Approval(msgspec.Struct, tag_field="kind", tag="approval", kw_only=True):
 
 
 class Question(msgspec.Struct, tag_field="kind", tag="question", kw_only=True):
-    """A question of an agent to the user.
+    """A question from an agent to the user.
 
     Attributes:
-        id: Id of the question, for its answer.
+        id: Id of the question, which its answer names.
         agent: The agent that asks.
         call_id: Id of the agent's call; empty if the question does not come from a call.
         question: The question.
@@ -108,7 +108,7 @@ class Waiting:
 
     def ask(self, event: ev.ApprovalAsked) -> None:
         """Add an approval."""
-        # A resumed session asks about an open call again with a different id.
+        # A resumed session asks about an open call again, with a different id.
         self.end_call(event.agent, event.call.id)
         self._open[event.id] = Approval(
             id=event.id,
@@ -149,7 +149,7 @@ class Waiting:
     def end_run(self, agent: str) -> bool:
         """Remove the approvals and questions of an agent's calls; return whether any existed."""
         own = [each for each in self if each.agent == agent]
-        # A question that does not come from a call is not part of the run, and stays open.
+        # A question that does not come from a call is not part of the run, so it stays open.
         return self._remove([each.id for each in own if each.call_id])
 
     def _remove(self, found: list[str]) -> bool:

@@ -232,9 +232,9 @@ async def test_a_prompt_that_calls_an_agent_waits_in_the_queue(bench):
     agent_runs = kit.session.plugin(Runs)
     first = agent_runs.begin(Profile("x"), "Work.")
     run = await kit.start("@explore look around")
-    assert run.reply.endswith("Place 1 in the queue.")
+    assert run.reply.endswith("Position 1 in the queue.")
     again = await kit.start("@explore look again")
-    assert again.reply.endswith("Place 2 in the queue.")
+    assert again.reply.endswith("Position 2 in the queue.")
     assert [row["status"] for row in agent_runs.list()][1:] == ["queued", "queued"]
     gate.set()
     with kit.guard():

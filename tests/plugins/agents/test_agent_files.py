@@ -76,7 +76,7 @@ def test_own_dialect_is_read_whole(load):
         Permission("ask", "web_fetch"), Permission("deny", "run_terminal_cmd", "git push *"),
     )  # fmt: skip
     assert not found.problems
-    prompt = "Do it.\n\nSkills for your work: pdf. Read each with use_skill before it is needed."
+    prompt = "Do it.\n\nSkills for your work: pdf. Read each with use_skill before you need it."
     assert found.profile() == Profile("code_review", prompt, "fast", found.tools, 5, 30, 9000)
 
 

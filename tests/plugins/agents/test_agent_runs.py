@@ -73,7 +73,7 @@ async def test_status_comes_each_second_and_progress_never_falls(bench, autojump
     shares = [data["progress"] for data in status]
     assert shares == sorted(shares)
     assert all(0 <= share <= 1 for share in shares)
-    assert any("Runs act" in data["current_step"] for data in status)
+    assert any("Running act" in data["current_step"] for data in status)
     assert "waiting_for_tool" in [data["status"] for data in status]
 
 

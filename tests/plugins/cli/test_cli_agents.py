@@ -42,7 +42,7 @@ def test_a_row_says_who_how_far_how_long_and_what():
     assert list(rows(views.agents.open(), 80, 10, "⠋", 112.0)) == [
         "⠋ 0000 read the docs             25%  12 s  read_file path=a.py",
         "⠋ 1111 检查测试覆盖率和边界条件  25%  12 s  turn 2: thinking",
-        "· 2222 wait                           12 s  waits, place 1",
+        "· 2222 wait                           12 s  waiting, position 1",
     ]
 
 
@@ -65,7 +65,7 @@ def test_only_changes_are_told():
     place = told(
         views, "status", agent_id="abc", status="queued", place=2, progress=0.0, current_step=""
     )
-    assert change(place) == "· abc review: waits, place 2"
+    assert change(place) == "· abc review: waiting, position 2"
     assert (
         told(
             views, "status", agent_id="abc", status="queued", place=1, progress=0.0, current_step=""
@@ -81,7 +81,7 @@ def test_only_changes_are_told():
         is None
     )
     asks = told(views, "status", agent_id="abc", status="waiting_for_approval", progress=0.5)
-    assert change(asks) == "? abc review: waits for your approval"
+    assert change(asks) == "? abc review: waiting for your approval"
     assert views.agents.open() == [asks]
     ended = told(views, "result", agent_id="abc", status="timed_out", seconds=61.0, text="half")
     assert ending(ended) == "✗ abc review · timed out · 1 min 1 s"

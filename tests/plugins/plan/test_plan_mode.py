@@ -82,7 +82,7 @@ async def test_the_model_is_reminded_of_an_accepted_plan():
         run = await bench.session.plugin(Plan).accept("First a, then b. ")
         await run.wait()
         assert named(bench, "plan.accepted")[0].data["edited"] is False
-        assert "next is a (Do a)" in bench.requests[-1].messages[-1].text
+        assert "the next one is a (Do a)" in bench.requests[-1].messages[-1].text
 
 
 async def test_a_rejected_plan_is_worked_out_anew():
@@ -124,7 +124,7 @@ async def test_a_plan_is_decided_on_once():
         async with trio.open_nursery() as nursery:
             for _ in range(3):
                 nursery.start_soon(accept)
-        assert refused == ["No plan waits for a decision."] * 2
+        assert refused == ["No plan is waiting for a decision."] * 2
         assert len(named(bench, "plan.accepted")) == 1
 
 
@@ -133,7 +133,7 @@ async def test_without_a_plan_there_is_nothing_to_decide(decide):
     async with opened("Hello.", "Hello.", mode="agent") as bench:
         plan = bench.session.plugin(Plan)
         await bench.run("Hi")
-        with pytest.raises(UsageError, match="No plan waits"):
+        with pytest.raises(UsageError, match="No plan is waiting"):
             await getattr(plan, decide)()
         with pytest.raises(UsageError, match="no agent 'nobody'"):
             await getattr(plan, decide)(agent="nobody")
@@ -196,7 +196,7 @@ async def test_a_plan_is_not_accepted_after_a_newer_prompt():
     async with opened(WRITE, "First a, then b.", "Only a.") as bench:
         await bench.run("How would you do it?")
         run = await bench.session.prompt("Leave b out.")
-        with pytest.raises(UsageError, match="No plan waits"):
+        with pytest.raises(UsageError, match="No plan is waiting"):
             await bench.session.plugin(Plan).accept()
         await run.wait()
         assert bench.session.mode.name == "plan"

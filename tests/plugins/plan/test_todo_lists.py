@@ -335,7 +335,7 @@ async def test_the_model_is_reminded_only_if_needed():
         rounds = [event.notes for event in bench.of(RoundEnded)]
         said = {number: texts[0] for number, texts in enumerate(rounds) if texts}
         assert said == {
-            1: "No item of your todo list is in progress; next is a (Do a). Keep the list up to date with todo_write.",
+            1: "No item in your todo list is in progress; the next one is a (Do a). Keep the list up to date with todo_write.",
             2: "You have not changed your todo list for 3 rounds. Todo list: 0 of 3 completed. Next: a (Do a). "
             "Keep the list up to date with todo_write.",
             5: "You have not changed your todo list for 6 rounds. Todo list: 0 of 3 completed. Next: a (Do a). "

@@ -413,7 +413,8 @@ async def test_a_project_comes_before_the_user_and_the_clash_is_told(opened):
         await bench.run("Go")
         assert "The project's way." in layers(bench)["skill pdf"]
         assert (
-            "pdf of project .agents/skills comes first" in notes(bench, "skills.problems")[0]["say"]
+            "pdf of project .agents/skills takes precedence"
+            in notes(bench, "skills.problems")[0]["say"]
         )
 
 
@@ -544,7 +545,9 @@ async def test_the_list_of_the_user_that_cannot_be_read_is_told(opened, tmp_path
     write(tmp_path / "config", {"skills.toml": "sources = 3"})
     async with opened({"pdf/SKILL.md": PDF}, answers=["One."]) as bench:
         await bench.run("Go")
-        assert "sources must be a list of texts, not 3" in notes(bench, "skills.problems")[0]["say"]
+        assert (
+            "sources must be a list of strings, not 3" in notes(bench, "skills.problems")[0]["say"]
+        )
         assert "skill pdf" in layers(bench)
 
 

@@ -37,7 +37,7 @@ def skills(tmp_path, home, monkeypatch, capsys):
 
 def test_help_and_an_empty_list_say_what_to_do(skills):
     assert "hilum skills add owner/name" in skills("--help")
-    assert "There are no skills. hilum skills add owner/name fetches some" in skills()
+    assert "There are no skills. `hilum skills add owner/name` adds some" in skills()
 
 
 def test_a_repository_is_added_listed_shown_updated_and_removed(skills, repository):
@@ -121,7 +121,7 @@ def test_what_cannot_be_fetched_is_told_and_not_kept(skills, repository):
 def test_without_the_server_everything_else_works(skills, repository):
     skills("add", repository.url)
     shutil.rmtree(repository.path)
-    assert "what was fetched before is still used" in skills("update", code=1)
+    assert "the version fetched before is still used" in skills("update", code=1)
     assert "pdf  [on]" in skills()
     skills("update", "owner/name", code=2)
     assert "no repository 'owner/name'" in skills.err
@@ -141,7 +141,7 @@ def test_a_skill_is_validated(skills, tmp_path):
     )
     assert skills("validate", str(tmp_path / "pdf")) == f"{tmp_path}/pdf: valid\n"
     said = skills("validate", str(tmp_path / "bad"), code=1)
-    assert "error  line 2: The name must be in lower case." in said
+    assert "error  line 2: The name must be in lowercase." in said
     assert "error  line 3: The field 'model' is not in the specification." in said
     assert "The description is missing." in said
     data = json.loads(
@@ -180,8 +180,9 @@ def test_tools_that_a_skill_names_are_shown(skills, tmp_path):
         {"SKILL.md": "---\nname: pdf\ndescription: d\nallowed-tools: Bash(git:*) Read\n---\nb\n"},
     )
     skills("add", str(tmp_path / "s"))
-    assert "tools: Bash(git:*), Read (named by the skill; this approves nothing)" in skills(
-        "show", "pdf"
+    assert (
+        "tools: Bash(git:*), Read (listed by the skill; this does not approve any call)"
+        in skills("show", "pdf")
     )
 
 
@@ -280,13 +281,13 @@ def test_every_mistake_in_the_list_of_sources_is_reported_at_once(skills, tmp_pa
     """Each with its key, what was found and what is expected; nothing in the file takes effect."""
     write(tmp_path / "config", {"skills.toml": 'sources = [3]\ndisabled = "pdf"\nsource = []'})
     skills("update", code=2)
-    assert "sources must have only texts, not 3" in skills.err
-    assert "disabled must be a list of texts, not 'pdf'" in skills.err
-    assert "source is not known; known are sources and disabled" in skills.err
+    assert "sources must contain only strings, not 3" in skills.err
+    assert "disabled must be a list of strings, not 'pdf'" in skills.err
+    assert "source is not a known key (known: sources and disabled)" in skills.err
 
 
 def test_a_skill_that_git_lfs_keeps_is_told(skills, tmp_path):
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n"
     write(tmp_path / "workspace", {"x/SKILL.md": pointer})
     skills("add", "./x", code=2)
-    assert "Git LFS keeps its text elsewhere" in skills.err
+    assert "it is a Git LFS pointer" in skills.err

@@ -26,10 +26,10 @@ class CatalogEntry:
 
     Attributes:
         definition: The agent.
-        source: Description of the folder of its file.
+        source: Description of the folder that contains its file.
         state: ``on``, ``untrusted`` (its project is not trusted), ``hidden`` (another agent with
-            this name has precedence), ``broken`` (the file cannot be loaded).
-        reason: The reason for any state but ``on``.
+            this name takes precedence), ``broken`` (the file cannot be loaded).
+        reason: The reason for any state except ``on``.
         hides: Sources of other agents that have the same name and are hidden by this one.
     """
 
@@ -47,7 +47,7 @@ class Catalog:
     Attributes:
         entries: The agents in order of precedence.
         complaints: Files and folders that were ignored, and why.
-        stamp: State of the watched files and folders when the catalog was built.
+        stamp: The state of the watched files and folders when the catalog was built.
         watched: Files and folders whose state the stamp records.
         trusts: Whether the user trusts the project; ``None`` if it has no agents.
         distrust: For an untrusted project: why its agents are off, and what to do.
@@ -65,7 +65,7 @@ class Catalog:
         return [entry for entry in self.entries if entry.state == "on"]
 
     def in_scope(self, scope: str) -> list[CatalogEntry]:
-        """Return the agents of a scope, or all agents if the scope is empty."""
+        """Return the agents with a scope, or all agents if the scope is empty."""
         return [entry for entry in self.entries if scope in ("", entry.definition.scope)]
 
     def get(self, name: str, scope: str = "") -> CatalogEntry | None:
@@ -73,7 +73,7 @@ class Catalog:
 
         Args:
             name: The name; case is ignored.
-            scope: Only agents of this scope, if it is not empty.
+            scope: If not empty, only agents with this scope are considered.
         """
         entries = self.in_scope(scope)
         named = [entry for entry in entries if entry.definition.name == name.casefold()]
@@ -89,7 +89,7 @@ def find_agents(workspace: Path | None, *, folders: bool = True) -> Catalog:
     """Find and load all agents. Blocks.
 
     Args:
-        workspace: The project; ``None`` for none.
+        workspace: The project; ``None`` if there is none.
         folders: Whether to include the folders of other programs.
     """
     search = _Search()
@@ -126,7 +126,7 @@ def _is_trusted(workspace: Path | None) -> bool:
 
 
 class _Search:
-    """A search for agents' files.
+    """A search for agent files.
 
     Attributes:
         watched: All files and folders that were looked up, including those that do not exist.
@@ -158,7 +158,7 @@ class _Search:
                 yield path
 
     def _walk(self, folder: AgentFolder) -> Iterator[Path]:
-        """Yield all files of a folder, breadth first."""
+        """Yield all files in a folder and its subfolders, breadth first."""
         waiting = [(folder.path, 0)]
         while waiting:
             current, depth = waiting.pop(0)
@@ -177,7 +177,8 @@ class _Search:
             return []
         self.watched.append(path)
         try:
-            # In a fixed order, because the first of several agents with one name has precedence.
+            # In a fixed order, because the first of several agents with the same name takes
+            # precedence.
             return sorted(os.scandir(path), key=lambda entry: entry.name)
         except OSError as error:
             self.complaints.append(f"{path} cannot be read: {error.strerror or error}.")
@@ -199,7 +200,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
     except OSError:
-        # A link to itself. Loading it as a file reports it.
+        # The entry is a symbolic link to itself. Loading it as a file reports the problem.
         return False
 
 
@@ -213,11 +214,11 @@ def _judge(entries: Iterable[CatalogEntry], trusts: bool) -> Iterator[CatalogEnt
         if definition.error:
             entry = attrs.evolve(entry, state="broken", reason=definition.error)
         elif definition.scope == "project" and not trusts:
-            reason = "the project is not trusted (`hilum trust` trusts it)"
+            reason = "the project is not trusted (run `hilum trust` to trust it)"
             entry = attrs.evolve(entry, state="untrusted", reason=reason)
         elif definition.name in first:
             source = first[definition.name].source
-            reason = f"{definition.name} of {source} has precedence"
+            reason = f"{definition.name} of {source} takes precedence"
             entry = attrs.evolve(entry, state="hidden", reason=reason)
         else:
             first[definition.name] = entry
@@ -240,5 +241,6 @@ def _status(path: Path) -> tuple[int, ...] | None:
         status = os.stat(path)
     except OSError:
         return None
-    # Two changes may have the same time. Most editors replace the file, which changes the inode.
+    # Two changes may have the same modification time, but most editors replace the file, which
+    # changes the inode.
     return status.st_mtime_ns, status.st_ino, status.st_size

@@ -25,7 +25,7 @@ class Permission:
     If several rules match a call, the last one applies.
 
     Attributes:
-        effect: ``deny`` or ``ask``; ``allow`` only lifts an earlier rule of the same file.
+        effect: ``deny`` or ``ask``; ``allow`` only cancels an earlier rule in the same file.
         tool: Name of the tool, or a pattern.
         pattern: Pattern for a command or a path, as in ``permissions.toml``; ``None`` for every
             call.
@@ -62,7 +62,7 @@ class Definition:
         tools: Filter for the tools that it may use.
         agents: Names or patterns of the agents that it may start; ``None`` for all.
         servers: Names of the MCP servers that it uses.
-        own_servers: MCP servers that the file itself describes, by name. hilum does not start them,
+        own_servers: MCP servers that the file itself defines, by name. hilum does not start them,
             because a project file must not start programs.
         skills: Names of the skills that it may use; ``None`` for all.
         permissions: Rules for its calls.
@@ -120,7 +120,7 @@ class Definition:
         if self.skills:
             parts.append(
                 f"Skills for your work: {', '.join(self.skills)}. Read each with use_skill before"
-                " it is needed."
+                " you need it."
             )
         # A prompt that contains a JSON block already shows the form.
         if (self.answer or self.form) and "```json" not in self.prompt:

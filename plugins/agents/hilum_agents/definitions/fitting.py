@@ -153,7 +153,8 @@ class _Fitter:
             rules: The table ``permissions``.
         """
         self._read_tools()
-        # Gemini CLI calls it excludeTools, Claude Code disallowedTools; a file may have both.
+        # Gemini CLI calls this field excludeTools, and Claude Code calls it disallowedTools; a file
+        # may contain both.
         for key in DENY_KEYS:
             entries = _list_entries(self._document, key, self._report)
             if entries is not None:
@@ -262,8 +263,8 @@ class _Fitter:
         if self._dialect != "codex":
             return
         mode = text(self._document, "sandbox_mode").casefold()
-        # In Codex's read-only sandbox, commands run but cannot write. hilum asks about each of
-        # them.
+        # In Codex's read-only sandbox, commands run but cannot write. hilum asks before it runs
+        # each of them.
         if mode == "read-only":
             self._deny.append("write")
             self._permissions.append(Permission("ask", "run_terminal_cmd"))
@@ -299,7 +300,7 @@ def fit_tools(
     rules: PermissionRules,
     report: Report,
 ) -> Fitted:
-    """Return the tools, permissions, skills and model of a file.
+    """Return the tools, permissions, skills and model in a file, translated into hilum's terms.
 
     Args:
         document: The file.
@@ -311,7 +312,7 @@ def fit_tools(
 
 
 def _list_entries(document: Document, key: str, report: Report) -> Sequence[str] | None:
-    """Return the entries of a tool list, or ``None``, which allows all tools, if there is none."""
+    """Return the entries of a tool list, or ``None`` for all tools if there is no list."""
     if key not in document.fields:
         return None
     value = document.fields[key]

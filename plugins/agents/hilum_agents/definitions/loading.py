@@ -1,4 +1,4 @@
-"""Loads an agent's file, written in the dialect of hilum or of another program."""
+"""Loads an agent's file, which may be written in the dialect of hilum or another program."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _IGNORED = {
     "isolation": "The agent works in the workspace itself; isolation is ignored.",
     "handoffs": "Handoffs are not supported; they are ignored.",
 }
-# The fields that have an effect, or that are reported as having none.
+# The fields that have an effect, or whose lack of effect is reported.
 USED = frozenset(
     [
         *FIELDS,
@@ -58,11 +58,11 @@ USED = frozenset(
         "timeout_mins",
     ]
 ) - {"turns"}
-# All keys that are read from the top of a file.
+# All keys that are read from the top level of a file.
 _READ = USED | {"turns", "timeout", "token_limit"}
-# Keys of other programs that are similar to one of these.
+# Keys of other programs that are similar to a known key but are not misspelled.
 _KEYS_OF_OTHERS = frozenset({"mode", "modes", "models"})
-# How similar a key must be to a known one to be reported as its misspelling.
+# Minimum similarity to a known key at which an unknown key is reported as a misspelling.
 MIN_SIMILARITY = 0.8
 # Keys that actually restrict an agent or are checked elsewhere.
 _RESTRICTING = frozenset({"tools", "permission", "permissions", "limits", "answer", *TOOL_KEYS})
@@ -87,8 +87,8 @@ def load_definition(
         dialect: Dialect of the file; by default it is detected.
 
     Returns:
-        The definition, with all problems of the file in ``problems``. If ``error`` is set, the
-        agent cannot be used. Invalid input never raises an exception.
+        The definition, with all problems found in the file in ``problems``. If ``error`` is set,
+        the agent cannot be used. Invalid input never raises an exception.
     """
     file = Path(path)
     try:
@@ -301,7 +301,8 @@ class _Loader:
         written = text(document, "prompt")
         if not prompt.strip() and written:
             prompt = written
-            # Reading a file that this one refers to could reveal that file to the model.
+            # A prompt that refers to another file is not read, because it could reveal that file to
+            # the model.
             if isinstance(document.fields.get("prompt"), dict) or written.startswith("{file:"):
                 self._report(
                     "prompt",
@@ -318,7 +319,7 @@ class _Loader:
         return prompt
 
     def _servers(self) -> tuple[tuple[str, ...], dict[str, object]]:
-        """Return the names of MCP servers, and the servers that the file itself describes."""
+        """Return the names of MCP servers, and the servers that the file itself defines."""
         key = self._first(_SERVER_KEYS)
         value = self._document.fields.get(key)
         if key == "mcp" and isinstance(value, dict) and "servers" in value:
@@ -333,7 +334,7 @@ class _Loader:
                 described |= {str(name): server for name, server in each.items()}
         if described:
             named = ", ".join(described)
-            self._report(key, f"Servers that are described in the file are not started: {named}.")
+            self._report(key, f"MCP servers that are defined in the file are not started: {named}.")
         return tuple(dict.fromkeys([*names, *described])), described
 
     def _report_ignored(self) -> None:

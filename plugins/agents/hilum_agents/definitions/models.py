@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-# Names that denote a tier and not a model. They mean the session's own model.
+# Names that denote a tier, not a model. They mean the session's own model.
 _SESSION_MODEL = frozenset(
     {"", "inherit", "default", "sonnet", "opus", "auto", "current", "parent", "opusplan", "best"}
 )
@@ -25,7 +25,7 @@ _RESELLERS = frozenset({"github-copilot", "copilot"})
 
 
 class ModelChoice(NamedTuple):
-    """The choice of an agent's model.
+    """The model chosen for an agent.
 
     Attributes:
         model: ``provider/name`` or a role; empty for the session's model.
@@ -88,7 +88,7 @@ def _read_path(name: str, text: str) -> ModelChoice:
     provider, _, rest = name.partition("/")
     if not rest or not re.fullmatch(r"[\w.:@/+-]+", name):
         return _not_a_model(text)
-    # `github-copilot/gpt-5` is a model of OpenAI.
+    # `github-copilot/gpt-5` is an OpenAI model.
     if provider.casefold() in _RESELLERS:
         return _read_name(rest)
     known = _PROVIDERS.get(provider.casefold(), provider)

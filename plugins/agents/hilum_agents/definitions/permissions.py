@@ -1,4 +1,4 @@
-"""Rules in agent files for the agents' calls; they can only narrow the user's rules."""
+"""Rules in agent files that restrict the agents' calls; they can only narrow the user's rules."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def read_rules(rules: Sequence[str], effect: Effect, report: Report) -> Iterator
 
 
 def read_opencode(value: object, report: Report) -> list[Permission]:
-    """Return the permissions in the field ``permission`` of an opencode file.
+    """Return the permissions in the field ``permission`` in an opencode file.
 
     Args:
         value: One effect for all tools, or a mapping of each tool to an effect or to a mapping of
@@ -83,7 +83,7 @@ def read_opencode(value: object, report: Report) -> list[Permission]:
     for key, given in by_tool.items():
         name = str(key)
         if name in _OTHER_RIGHTS:
-            continue  # the guard asks about these anyway
+            continue  # the guard asks before these calls anyway
         tools, doubt = translate_tool(name, "opencode", deny=True)
         doubts.append((doubt, name))
         # In opencode `edit` covers all tools that change files.
@@ -100,7 +100,7 @@ def read_opencode(value: object, report: Report) -> list[Permission]:
 
 
 def _drop_idle(found: list[Permission]) -> list[Permission]:
-    """Return permissions without those that allow an otherwise unrestricted tool."""
+    """Return permissions, without those that allow a tool that no other permission restricts."""
     restricted = {permission.tool for permission in found if permission.effect != "allow"}
     if "*" in restricted:
         return found
@@ -161,7 +161,7 @@ def _called_names(tool: str, arguments: dict[str, Any]) -> tuple[str, ...]:
     name = arguments.get(_NAME_ARGUMENTS[tool])
     if isinstance(name, str) and name.strip():
         return (name.strip().casefold(),)
-    # Without a name, `task` starts a copy of the caller, which files know by several names.
+    # Without a name, `task` starts a copy of the caller, which has several names in agent files.
     return _COPY_NAMES if tool == "task" else ()
 
 
@@ -173,7 +173,7 @@ def judge(
 ) -> Verdict | None:
     """Return the verdict of an agent's permissions on a call. Blocks.
 
-    Each part of a call (a command of a command line, a path) is judged by the last permission that
+    Each part of a call (a command in a command line, a path) is judged by the last permission that
     matches it. The strictest verdict on any part applies to the whole call.
 
     Args:
@@ -238,7 +238,8 @@ def _command_parts(text: str, workspace: Workspace) -> Iterator[Fits]:
     for command in line.commands:
         # A wrapper such as `timeout 5 CMD` is judged by the command that it runs.
         if not command.wrapper or not command.literal:
-            # A variable that is set for a command, such as `LD_PRELOAD`, may change what it does.
+            # A variable that is set for a command, such as `LD_PRELOAD`, may change what the
+            # command does.
             yield _command_fits(command.words, command.literal and not command.assigned)
     for command in line.implied:
         yield _implied_fits(command.words)

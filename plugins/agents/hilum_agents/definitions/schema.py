@@ -1,6 +1,6 @@
 """The structure of an agent file's fields, checked strictly with cattrs.
 
-Files of other programs are translated into these fields first (``hilum_agents.definitions.
+Files for other programs are first translated into these fields (``hilum_agents.definitions.
 loading``). Importing this module imports cattrs.
 """
 
@@ -24,7 +24,7 @@ Table = TypeVar("Table")
 Count = NewType("Count", int)
 # A positive number.
 Seconds = NewType("Seconds", float)
-# A single-line text.
+# A single-line string.
 Line = NewType("Line", str)
 # A file type that hilum recognizes.
 Kind = NewType("Kind", str)
@@ -83,7 +83,7 @@ class WrongField(NamedTuple):
     """A field that cannot be used.
 
     Attributes:
-        path: The keys that lead to the field, from the outermost.
+        path: The keys that lead to the field, outermost first.
         message: The value found and the value expected, worded to follow the key.
     """
 
@@ -146,7 +146,7 @@ def _without(value: object, path: Sequence[str]) -> object:
 
 def _known_keys(table: type[Any]) -> list[str]:
     """Return the keys that a table may contain."""
-    # Keys that are always refused have metadata, and are not suggested.
+    # Keys that are always rejected have metadata, and are not suggested.
     return [field.name for field in attrs.fields(table) if not field.metadata]
 
 

@@ -63,7 +63,7 @@ def _is_text(value: object) -> bool:
 
 
 def _as_texts(value: object) -> object:
-    """Convert a value to the types used in front matter: texts, lists and mappings."""
+    """Convert a value to the types used in front matter: strings, lists and mappings."""
     if isinstance(value, dict):
         return {key: _as_texts(inner) for key, inner in value.items()}
     if isinstance(value, list):

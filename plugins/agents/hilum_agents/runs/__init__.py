@@ -13,7 +13,7 @@ from hilum_agents.runs.tools import get_agent_result, handover, task
 
 __all__ = ["Runs", "SchedulerSettings", "open_session", "provide_tools", "tell"]
 
-# Hooks that gate tool calls: while the session's instance is broken, no call runs.
+# Hooks that gate tool calls: if the plugin instance of a session has failed, no call runs.
 gates = ("on_tool_call",)
 
 
@@ -26,5 +26,5 @@ async def open_session(session: Session) -> AsyncIterator[Runs]:
 
 @hookimpl
 def provide_tools() -> Sequence[Tool]:
-    """Return the tools by which agents start agents."""
+    """Return the tools with which agents start other agents."""
     return (task, handover, get_agent_result)

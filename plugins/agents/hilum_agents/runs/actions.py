@@ -25,7 +25,7 @@ from hilum_agents.runs.jobs import RESULT, JobTable, no_single_job
 from hilum_agents.runs.pool import stop_file
 from hilum_agents.runs.runs import Runs
 
-# Maximum number of a workspace's sessions to search, most recently used first.
+# Maximum number of sessions in a workspace to search, most recently used first.
 MAX_SESSIONS = 50
 # Seconds to wait for another process to accept a stop request.
 STOP_TIMEOUT = 5.0
@@ -37,7 +37,7 @@ EXIT_CODES = {"completed": 0, "partial_success": 3, "timed_out": 124, "stopped":
 
 @attrs.frozen
 class _StoredRuns:
-    """The jobs of a stored session.
+    """The jobs in a stored session.
 
     Attributes:
         session: Id of the session.
@@ -52,7 +52,7 @@ class _StoredRuns:
 
 @attrs.frozen
 class _StoredRun:
-    """A job of a stored session: the ids of both, and the job's result if it has one."""
+    """A job in a stored session: the ids of both, and the job's result if there is one."""
 
     session: str
     id: str
@@ -77,7 +77,7 @@ def _runs_of(session: Session) -> Runs:
 
 
 async def _stored_runs(kernel: Kernel, workspace: Path) -> AsyncIterator[_StoredRuns]:
-    """Yield the most recent sessions of a workspace in which agents ran."""
+    """Yield the most recent sessions in a workspace in which agents ran."""
     sessions = await kernel.store.list(str(workspace))
     for info in sessions[:MAX_SESSIONS]:
         found = _StoredRuns(info.id, JobTable(), {})
@@ -134,7 +134,7 @@ async def _run(options: Namespace, context: CommandContext) -> int:
         return await _run_in_new_session(wanted, options, context)
     if options.model:
         raise UsageError(
-            "Agents of a session use its model, so --model has no effect.",
+            "In a session, agents use the session's model, so --model has no effect.",
             hint="Set the model in the agent's file.",
         )
     if options.kind:
@@ -163,7 +163,7 @@ async def _run_in_new_session(
     )
     async with _opened(opening) as session:
         runs = _runs_of(session)
-        # Taken before the agents begin, so that the display misses no event.
+        # Read before the agents begin, so that the display misses no event.
         after = session.journal.last
         _report_faults(session)
         begun = await _begin(runs, wanted, options.timeout)
@@ -243,7 +243,7 @@ async def _watch(
     actors = [runs.actor(identity) for identity in identities]
     async with (context.watch or _watch_nothing)(runs.session, actors, after) as end_display:
         ended = [await _last_result(runs, identity) for identity in identities]
-        # The results would otherwise be mixed with the display.
+        # Otherwise, the results would be mixed with the display.
         await end_display()
         _show_all(ended, context, json)
     codes = [_exit_code(result) for result in ended]
@@ -251,7 +251,7 @@ async def _watch(
 
 
 async def _last_result(runs: Runs, identity: str) -> dict[str, Any]:
-    """Return the last result of an agent, which its background agents may have resumed."""
+    """Return the result of an agent's last job, once its background agents have ended."""
     while True:
         result = await runs.wait(identity)
         identity = await runs.after(identity)
@@ -377,7 +377,7 @@ async def _clear(options: Namespace, context: CommandContext) -> int:
 
 async def _fork(options: Namespace, context: CommandContext) -> int:
     conversations.fork(context.workspace, options.name.casefold(), options.new.casefold())
-    context.say(f"{options.new} continues from a copy of the conversation of {options.name}.")
+    context.say(f"{options.new} continues from a copy of {options.name}'s conversation.")
     return 0
 
 
@@ -467,7 +467,7 @@ ACTIONS = {
                 "--kind",
                 default="",
                 choices=("main", "shared", "headless"),
-                help="kind of session, which rules may refer to: `shared` has other readers,"
+                help="kind of session, to which rules can refer: `shared` can be read by others,"
                 " `headless` cannot ask anybody",
             ),
             argument(
@@ -522,14 +522,14 @@ ACTIONS = {
     ),
     "stop": Action(
         _stop,
-        "Stop an agent, whichever process runs it.",
+        "Stop an agent, in whichever process it runs.",
         (
             argument(
                 "id",
                 metavar="ID",
                 nargs="?",
                 default="",
-                help="id of the agent; by default all agents of the session",
+                help="id of the agent; by default all agents in the session",
             ),
         ),
     ),

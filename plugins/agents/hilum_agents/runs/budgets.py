@@ -1,6 +1,6 @@
-"""The ledger of budgets: the tokens and US dollars that each run has, and what it has granted.
+"""The budget ledger: the tokens and US dollars that each run may spend or has granted.
 
-A sub-agent is granted a part of its owner's budget. The owner cannot spend that part until the
+A sub-agent is granted part of its owner's budget. The owner cannot spend that part until the
 sub-agent ends; the sub-agent's usage is then charged to the owner.
 """
 
@@ -22,7 +22,7 @@ class Budget(NamedTuple):
     dollars: float | None
 
     def minus(self, used: Usage) -> Budget:
-        """Return the budget that is left after some usage."""
+        """Return the budget that remains after the given usage."""
         tokens = self.tokens
         if tokens is not None:
             tokens -= used.total
@@ -32,7 +32,7 @@ class Budget(NamedTuple):
         return Budget(tokens, dollars)
 
     def limit(self, profile: Profile) -> Profile:
-        """Return a profile with this budget, which is at least one token."""
+        """Return a profile limited to this budget, with a limit of at least one token."""
         tokens = self.tokens
         if tokens is not None:
             tokens = max(tokens, 1)
@@ -43,7 +43,7 @@ class Budget(NamedTuple):
 
 
 class BudgetLedger:
-    """The budgets of the agents of a session.
+    """The budgets of the agents in a session.
 
     Args:
         session: The session.
@@ -113,7 +113,8 @@ class BudgetLedger:
         if not job.lane or job.charged or owner is None:
             return
         if usage.total or usage.cost:
-            # Set before the event is folded, because both the tool and the scheduler may charge it.
+            # Set before the event is folded, because both the tool and the scheduler may charge the
+            # usage.
             job.charged = True
             model = owner.conversation.frozen.model or owner.model
             owner.emit(ev.ModelUsed(model=model, purpose=job.charge_purpose, usage=usage))

@@ -52,14 +52,13 @@ def lock(workspace: str | os.PathLike[str], agent: str) -> IO[bytes] | None:
     """Lock the conversation of an agent in a workspace.
 
     Returns:
-        The lock file, whose closing releases the lock, or ``None`` while another session holds the
-        lock.
+        The lock file (closing it releases the lock), or ``None`` if another session holds the lock.
     """
     path = path_of(workspace, agent).with_suffix(".lock")
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = path.open("ab")
     if fcntl is None:
-        return file  # without locks the last session to write wins
+        return file  # without locks, the last session to write wins
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -71,7 +70,7 @@ def lock(workspace: str | os.PathLike[str], agent: str) -> IO[bytes] | None:
 
 
 def load(workspace: str | os.PathLike[str], agent: str) -> StoredConversation | None:
-    """Read the conversation of an agent; return ``None`` if there is no readable one."""
+    """Read an agent's conversation; return ``None`` if it does not exist or cannot be read."""
     path = path_of(workspace, agent)
     try:
         return msgspec.json.decode(path.read_bytes(), type=StoredConversation)
@@ -156,7 +155,7 @@ def fork(workspace: str | os.PathLike[str], agent: str, new: str) -> None:
 
 @contextmanager
 def _locked(workspace: str | os.PathLike[str], agent: str) -> Iterator[None]:
-    """Hold the lock of an agent.
+    """Hold the lock on an agent's conversation.
 
     Raises:
         UsageError: Another session holds it.

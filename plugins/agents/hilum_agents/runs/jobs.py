@@ -32,12 +32,15 @@ _QUEUED_FIELDS = (
     "owner_run",
     "lane",
     "urgent",
-    "keeps",
-    "wakes",
+    "persistent",
+    "notify_owner",
     "key",
     "depth",
     "of",
 )
+# Keys in the event's data that differ from the attribute names; they are fixed, because faces read
+# the event.
+_EVENT_KEYS = {"persistent": "keeps", "notify_owner": "wakes"}
 
 
 class Job(msgspec.Struct, eq=False, kw_only=True):
@@ -55,8 +58,9 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
         lane: Name of the lane, a group of jobs that share a limit: empty for the session's
             top-level agents, otherwise the name of the agent that started these sub-agents.
         urgent: Whether the user is waiting for the job.
-        keeps: Whether the conversation outlives the session.
-        wakes: Whether the owner is notified when the job ends.
+        persistent: Whether the conversation outlives the session.
+        notify_owner: Whether the owner is notified when the job ends; an idle owner is then
+            prompted with the notice.
         key: Key of the tool call that started the job; a repeated call uses it to find the job.
         depth: Number of agents between the job and the user.
         profile: Model, tools and limits of the agent.
@@ -82,8 +86,8 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
     owner_run: str = ""
     lane: str = ""
     urgent: bool = True
-    keeps: bool = False
-    wakes: bool = False
+    persistent: bool = False
+    notify_owner: bool = False
     key: str = ""
     depth: int = 1
     profile: Profile = Profile()
@@ -124,7 +128,7 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
         for name in _QUEUED_FIELDS:
             value = getattr(self, name)
             if value not in ("", None):
-                data[name] = value
+                data[_EVENT_KEYS.get(name, name)] = value
         data["profile"] = msgspec.to_builtins(self.profile)
         return data
 
@@ -145,13 +149,14 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
 def _job_of(event: ev.PluginEvent) -> Job:
     """Return the job that an event adds to the queue."""
     data = event.data
-    named = {name: data[name] for name in _QUEUED_FIELDS if name in data}
+    keys = {name: _EVENT_KEYS.get(name, name) for name in _QUEUED_FIELDS}
+    fields = {name: data[key] for name, key in keys.items() if key in data}
     return Job(
         id=data["agent_id"],
         profile=msgspec.convert(data["profile"], Profile),
         queued_seq=event.seq,
         at=event.at,
-        **named,
+        **fields,
     )
 
 
@@ -162,7 +167,7 @@ class JobTable:
         by_id: Every job by id, oldest first.
         by_run: The jobs with an unfinished run, by run id.
         by_key: The jobs started by tool calls, by the key of the call.
-        latest: The last job of each agent of the session.
+        latest: The last job of each agent in the session.
         last: Number of the last folded event.
     """
 
@@ -201,7 +206,7 @@ class JobTable:
         self._not_begun.setdefault(job.actor, []).append(job)
         self._owned.setdefault(job.owner, []).append(job)
         self.latest[job.actor] = job
-        # The prompt of an agent that is continued contains notices, which therefore count as sent.
+        # If the job continues an agent, its prompt contains notices, which therefore count as sent.
         self._find_marks(job.actor, job.prompt)
         if job.key:
             self.by_key[job.key] = job
@@ -219,8 +224,8 @@ class JobTable:
 
     def _close(self, job: Job, seq: int) -> None:
         job.seq = seq
-        # Both are in the log. Otherwise, long sessions would keep the prompts of all their jobs in
-        # memory.
+        # The log still contains both. Otherwise, a long session would keep the prompts of all its
+        # jobs in memory.
         job.prompt = ""
         job.profile = Profile()
         self.by_run.pop(job.run, None)
@@ -229,7 +234,7 @@ class JobTable:
             waiting.remove(job)
         if not waiting:
             self._not_begun.pop(job.actor, None)
-        if not job.wakes or job.told:
+        if not job.notify_owner or job.told:
             self._forget_owned(job)
         job.ended.set()
 
@@ -239,7 +244,7 @@ class JobTable:
             owned.remove(job)
 
     def _match_prompt(self, actor: str, run: str, text: str) -> None:
-        """Assign a run to the first job of an agent that has this prompt.
+        """Assign a run to an agent's first job with this prompt.
 
         An agent works on one job at a time and in order, so the first match is the right one.
         """
@@ -262,7 +267,7 @@ class JobTable:
             self._parent_runs[run] = job.owner_run
 
     def _find_marks(self, owner: str, *texts: str) -> None:
-        """Record the job ends that an agent was notified of in the given texts."""
+        """Record that an owner was notified of the jobs whose marks are in the given texts."""
         for job in self.owned(owner):
             if job.over and any(job.mark in text for text in texts):
                 job.told = True
@@ -286,12 +291,12 @@ class JobTable:
             run = self._parent_runs.get(run, "")
 
     def owned(self, owner: str) -> list[Job]:
-        """Return the jobs of an owner that are open or whose end has not been announced to it."""
+        """Return an owner's jobs that are open or of whose end it has not been notified."""
         return list(self._owned.get(owner, []))
 
     def unannounced(self, owner: str) -> list[Job]:
-        """Return the jobs whose end an owner has not been notified of yet."""
-        return [job for job in self.owned(owner) if job.over and job.wakes and not job.told]
+        """Return an owner's ended jobs of which it has not been notified yet."""
+        return [job for job in self.owned(owner) if job.over and job.notify_owner and not job.told]
 
     def open(self) -> Iterator[Job]:
         """Yield the jobs without a result, oldest first."""

@@ -1,4 +1,4 @@
-"""Notices that tell an agent when a background agent that it started has ended.
+"""Notifies agents when background agents that they started have ended.
 
 A running agent reads the notice at the end of its next round. An idle agent is prompted with it.
 """
@@ -16,18 +16,18 @@ from hilum_agents.runs.pool import AgentPool
 
 
 class EndNotices:
-    """Sends the agents of a session notices about ended background agents.
+    """Sends notices about ended background agents to the agents that started them.
 
     Args:
         session: The session.
         jobs: Its jobs.
-        pool: The agents that jobs run as.
+        pool: The session's agents that execute jobs.
         nursery: Owns the prompts of idle agents.
         continue_job: A function that continues an agent after its last job, with a prompt.
 
     Attributes:
         awake: Whether anything has run since the session was opened. A session that was opened only
-            for reading prompts no agent.
+            to be read must not prompt any agent.
         silent: Whether to stop sending notices because the program is about to end.
     """
 
@@ -76,7 +76,7 @@ class EndNotices:
             self._continue_job(last, self.take(name))
 
     def wake_all(self) -> None:
-        """Prompt all idle agents that have notices, which no other event does after a crash."""
+        """Prompt all idle agents that have notices; after a crash, no event triggers this."""
         self.awake = True
         for name in list(self._session.agents):
             self.wake(name)

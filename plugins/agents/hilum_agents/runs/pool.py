@@ -1,4 +1,4 @@
-"""The pool of session agents that execute jobs.
+"""The pool of a session's agents that execute jobs.
 
 The pool creates an agent when its job begins, with the messages of its earlier conversation, and
 saves the conversation when the job ends.
@@ -25,7 +25,7 @@ from hilum_agents.runs.jobs import Job
 if TYPE_CHECKING:
     from hilum_agents.definitions.definition import Definition
 
-# Seconds after which an agent's unused lock is released.
+# Seconds after which an unused lock on a conversation is released.
 UNUSED_LOCK_TIMEOUT = 10.0
 
 
@@ -61,7 +61,7 @@ class AgentPool:
 
     @contextmanager
     def literal(self, text: str) -> Iterator[None]:
-        """Treat a text that is prompted inside this context as plain text.
+        """Treat a prompt with this text as plain text inside this context.
 
         A task is neither a command nor a call of another agent, even if it looks like one.
         """
@@ -95,13 +95,13 @@ class AgentPool:
 
     # --- agents -----------------------------------------------------------------------------------
 
-    def enter(self, profile: Profile, owner: str, *, keeps: bool) -> Agent:
-        """Return an agent of the session with the current profile and its earlier messages.
+    def enter(self, profile: Profile, owner: str, *, persistent: bool) -> Agent:
+        """Add an agent to the session, or update its profile and messages, and return it.
 
         Args:
             profile: The profile; its name is the agent's name in the session.
             owner: Name of the agent that started it, empty for the user.
-            keeps: Whether its conversation outlives the session.
+            persistent: Whether its conversation outlives the session.
         """
         agents = self._session.agents
         agent = agents.get(profile.name)
@@ -109,7 +109,7 @@ class AgentPool:
             return agent  # a run keeps the profile that it started with
         messages = tuple(agent.conversation.messages) if agent else ()
         outdated = agent is None or (agent.profile, agent.parent) != (profile, owner)
-        if keeps:
+        if persistent:
             self._loaded.add(profile.name)
             stored = conversations.load(self._session.workspace.root, profile.name)
             # The messages on disk are newer if another session has written or deleted them since.
@@ -122,7 +122,7 @@ class AgentPool:
         return agent
 
     def bind(self, actor: str, definition: Definition | None) -> None:
-        """Bind an agent of the session to a definition, if it has one."""
+        """Bind an agent in the session to a definition, if there is one."""
         agents = self._session.plugin(Agents)
         if agents is not None and definition is not None:
             agents.bind(actor, definition)
@@ -139,12 +139,12 @@ class AgentPool:
         it can be retried; so does an agent for which the user granted approvals for the session.
         """
         agent = self._session.agents.get(job.actor)
-        if agent is None or job.keeps or job.status != "completed":
+        if agent is None or job.persistent or job.status != "completed":
             return
         if not agent.conversation.grants and not agent.conversation.pending:
             del self._session.agents[job.actor]
 
-    # --- lasting conversations --------------------------------------------------------------------
+    # --- persistent conversations -----------------------------------------------------------------
 
     def claim(self, name: str) -> bool:
         """Lock the conversation of a named agent for this session.
@@ -160,7 +160,7 @@ class AgentPool:
         return True
 
     def release(self, name: str) -> None:
-        """Release the lock of a named agent."""
+        """Release the lock on a named agent's conversation."""
         lock = self._locks.pop(name, None)
         if lock is not None:
             lock.file.close()
@@ -171,7 +171,7 @@ class AgentPool:
             self.release(name)
 
     def release_unused(self, is_busy: Callable[[str], bool]) -> None:
-        """Release the locks of agents that have not been prompted since the lock was acquired.
+        """Release the locks on conversations of agents that have not been prompted in the meantime.
 
         Args:
             is_busy: A function that returns whether an agent is running a job.
@@ -183,17 +183,17 @@ class AgentPool:
 
     @property
     def holds_locks(self) -> bool:
-        """Whether this session holds the lock of any named agent."""
+        """Whether this session holds any lock on a conversation."""
         return bool(self._locks)
 
     def keep(self, job: Job) -> str:
-        """Save a job's conversation if it is persistent, and release its lock.
+        """Save a job's conversation if it is persistent, and release the lock on it.
 
         Returns:
             The reason why the conversation could not be saved; empty on success.
         """
         agent = self._session.agents.get(job.actor)
-        if not job.keeps or agent is None or not job.run:
+        if not job.persistent or agent is None or not job.run:
             self.release(job.actor)
             return ""
         messages = list(agent.conversation.messages)
@@ -225,7 +225,7 @@ class AgentPool:
         stored = conversations.load(self._session.workspace.root, name)
         if stored is None or stored.session == self._session.id:
             return False
-        # If nobody else continued the conversation, it begins with the stored messages.
+        # If no other session continued the conversation, it begins with the stored messages.
         return messages[: len(stored.messages)] != stored.messages
 
     def clear(self, name: str) -> bool:
@@ -261,5 +261,5 @@ class AgentPool:
 
 
 def stop_file(identity: str) -> Path:
-    """Return the path of the file that requests that another process stop a job."""
+    """Return the path of the file whose existence asks the process that runs a job to stop it."""
     return data_folder() / "agents" / "stop" / identity

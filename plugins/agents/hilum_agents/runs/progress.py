@@ -114,7 +114,7 @@ class RunProgress:
             case ev.ModelUsed(usage=usage):
                 self.cost += usage.cost or 0.0
             case ev.CallStarted(call=call):
-                self.step = f"Runs {call.name} {call.arguments[:MAX_ARGUMENTS_SHOWN]}".rstrip()
+                self.step = f"Running {call.name} {call.arguments[:MAX_ARGUMENTS_SHOWN]}".rstrip()
             case ev.ApprovalAsked(call=call):
                 self.step = f"Waiting for your approval of {call.name}."
             case ev.CallDone():

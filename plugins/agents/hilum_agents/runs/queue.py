@@ -26,14 +26,14 @@ class _Lane:
 
     def add(self, job: Job) -> None:
         """Append a job."""
-        # Turns are only counted among owners that wait at the same time.
+        # Turns are counted only among owners that are waiting at the same time.
         if not self.waiting:
             self._served.clear()
             self._passed_over.clear()
         others = [self._served[other.owner] for other in self.waiting.values()]
         if not any(other.owner == job.owner for other in self.waiting.values()):
-            # A new owner starts with the same count as the others. It must not be given turns for
-            # the time before it was waiting.
+            # A new owner starts with the same count as the others. It must not get extra turns for
+            # the time before it started waiting.
             least = min(others, default=0)
             self._served[job.owner] = max(self._served[job.owner], least)
         self.waiting[job.id] = job

@@ -1,4 +1,4 @@
-"""Events that report on jobs, and the fold that restores jobs from them."""
+"""Writes events that report on jobs, and restores jobs from these events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OUTPUT_INTERVAL = 0.2
 
 
 class JobReports:
-    """Writes job events and folds all events of the session.
+    """Writes job events, and folds all events in the session.
 
     Args:
         session: The session.
@@ -53,7 +53,7 @@ class JobReports:
             self.forget(event.data["agent_id"])
 
     def forget(self, identity: str) -> None:
-        """Discard the reporting state of a job that has its result."""
+        """Discard the reporting state of a job that has a result."""
         self._progress.pop(identity, None)
         self._output_times.pop(identity, None)
         self.unfinished.pop(identity, None)
@@ -101,8 +101,8 @@ class JobReports:
 
     def output(self, job: Job) -> None:
         """Write the output of a job since the previous output event."""
-        # Each event is written to disk; one event per token would cost more time than the model's
-        # stream itself.
+        # Each event is written to disk; one event per token would take longer than streaming the
+        # answer itself.
         self._output_times[job.id] = trio.current_time()
         for kind, text in self.progress(job).take_output():
             self.emit(jobs.OUTPUT, agent_id=job.id, chunk=text, chunk_type=kind)

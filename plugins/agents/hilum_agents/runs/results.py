@@ -27,11 +27,11 @@ MAX_ARGUMENTS_SHOWN = 200
 _NARROWER = (
     "Use its findings; do the rest yourself, or start a new task for it with a narrower prompt."
 )
-# Next steps for the owner, by the status with which the job ended.
+# Next steps for the owner, by the final status of the job.
 NEXT_STEPS = {"partial_success": _NARROWER, "timed_out": _NARROWER}
 SUMMARIES = {
     "completed": "The agent has completed its task.",
-    "partial_success": "The agent has completed a part of its task.",
+    "partial_success": "The agent has completed part of its task.",
     "failed": "The agent failed.",
     "stopped": "The agent was stopped.",
     "timed_out": "The agent ran out of time.",
@@ -45,7 +45,7 @@ _FILE_TITLES = {
 
 
 def build(session: Session, job: Job, ended: RunEnded, progress: RunProgress) -> dict[str, Any]:
-    """Return the data of the event that holds a result.
+    """Return the data of the event that contains a job's result.
 
     Args:
         session: The session in which the job ran.

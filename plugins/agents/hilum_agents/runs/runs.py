@@ -89,7 +89,7 @@ class Runs:
                 the session. Otherwise each job has its own conversation.
             definition: The definition that restricts the agent.
             more: Additional fields of the job, for agents that are started by agents: ``title``,
-                ``owner``, ``owner_run``, ``lane``, ``wakes``, ``key``, ``depth``.
+                ``owner``, ``owner_run``, ``lane``, ``notify_owner``, ``key``, ``depth``.
 
         Returns:
             The id of the job, which the other methods accept.
@@ -117,7 +117,7 @@ class Runs:
             actor=actor,
             prompt=prompt,
             urgent=urgent,
-            keeps=keep,
+            persistent=keep,
             profile=self._limited(profile, actor, timeout),
             **more,
         )
@@ -125,7 +125,7 @@ class Runs:
         return identity
 
     def _limited(self, profile: Profile, actor: str, timeout: float | None) -> Profile:
-        """Return a profile with the actor's name, and with default limits where none are set."""
+        """Return a profile with the actor's name and with defaults for missing limits."""
         limits: dict[str, Any] = {}
         if timeout is not None:
             limits["timeout"] = timeout
@@ -136,7 +136,7 @@ class Runs:
         return msgspec.structs.replace(profile, name=actor, **limits)
 
     def join(self, profile: Profile) -> Agent:
-        """Add a named agent to the session that the user prompts directly.
+        """Add a named agent to the session, so that the user can prompt it directly.
 
         The agent uses its persistent conversation, and each prompt to it becomes a job with a
         status and a result.
@@ -144,7 +144,7 @@ class Runs:
         if profile.turns is None:
             profile = msgspec.structs.replace(profile, turns=self.settings.turns)
         self.scheduler.pool.joined.add(profile.name)
-        return self.scheduler.pool.enter(profile, "", keeps=True)
+        return self.scheduler.pool.enter(profile, "", persistent=True)
 
     def can_begin(self, name: str) -> bool:
         """Return whether a named agent could begin immediately.
@@ -154,7 +154,7 @@ class Runs:
         return self.scheduler.can_begin(name)
 
     async def prepare(self, name: str) -> tuple[Definition, Profile]:
-        """Return the definition and the profile of an agent that can run here.
+        """Return the definition and the profile of an agent that can run in this session.
 
         Raises:
             UsageError: The agent does not exist, or cannot run here.
@@ -201,7 +201,7 @@ class Runs:
             agent=old.agent,
             actor=old.actor,
             prompt=prompt,
-            keeps=old.keeps,
+            persistent=old.persistent,
             profile=msgspec.convert(data["profile"], Profile),
             of=old.id,
             **{name: data[name] for name in kept_fields if name in data},
@@ -274,13 +274,13 @@ class Runs:
         return self.scheduler.jobs.find(agent_id).actor
 
     def busy(self, beside: str = "") -> bool:
-        """Return whether any job is open or has ended without a notice to its owner yet.
+        """Return whether any job is open, or has ended without its owner having been notified.
 
         Args:
-            beside: Name of an agent in the session whose jobs are ignored.
+            beside: Name of an agent in the session; its own jobs are ignored.
         """
         jobs = [job for job in self.scheduler.jobs.by_id.values() if job.actor != beside]
-        if any(job.wakes and not job.told for job in jobs):
+        if any(job.notify_owner and not job.told for job in jobs):
             return True
         return any(not job.over for job in jobs) or self.scheduler.pool.is_prompting
 
@@ -302,7 +302,7 @@ class Runs:
         """
         jobs = self.scheduler.jobs
         job = jobs.find(agent_id)
-        for task in [owned for owned in jobs.owned(job.actor) if owned.wakes]:
+        for task in [owned for owned in jobs.owned(job.actor) if owned.notify_owner]:
             await task.ended.wait()
         later = jobs.continuation(job)
         return later.id if later is not None else ""
@@ -387,7 +387,7 @@ class Runs:
 
     @hookimpl
     def remind(self, agent: Agent) -> str | None:
-        """Reserve the budget granted to tasks, and return notices about ended agents."""
+        """Reserve the budget granted to tasks, and return notices about agents that have ended."""
         self.scheduler.budgets.reserve(agent)
         return self.scheduler.notices.take(agent.name) or None
 
@@ -399,7 +399,7 @@ class Runs:
 
 @asynccontextmanager
 async def open_runs(session: Session) -> AsyncIterator[Runs]:
-    """Yield the plugin instance of a session while its scheduler runs."""
+    """Yield the plugin instance of a session, and run its scheduler until the session closes."""
     async with trio.open_nursery() as nursery:
         settings = session.settings(SchedulerSettings)
         scheduler = Scheduler(session, settings, nursery)

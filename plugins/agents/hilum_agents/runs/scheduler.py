@@ -1,7 +1,12 @@
-"""The scheduler starts jobs, follows their runs, and writes exactly one result for each.
+"""The scheduler, which starts jobs, follows their runs, and writes exactly one result for each.
 
 All state is folded from the log (``JobReports``). The queue is rebuilt from the fold when the
 session is opened.
+
+Three attributes of a job are agent names: ``agent`` is the name of the definition, ``actor`` the
+name of the session's agent that does the work, and ``owner`` the name of the session's agent that
+started the job (empty for the user). Each job has an actor of its own, unless the conversation is
+persistent: then all jobs of the agent have the same actor, so they run one after another.
 """
 
 from __future__ import annotations
@@ -15,10 +20,9 @@ from hilum import events as ev
 from hilum.errors import E_INTERRUPTED, E_STOPPED
 from hilum.hooks import PLUGIN_EXCEPTIONS, PluginFailure
 
-from hilum_agents.runs import jobs as records
 from hilum_agents.runs import results
 from hilum_agents.runs.budgets import BudgetLedger
-from hilum_agents.runs.jobs import Job
+from hilum_agents.runs.jobs import QUEUED, RESULT, Job
 from hilum_agents.runs.notices import EndNotices
 from hilum_agents.runs.pool import AgentPool
 from hilum_agents.runs.queue import JobQueue
@@ -37,7 +41,7 @@ ANSWER_RESERVE = 2_048
 
 
 class Scheduler:
-    """Starts jobs, follows their runs and writes their results.
+    """The scheduler of a session: it starts jobs, follows their runs and writes their results.
 
     Args:
         session: The session.
@@ -48,9 +52,9 @@ class Scheduler:
         reports: Writes job events and folds them.
         jobs: All jobs.
         queue: The waiting and running jobs.
-        pool: The agents that execute jobs.
-        budgets: The budgets of agents.
-        notices: Sends notices about ended agents.
+        pool: The session's agents that execute jobs.
+        budgets: The agents' budgets.
+        notices: Notifies owners that their jobs have ended.
         closed: Whether the scheduler has stopped processing events.
     """
 
@@ -78,7 +82,7 @@ class Scheduler:
         self._on_hold = any(True for _ in self.jobs.open())
         self._first_event = self.jobs.last
         self._work = trio.Event()
-        # The next tick finds out whether the session is resumed.
+        # The next tick determines whether the session was resumed.
         if self._on_hold:
             self._work.set()
 
@@ -93,8 +97,8 @@ class Scheduler:
         Returns:
             The job as recorded in the log.
         """
-        self.reports.emit(records.QUEUED, **job.queued_data())
-        # The fold has created its own object from the event.
+        self.reports.emit(QUEUED, **job.queued_data())
+        # Folding the event created the object that all other methods use.
         known = self.jobs.by_id[job.id]
         self._enqueue(known)
         self._begin_waiting()
@@ -109,28 +113,29 @@ class Scheduler:
         self._work.set()
 
     def _report_place(self, job: Job, place: int) -> None:
-        self.reports.status(job, "queued", f"Place {place} in the queue.", place=place)
+        self.reports.status(job, "queued", f"Position {place} in the queue.", place=place)
 
     def can_begin(self, name: str) -> bool:
         """Return whether a named agent could begin a job now.
 
-        If so, its conversation is locked for this session, temporarily even without a job.
+        If so, this session now holds the lock on the agent's conversation. If no job follows, the
+        lock is released after a while.
         """
         agents = self._session.agents
         joined = [agents[each] for each in self.pool.joined if each in agents]
-        # The user's prompt becomes a job only when its event is read.
+        # A prompt from the user becomes a job only when `follow` reads its event.
         not_yet_jobs = sum(
             bool(each.conversation.pending) and not self.queue.is_busy(each.name) for each in joined
         )
         agent = agents.get(name)
         is_idle = agent is None or not agent.conversation.pending
-        self._work.set()  # the next tick may have an unused lock to release
+        self._work.set()  # so that the next tick releases the lock if it stays unused
         if self._on_hold or self.queue.is_busy(name) or not is_idle:
             return False
         return self.queue.has_room("", not_yet_jobs) and self.pool.claim(name)
 
     def _continue(self, last: Job, text: str) -> None:
-        """Continue an agent after its job, with a new prompt and the rest of its budget."""
+        """Queue a job that continues an agent with a new prompt and the rest of its budget."""
         profile = self._session.agents[last.actor].profile
         job = Job(
             id=new_id(),
@@ -143,8 +148,8 @@ class Scheduler:
             owner_run=last.owner_run,
             lane=last.lane,
             urgent=last.urgent,
-            keeps=last.keeps,
-            wakes=bool(last.lane),
+            persistent=last.persistent,
+            notify_owner=bool(last.lane),
             depth=last.depth,
             profile=self.budgets.limit_to_rest(last.actor, profile),
         )
@@ -165,9 +170,9 @@ class Scheduler:
     def _can_begin_job(self, job: Job) -> bool:
         if self.queue.is_busy(job.actor) or self.pool.is_running(job.actor):
             return False
-        if not job.keeps or self.pool.claim(job.actor):
+        if not job.persistent or self.pool.claim(job.actor):
             return True
-        step = f"Waits: {job.agent} is running in another session."
+        step = f"Waiting: {job.agent} is running in another session."
         if job.step != step:
             self.reports.status(job, "queued", step)
         return False
@@ -185,17 +190,17 @@ class Scheduler:
 
     async def _begin(self, job: Job) -> None:
         try:
-            self.pool.enter(job.profile, job.owner, keeps=job.keeps)
+            self.pool.enter(job.profile, job.owner, persistent=job.persistent)
             self.pool.bind(job.actor, self.pool.definitions.pop(job.id, None))
             with self.pool.literal(job.prompt):
                 run = await self._session.prompt(job.prompt, agent=job.actor)
             self.jobs.begin(job, run.id)
-            # The stop was requested while the prompt was being queued, before there was a run to
-            # stop.
+            # The stop was requested while the prompt was being queued, when there was no run to
+            # stop yet.
             if job.id in self._stopping:
                 self._session.stop(job.actor)
         except StoreError:
-            return  # nothing more can be written
+            return  # the log accepts no more events
         except HilumError as error:
             self.finish(job, _failed(error.code, error.message, error.hint))
         except PLUGIN_EXCEPTIONS as error:
@@ -270,15 +275,15 @@ class Scheduler:
         job = self.jobs.by_run.get(event.run)
         if job is None:
             return
-        # An event from an old run means that the session was resumed, unless the event only marks
-        # that run.
+        # An event from a run of an earlier process means that the session was resumed, unless the
+        # event only marks that run as interrupted.
         cut_off = isinstance(event, ev.RunEnded) and event.state == "interrupted"
         if self._on_hold and not cut_off:
             self.settle(resumed=True)
         self._follow(job, event)
 
     def _adopt(self, event: ev.PromptQueued) -> None:
-        """Create a job for a prompt that the user sent directly to a joined agent."""
+        """Create a job for a prompt that the user sent directly to an agent in ``pool.joined``."""
         if event.agent not in self.pool.joined or event.run in self.jobs.by_run:
             return
         job = Job(
@@ -286,10 +291,10 @@ class Scheduler:
             agent=event.agent,
             actor=event.agent,
             prompt=event.text,
-            keeps=True,
+            persistent=True,
             profile=self._session.agents[event.agent].profile,
         )
-        self.reports.emit(records.QUEUED, **job.queued_data())
+        self.reports.emit(QUEUED, **job.queued_data())
         known = self.jobs.by_id[job.id]
         self.jobs.begin(known, event.run)
         self.queue.start(known)
@@ -334,21 +339,21 @@ class Scheduler:
     def _stop_tasks(self, run: str) -> None:
         """Stop the sub-agents of a run that has ended or is being stopped."""
         for job in self.jobs.under(run):
-            job.wakes = False  # a notice would resume the agent that has just been stopped
+            job.notify_owner = False  # a notice would prompt the agent that was just stopped
             self.stop(job)
 
     def _stop_queue(self, event: ev.StopAsked) -> None:
-        """When the user stops all runs, also stop the waiting jobs."""
+        """Stop the waiting jobs, too, once the user has stopped every top-level run."""
         job = self.jobs.by_run.get(event.run)
-        # The user did not request the stop of a job that the scheduler stops.
+        # The scheduler itself stopped this job, so the event is not a request from the user.
         if job is None or job.id in self._stopping:
             return
         running = list(self.queue.running.values())
         if not all(self._stop_was_requested(other) for other in running if not other.lane):
             return
         for other in running:
-            # A notice would resume an agent that the user has just stopped.
-            other.wakes = False
+            # A notice would prompt an agent that the user has just stopped.
+            other.notify_owner = False
         not_begun = [other for other in running if not other.run]
         for other in [*self.queue.waiting(), *not_begun]:
             self.stop(other)
@@ -364,8 +369,8 @@ class Scheduler:
         self._stopping.discard(job.id)
         self._write_result(job, ended)
         self.budgets.charge(job, ended.usage)
-        # An agent that a background task will resume must stay in the session.
-        if not any(other.wakes for other in self.jobs.owned(job.actor)):
+        # An agent that will be notified of a background task must stay in the session.
+        if not any(other.notify_owner for other in self.jobs.owned(job.actor)):
             self.pool.leave(job)
         self.reports.forget(job.id)
         self._places.pop(job.id, None)
@@ -386,13 +391,18 @@ class Scheduler:
         if ended.error:
             level = "error" if ended.state in ("failed", "timed_out") else "warning"
             self.reports.log(job, level, ended.error)
-        self.reports.emit(records.RESULT, **result)
+        self.reports.emit(RESULT, **result)
         self.reports.status(job, result["status"], result["current_step"], result["progress"])
 
     # --- time -------------------------------------------------------------------------------------
 
     async def tick(self) -> None:
-        """Report the status of all running jobs every second while any are running."""
+        """Do the periodic work of the scheduler every second until it closes.
+
+        Each tick settles jobs left by a crash, reports the status and output of running jobs, stops
+        jobs on behalf of other processes, releases unused conversation locks, and starts waiting
+        jobs that can begin now. While there is nothing to do, no ticks occur.
+        """
         while not self.closed:
             await self._work.wait()
             await trio.sleep(STATUS_INTERVAL)
@@ -417,7 +427,12 @@ class Scheduler:
     # --- after a crash ----------------------------------------------------------------------------
 
     def recover(self) -> None:
-        """Write results that are missing because of a crash, and settle open jobs."""
+        """Repair the state after a crash: write missing results and settle open jobs.
+
+        A job gets its missing result if its run ended before the crash. All other open jobs wait
+        until it is clear whether the user resumes the session (the jobs continue) or sends another
+        prompt (they are marked as interrupted).
+        """
         for identity, ended in list(self.reports.unfinished.items()):
             self.finish(self.jobs.by_id[identity], ended)
         self.reports.unfinished.clear()
@@ -425,14 +440,14 @@ class Scheduler:
             return
         cut_off = [job.actor for job in self.jobs.open() if job.run]
         agents = [self._session.agents.get(actor) for actor in cut_off]
-        # An agent with a cancel scope has a run that the session resumed.
+        # An agent has a cancel scope only while its run is active, so the session resumed it.
         if not cut_off or any(agent is not None and agent.scope is not None for agent in agents):
             self.settle(resumed=True)
         elif self._prompted:
             self.settle(resumed=False)
 
     def settle(self, *, resumed: bool) -> None:
-        """Continue the jobs that were cut off by a crash, or mark them as interrupted.
+        """Continue the jobs that a crash cut off, or mark them as interrupted.
 
         Args:
             resumed: Whether the session was resumed; if not, the user has sent another prompt.
@@ -456,7 +471,7 @@ class Scheduler:
             return
         self.queue.start(job)
         self._started(job)
-        if job.keeps:
+        if job.persistent:
             self.pool.claim(job.actor)
 
     def _interrupt(self, job: Job) -> None:
@@ -472,7 +487,7 @@ class Scheduler:
 
 def new_id() -> str:
     """Return an id for a new job."""
-    # Short enough to type, and long enough not to repeat among the jobs of a user.
+    # Short enough to type, and long enough to be unique among a user's jobs.
     return os.urandom(6).hex()
 
 

@@ -1,4 +1,4 @@
-"""The settings of agents that run: table ``[scheduler]``."""
+"""The settings for running agents: table ``[scheduler]``."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ class SchedulerSettings:
         default=10,
         minimum=1,
         project="lower",
-        help="Maximum number of turns of an agent whose definition sets no limit.",
+        help="Maximum number of turns per run for an agent whose definition sets no limit.",
     )
     task_turns: int = setting(
         default=15,
         minimum=1,
         project="lower",
-        help="Maximum number of turns of a sub-agent.",
+        help="Maximum number of turns per run for a sub-agent.",
     )
     task_timeout: float = setting(
         default=300.0,
         minimum=1,
         project="lower",
-        help="Time limit of a sub-agent, in seconds.",
+        help="Time limit for a sub-agent's run, in seconds.",
     )
     task_window: int = setting(
         default=64_000,
@@ -55,5 +55,5 @@ class SchedulerSettings:
         default=None,
         minimum=0,
         project=False,
-        help="Maximum cost of a run including its sub-agents, in US dollars.",
+        help="Maximum cost of a run, including its sub-agents, in US dollars.",
     )

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from hilum_agents.definitions.definition import Definition
 
 READ_ONLY = ("read_file", "search_files", "glob_search", "list_directory", "read_lints")
-# Names that other programs use for a copy of the calling agent.
+# Names by which other programs request a copy of the calling agent.
 COPY_NAMES = ("general-purpose", "general", "task")
-# The kernel's limit on one call must not end a task: its run has its own limit.
+# The kernel's time limit for a call must not end a task, whose run has its own limit.
 CALL_TIMEOUT = 86_400.0
 # A stopped sub-agent ends its own calls first. Each call has a grace period, at every depth.
 STOP_GRACE = 30.0
@@ -48,7 +48,7 @@ def _runs(session: Session) -> Runs:
 
 
 def _key(call: Call) -> str:
-    """Return a key by which a call that is repeated after a crash finds its job."""
+    """Return a key with which a call that is repeated after a crash finds its job."""
     agent = call.agent
     return f"{agent.name}/{agent.run.id}/{agent.run.turn}/{call.id}"
 
@@ -63,7 +63,7 @@ async def task(
     background: bool = False,
     agent: str = "",
 ) -> Output:
-    """Start a sub-agent with its own context and your tools: to explore much code, or for
+    """Start a sub-agent with its own context and your tools: to explore a lot of code, or to do
     independent parts in parallel.
 
     Args:
@@ -71,7 +71,7 @@ async def task(
         prompt: Complete instructions. It does not see this conversation.
         model: "fast" for simple tasks.
         readonly: It may only read and search.
-        background: Do not wait; its end is announced.
+        background: Do not wait; you are notified when it ends.
         agent: A defined agent to do it, such as explore or review.
     """
     runs = _runs(call.session)
@@ -94,14 +94,14 @@ async def task(
             lane=call.agent.name,
             key=_key(call),
             depth=depth,
-            wakes=background,
+            notify_owner=background,
             definition=definition,
         )
         job = runs.scheduler.jobs.by_id[identity]
-    call.release_queues()  # the job is queued, so the next call in this answer may be, too
+    call.release_queues()  # the job is queued, so the next call in this answer may be queued, too
     if background:
         text = (
-            f"Started in the background as {job.id}. You are notified when it has ended; do not"
+            f"Started in the background as {job.id}. You will be notified when it ends; do not"
             " wait for it."
         )
         return Output(text, data={"agent_id": job.id})
@@ -137,7 +137,7 @@ def _errors_for_model() -> Iterator[None]:
 
 
 def _limit(runs: Runs, caller: Agent, profile: Profile, depth: int, *, readonly: bool) -> Profile:
-    """Return a profile with the limits of a sub-agent, using the smaller of each pair of limits."""
+    """Return a sub-agent's profile, in which the lower of each pair of limits applies."""
     settings = runs.settings
     tools = profile.tools
     if readonly:
@@ -242,13 +242,13 @@ async def _output(runs: Runs, job: Job) -> Output:
 
 @tool(risk="execute", effect="idempotent", queues="agents", deferred=True)
 async def handover(call: Call, agent: str, brief: str) -> Output:
-    """Hand the rest of the work over to another agent, which reports to the user itself.
+    """Hand the rest of the work over to another agent, which reports to the user directly.
 
-    End your work after it.
+    Then end your work.
 
     Args:
         agent: Name of a defined agent, such as test or review.
-        brief: The goal, what is done, what is left and where to look. It does not see this
+        brief: The goal, what is done, what is left, and where to look. It does not see this
             conversation.
     """
     runs = _runs(call.session)
@@ -323,7 +323,7 @@ async def get_agent_result(session: Session, agent_id: str) -> Output:
     is not.
 
     Args:
-        agent_id: Its id, or the beginning of it.
+        agent_id: Its id, or the beginning of its id.
     """
     with _errors_for_model():
         result = await _runs(session).result(agent_id)
