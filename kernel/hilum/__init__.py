@@ -30,7 +30,7 @@ from importlib import import_module  # noqa: E402
 __version__ = "0.1.0"
 
 _HOMES = {
-    "bounds": ("calls_left_behind",),
+    "time_limits": ("calls_left_behind",),
     "context": ("ContextRequest", "estimate"),
     "agents": ("Agent", "Mode", "Profile", "ToolFilter"),
     "errors": (

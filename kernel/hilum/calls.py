@@ -16,7 +16,6 @@ import trio
 from msgspec.structs import replace
 
 from hilum.arguments import CUT_OFF, MAX_DEPTH, NO_TOOL
-from hilum.bounds import BoundCall
 from hilum.deferred_tools import ACCESS_TOOLS, unwrap, wrap
 from hilum.errors import (
     RESULT_WITHHELD,
@@ -37,6 +36,7 @@ from hilum.refusals import describe_call
 from hilum.repetition import ADVICE
 from hilum.signature import nesting
 from hilum.state import CallState
+from hilum.time_limits import TimedCall
 from hilum.tools import Call, Output, Tool
 from hilum.verdicts import permit
 
@@ -72,14 +72,16 @@ async def run_calls(agent: Agent) -> None:
     calls = agent.conversation.open_calls()
     # The common case needs neither places nor another task.
     if len(calls) == 1:
-        await _one(agent, calls[0], Place(Claims()))
+        await _run_one_call(agent, calls[0], Place(Claims()))
         return
     # All take their places before the first one begins: trio starts tasks in any order.
     found = [_claims(agent, state) for state in calls]
     queue = places(claims for claims, _ in found)
     async with trio.open_nursery() as nursery:
         for state, place, (_, fault) in zip(calls, queue, found, strict=True):
-            nursery.start_soon(_one, agent, state, place, fault, name=f"call {state.call.name}")
+            nursery.start_soon(
+                _run_one_call, agent, state, place, fault, name=f"call {state.call.name}"
+            )
 
 
 def _claims(agent: Agent, state: CallState) -> tuple[Claims, ToolError | None]:
@@ -119,7 +121,7 @@ def end_calls(agent: Agent, code: str, why: str) -> None:
         agent.emit(CallDone(result=result, seconds=_seconds(state)))
 
 
-async def _one(
+async def _run_one_call(
     agent: Agent, state: CallState, place: Place, fault: ToolError | None = None
 ) -> None:
     """Run one call, and log its end.
@@ -151,7 +153,7 @@ async def _one(
         # instructions.
         if reason and state.began is not None:
             result = _failure(state.call, "E_PLUGIN", f"{RESULT_WITHHELD}. {reason}")
-        result = await _checked(agent, call, result)
+        result = await _check_result(agent, call, result)
         done = CallDone(result=result, seconds=_seconds(state))
         with suppress(PluginError):  # the text is then withheld
             await agent.session.redaction.prepare(done)
@@ -176,7 +178,7 @@ async def _check_printed(agent: Agent, call: ToolCall, state: CallState) -> None
     part = Text(replace_surrogates(printed), f"tool:{state.call.name}")
     result = ToolResult(state.call.id, state.call.name, (part,), "E_STOPPED")
     with trio.CancelScope(shield=True, deadline=trio.current_time() + CHECK_TIMEOUT):
-        checked = await _checked(agent, call, result)
+        checked = await _check_result(agent, call, result)
         state.printed = checked.text
 
 
@@ -221,7 +223,7 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
     session = agent.session
     # First of all: a call that may have had its effect must not even be judged again.
     _check_interrupted(state)
-    prepared = _prepare_once(agent, state)
+    prepared = _prepare_unless_repeated(agent, state)
 
     async def before_asking(call: ToolCall) -> None:
         # Later calls need not wait for the user's answer, unless they conflict with this one.
@@ -296,7 +298,7 @@ def _check_interrupted(state: CallState) -> None:
         )
 
 
-def _prepare_once(agent: Agent, state: CallState) -> Prepared:
+def _prepare_unless_repeated(agent: Agent, state: CallState) -> Prepared:
     """Prepare a call, unless it has failed repeatedly.
 
     Raises:
@@ -425,11 +427,11 @@ async def _run(
     call = prepared.call
     began = time.perf_counter()
     deadline = trio.current_time() + prepared.limit
-    bound = BoundCall(tool.plugin, deadline, tool.grace)
+    timed = TimedCall(tool.plugin, deadline, tool.grace)
 
     def show(text: str) -> None:
         # Faces have already seen the end of an abandoned call.
-        if not bound.abandoned:
+        if not timed.abandoned:
             session._writer.show_output(seq, agent, "output", text, call.id)
 
     running = Call(
@@ -445,26 +447,26 @@ async def _run(
         place.released.set,
     )
     try:
-        with session._calls_in_flight.call(bound):
-            await bound.run(lambda: tool.run(running))
+        with session._calls_in_flight.call(timed):
+            await timed.run(lambda: tool.run(running))
     except trio.Cancelled:
         state.printed = _output_so_far(session, tool, running)
         raise
     finally:
-        failure = unwrap_group(bound.error) if bound.error is not None else None
+        failure = unwrap_group(timed.error) if timed.error is not None else None
         for observe in session.kernel.observers:
             observe("tool", tool.name, tool.plugin, time.perf_counter() - began, failure)
-    late = bound.abandoned or bound.ended_at >= deadline
+    late = timed.abandoned or timed.ended_at >= deadline
     # Ctrl-C is for the program, even if it arrived while code of a tool was running.
-    if bound.error is not None and is_interrupt(bound.error):
-        raise bound.error
-    if bound.error is not None and not late:
-        raise _error_for_model(session, tool, bound.error) from None
+    if timed.error is not None and is_interrupt(timed.error):
+        raise timed.error
+    if timed.error is not None and not late:
+        raise _error_for_model(session, tool, timed.error) from None
     if late:
-        raise _timed_out(session, tool, bound, prepared.limit)
-    if bound.cancelled:
+        raise _timed_out(session, tool, timed, prepared.limit)
+    if timed.cancelled:
         raise ToolError(f"The plugin {tool.plugin} crashed during the call.", code="E_PLUGIN")
-    output: Output = bound.value
+    output: Output = timed.value
     return output
 
 
@@ -481,19 +483,19 @@ def _output_so_far(session: Session, tool: Tool, call: Call) -> str:
     return printed[-RESULT_LIMIT:]
 
 
-def _timed_out(session: Session, tool: Tool, bound: BoundCall, limit: float) -> ToolError:
+def _timed_out(session: Session, tool: Tool, timed: TimedCall, limit: float) -> ToolError:
     """Return the error that the model reads about a call that exceeded its time limit.
 
     A tool that ignored its cancellation is reported as a failure of its plugin. Its later result is
     dropped: the model would take it for that of a successful call.
     """
-    if bound.abandoned:
+    if timed.abandoned:
         outcome = "was abandoned; it may still be running"
         failure = "did not end when it was cancelled"
     else:
         outcome = "was cancelled"
         failure = ""
-        if not bound.cancelled and bound.ended_at > bound.deadline + LATE:
+        if not timed.cancelled and timed.ended_at > timed.deadline + LATE:
             failure = "ended long after its time limit"
     if failure:
         error = TimeoutError(f"it {failure} ({limit:g} seconds)")
@@ -518,7 +520,7 @@ def _error_for_model(session: Session, tool: Tool, error: BaseException) -> Tool
     )
 
 
-async def _checked(agent: Agent, call: ToolCall, result: ToolResult) -> ToolResult:
+async def _check_result(agent: Agent, call: ToolCall, result: ToolResult) -> ToolResult:
     """Return the result as plugins change it; if one fails, the result is withheld."""
     hooks = agent.session.hooks
     try:

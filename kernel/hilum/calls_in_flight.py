@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 
-from hilum.bounds import BoundCall
 from hilum.errors import UsageError
 from hilum.events import ApprovalShown
+from hilum.time_limits import TimedCall
 from hilum.workspace import Locks, Workspace
 
 if TYPE_CHECKING:
@@ -73,21 +73,21 @@ class CallsInFlight:
     def __init__(self, workspace: Workspace) -> None:
         self.locks: Locks = Locks(workspace)
         self._approvals: dict[str, OpenApproval] = {}
-        self._calls: list[BoundCall] = []
+        self._calls: list[TimedCall] = []
 
     @contextmanager
-    def call(self, bound: BoundCall) -> Iterator[None]:
+    def call(self, timed: TimedCall) -> Iterator[None]:
         """Register a running call, so that it ends with its plugin."""
-        self._calls.append(bound)
+        self._calls.append(timed)
         try:
             yield
         finally:
-            self._calls.remove(bound)
+            self._calls.remove(timed)
 
     def end(self, plugin: str) -> None:
         """End the running calls of a plugin."""
-        for bound in [bound for bound in self._calls if bound.plugin == plugin]:
-            bound.cancel()
+        for timed in [timed for timed in self._calls if timed.plugin == plugin]:
+            timed.cancel()
 
     @contextmanager
     def approval(self, agent: Agent, approval: str, seconds: float) -> Iterator[OpenApproval]:

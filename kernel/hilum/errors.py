@@ -30,6 +30,7 @@ CODES = frozenset(
     E_BUSY
     E_CMD_FAIL
     E_CONTENT
+    E_COST_LIMIT
     E_DENIED
     E_FAILED
     E_FILE_NOT_FOUND

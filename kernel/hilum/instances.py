@@ -12,7 +12,7 @@ from hilum.errors import PluginError, StoreError
 from hilum.events import PluginFault
 from hilum.hooks import Lifespans, PluginFailure, split_failure
 from hilum.hookspecs import HOOKS, PROJECT
-from hilum.plugins import Plugin, Table
+from hilum.plugins import GateTable, Plugin
 from hilum.settings import use_environment
 from hilum.tools import Tool
 
@@ -40,7 +40,7 @@ class PluginInstances:
         self._lifespans = Lifespans(
             "open_session", session, self.crashed, PROJECT, HOOKS["open_session"].deadline
         )
-        self.hooks: Table = session.kernel.host.table.copy(self.report)
+        self.hooks: GateTable = session.kernel.host.table.copy(self.report)
         self.tools: dict[str, Tool] = {}
         self._clashes: set[tuple[str, str]] = set()
         self._crashed: set[str] = set()

@@ -111,7 +111,7 @@ async def drive(agent: Agent) -> None:
 async def _carry_out(agent: Agent) -> None:
     """Carry out step after step until the run is over."""
     conversation = agent.conversation
-    if agent.starting == conversation.stopped and agent.scope is not None:
+    if agent.starting == conversation.stopped_run and agent.scope is not None:
         # hilum ended while this run was being stopped.
         agent.scope.cancel()
         await trio.lowlevel.checkpoint()
@@ -181,12 +181,12 @@ def end(
     # Text that accompanies calls is not an answer, only a commentary.
     is_final = agent.conversation.phase == "check"
     if not is_final and not is_complete:
-        left = _left(agent, left)
+        left = _remaining_work(agent, left)
     ended = RunEnded(
         state=state,
         text=run.answer if is_final else "",
         commentary="" if is_final else run.answer,
-        done="" if is_complete else _done(agent),
+        done="" if is_complete else _completed_work(agent),
         code=code,
         error=error,
         hint=hint,
@@ -198,7 +198,7 @@ def end(
     agent.emit(ended)
 
 
-def _done(agent: Agent) -> str:
+def _completed_work(agent: Agent) -> str:
     """Return which files the run's tools wrote, and how often each tool ran."""
     finished = agent.run.finished
     if not finished:
@@ -230,7 +230,7 @@ def _written(agent: Agent, call: CallOutcome) -> list[str]:
     return [call.texts[name] for name in tool.writes if name in call.texts]
 
 
-def _left(agent: Agent, left: str) -> str:
+def _remaining_work(agent: Agent, left: str) -> str:
     """Return the work that is left when a run did not complete.
 
     It is the step that the model announced last, and the calls that were cut off.
@@ -329,7 +329,7 @@ def _reached_limit(agent: Agent) -> tuple[str, str] | None:
     dollars = agent.profile.cost_limit
     # Not `>=`: a limit of 0 dollars allows models that cost nothing.
     if dollars is not None and (run.usage.cost or 0.0) > dollars:
-        return "E_TOKEN_LIMIT", f"{dollars:g} US dollars"
+        return "E_COST_LIMIT", f"{dollars:g} US dollars"
     return None
 
 
@@ -377,20 +377,20 @@ async def _compact(agent: Agent, name: str) -> bool:
         model = agent.session.kernel.router.model(name)
     except PLUGIN_EXCEPTIONS:
         return False  # The attempt that follows reports what is wrong with the model.
-    known = encode_conversation(agent, model)
+    encoded = encode_conversation(agent, model)
     calibrator = agent.conversation.calibrator(name)
-    used = calibrator.tokens(known.size)
-    head = calibrator.total(known.total) - used
-    space = room(model.info, head)
+    message_tokens = calibrator.tokens(encoded.size)
+    fixed_tokens = calibrator.total(encoded.total) - message_tokens
+    available = room(model.info, fixed_tokens)
     if run is not None:
-        _check_window(agent, model, head, space)
+        _check_window(agent, model, fixed_tokens, available)
     cause = _cause(agent)
-    fits = used <= space and cause not in ("too_long", "asked")
+    fits = message_tokens <= available and cause not in ("too_long", "asked")
     exhausted = run is not None and run.compactions >= MAX_COMPACTIONS
-    if not known.sizes or fits or exhausted:
+    if not encoded.sizes or fits or exhausted:
         return False
-    sizes = [calibrator.tokens(size) + 1 for size in known.sizes]
-    compacted = await _plan_compaction(agent, calibrator, sizes, used, space)
+    sizes = [calibrator.tokens(size) + 1 for size in encoded.sizes]
+    compacted = await _plan_compaction(agent, calibrator, sizes, message_tokens, available)
     if compacted is None:
         return False
     await agent.session.redaction.prepare(compacted)
@@ -399,7 +399,7 @@ async def _compact(agent: Agent, name: str) -> bool:
 
 
 async def _plan_compaction(
-    agent: Agent, calibrator: TokenCalibrator, sizes: list[int], used: int, space: int
+    agent: Agent, calibrator: TokenCalibrator, sizes: list[int], message_tokens: int, available: int
 ) -> Compacted | None:
     """Return what a compaction would change, ``None`` if it would change nothing.
 
@@ -407,8 +407,8 @@ async def _plan_compaction(
         agent: The agent.
         calibrator: Estimates tokens for the model.
         sizes: Tokens of each message.
-        used: Tokens of all messages.
-        space: Tokens that messages may take.
+        message_tokens: Tokens of all messages.
+        available: Tokens that messages may take.
     """
     cause = _cause(agent)
     messages = list(agent.conversation.messages)
@@ -417,15 +417,19 @@ async def _plan_compaction(
     if index is not None and cause != "asked":
         # The share of the request follows from the window. A provider that refuses a small
         # conversation counts differently, and quoting a request of a few words would only lose it.
-        quoted = _quote_request(messages[index], space, calibrator)
+        quoted = _quote_request(messages[index], available, calibrator)
         if quoted is not None:
             messages[index] = quoted
             sizes[index] = message_size(quoted, calibrator.text) + 1
-    target = used if cause == "asked" and used <= space else min(space, used)
+    target = (
+        message_tokens
+        if cause == "asked" and message_tokens <= available
+        else min(available, message_tokens)
+    )
     budget = int(target * TARGET)
     plan = await _planned(agent, messages, sizes, budget)
     if plan is None:
-        if used <= space and cause == "asked":
+        if message_tokens <= available and cause == "asked":
             return None  # No plugin can do it well, and it is not necessary.
         plan = plain_compaction(
             messages,
@@ -441,7 +445,7 @@ async def _plan_compaction(
         upto=plan.upto,
         summary=plan.summary if plan.upto else "",
         thinned=plan.thinned,
-        before=used,
+        before=message_tokens,
         cause=cause,
         request=quoted,
     )
@@ -455,7 +459,7 @@ def _quote_request(request: Message, share: int, calibrator: TokenCalibrator) ->
     return fitted if fitted != request else None
 
 
-def _check_window(agent: Agent, model: Model, head: int, space: int) -> None:
+def _check_window(agent: Agent, model: Model, fixed_tokens: int, available: int) -> None:
     """Check that prompt, tools and request fit the window of the model.
 
     Raises:
@@ -470,12 +474,12 @@ def _check_window(agent: Agent, model: Model, head: int, space: int) -> None:
     if isinstance(request, UserMessage):
         size = message_size(without_context(request), calibrator.text)
     # Later in the run the request is quoted if it takes more than half of the room.
-    wanted = min(size, space // 2) if run.turn else size
-    if wanted + least_room(model.info) <= space:
+    wanted = min(size, available // 2) if run.turn else size
+    if wanted + least_room(model.info) <= available:
         return
     layers = conversation.frozen.layers
     prompt = sum(calibrator.text(layer.text) for layer in layers)
-    error = window_error(model.info, prompt, max(head - prompt, 0), size)
+    error = window_error(model.info, prompt, max(fixed_tokens - prompt, 0), size)
     if run.first_failure:
         error.message = f"{run.first_failure} The fallback cannot be used: {error.message}"
     raise error
@@ -553,13 +557,13 @@ def _shortened(agent: Agent) -> dict[str, str]:
     try:
         name = agent.session.kernel.router.current(agent)
         model = agent.session.kernel.router.model(name)
-        known = encode_conversation(agent, model)
+        encoded = encode_conversation(agent, model)
     except PLUGIN_EXCEPTIONS:
         return {}  # The next request reports what is wrong with the model.
     calibrator = agent.conversation.calibrator(name)
-    used = calibrator.tokens(known.size)
-    head = calibrator.total(known.total) - used
-    free = room(model.info, head) - used
+    message_tokens = calibrator.tokens(encoded.size)
+    fixed_tokens = calibrator.total(encoded.total) - message_tokens
+    free = room(model.info, fixed_tokens) - message_tokens
     return shorten_results(results, model.info.window, free, calibrator.text, recall=_recall(agent))
 
 
@@ -628,7 +632,10 @@ def _end_answered(agent: Agent, message: AssistantMessage, objections: Sequence[
     for objection in objections:
         # That objection is an instruction to the model, and the user reads these reasons.
         if objection == EMPTY_ANSWER:
-            objection = "The model returned an empty answer twice."
+            objection = (
+                "The model's answer was empty, even after it had been asked for another one"
+                f" {run.objections} times."
+            )
         reasons.append(objection)
     for name, why in off.items():
         reasons.append(f"The plugin {name}, which checks answers, is off ({why}).")

@@ -39,7 +39,7 @@ from hilum.settings import KernelSettings, PluginSettings, sections_of, use_envi
 from hilum.tools import Tool
 
 
-class Table(hooks.Table):
+class GateTable(hooks.Table):
     """The hooks of a kernel or of a session.
 
     Attributes:
@@ -57,7 +57,7 @@ class Table(hooks.Table):
         """Return a context in which an implementation sees the kernel's environment."""
         return use_environment(self.environ)
 
-    def copy(self, report: Callable[[PluginFailure], None]) -> Table:
+    def copy(self, report: Callable[[PluginFailure], None]) -> GateTable:
         """Return a table with the same implementations, for more to be added to."""
         table = super().copy(report)
         table.environ = self.environ
@@ -139,7 +139,7 @@ class Host:
 
     Args:
         report: Called with each failure.
-        observers: See ``Table``.
+        observers: See ``GateTable``.
         environ: The environment that plugins see.
     """
 
@@ -151,7 +151,7 @@ class Host:
     ) -> None:
         self.plugins: dict[str, Plugin] = {}
         self.specs: dict[str, Spec] = dict(HOOKS)
-        self.table: Table = Table(report, self.specs, observers)
+        self.table: GateTable = GateTable(report, self.specs, observers)
         self.table.environ = environ
         self.clashes: list[str] = []
         self._strict = True

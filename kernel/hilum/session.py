@@ -36,7 +36,7 @@ from hilum.instances import PluginInstances
 from hilum.journal import Journal, Reader
 from hilum.loop import compact_idle, drive, give_up
 from hilum.messages import Message, replace_surrogates
-from hilum.plugins import Table
+from hilum.plugins import GateTable
 from hilum.processes import Command, Processes
 from hilum.prompt_order import PromptOrder
 from hilum.redaction import Redaction, notice
@@ -109,7 +109,7 @@ class Session:
         self._settings = settings
         self._calls_in_flight: CallsInFlight = CallsInFlight(self.workspace)
         self._instances: PluginInstances = PluginInstances(self)
-        self.hooks: Table = self._instances.hooks
+        self.hooks: GateTable = self._instances.hooks
         self.redaction: Redaction = Redaction(self.hooks)
         self.processes: Processes = Processes(kernel.warden, self._wrap, str(root), kernel.environ)
         self._writer = EventWriter(self.journal, self.redaction, self.agents, self.runs)

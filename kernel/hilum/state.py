@@ -136,7 +136,7 @@ class Conversation(msgspec.Struct, eq=False):
         queue: Queued prompts.
         failures: Calls that failed, or returned the same result, again and again.
         grants: Scopes of approvals and names of tools whose calls run without approval from now on.
-        stopped: Id of the last run that was requested to stop.
+        stopped_run: Id of the last run that was requested to stop.
         calibrators: By model, the corrections of token estimates by its provider's counts.
         compaction_requested: Set until a requested compaction is carried out.
         ended: How the last run ended; ``None`` before the first run, and during a run.
@@ -158,7 +158,7 @@ class Conversation(msgspec.Struct, eq=False):
     calibrators: dict[str, TokenCalibrator] = {}
     compaction_requested: ev.CompactionRequested | None = None
     grants: set[str] = set()
-    stopped: str = ""
+    stopped_run: str = ""
     ended: ev.RunEnded | None = None
 
     def apply(self, event: ev.Event) -> None:
@@ -372,7 +372,7 @@ class Conversation(msgspec.Struct, eq=False):
         self.phase = "think"
 
     def _stop_asked(self, event: ev.StopAsked, run: RunState | None) -> None:
-        self.stopped = event.run
+        self.stopped_run = event.run
 
     def _run_ended(self, event: ev.RunEnded, run: RunState | None) -> None:
         self.queue = [prompt for prompt in self.queue if prompt.run != event.run]

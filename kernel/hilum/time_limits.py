@@ -24,7 +24,7 @@ def calls_left_behind() -> int:
     return len(_left_behind)
 
 
-class BoundCall(msgspec.Struct, eq=False):
+class TimedCall(msgspec.Struct, eq=False):
     """A function that runs within a time limit, in a task that its caller can abandon.
 
     Attributes:
