@@ -35,8 +35,8 @@ USAGE = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``hilum`` and return its exit code (2 for wrong usage)."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
-        # The next file that is opened would get the number of a closed stream, and messages would
-        # be written into it.
+        # The next file to be opened would get the descriptor of a closed stream, and messages would
+        # be written to that file.
         while os.open(os.devnull, os.O_RDWR) < 3:
             pass
     name, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except HilumError as error:
         from hilum.command import escape_terminal  # only where something went wrong
 
-        # The message may quote a plugin.
+        # The message may contain text from a plugin.
         text = f"hilum: {error.code}: {error.message}\n{error.hint}".rstrip("\n")
         print(escape_terminal(text), file=sys.stderr)
         return error.exit_code
@@ -65,20 +65,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # 128 + SIGINT, as shells report a program that Ctrl-C ended.
         return 130
     except BrokenPipeError:
-        # The reader of our output is gone (`hilum … | head`); Python must not report an error when
-        # it flushes.
+        # The process that reads our output is gone (`hilum … | head`); Python must not report an
+        # error when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         # 128 + SIGPIPE, as shells report it.
         return 141
 
 
 def _find_command(name: str, commands: dict[str, list[EntryPoint]]) -> EntryPoint:
-    """Return the command of a name.
+    """Return the command with a given name.
 
     Args:
         name: The name as the user typed it.
-        commands: The installed commands by the normal form of their names, so that clashes are
-            found.
+        commands: The installed commands by normalized name, so that clashes are found.
 
     Raises:
         UsageError: There is no such command.
@@ -118,7 +117,8 @@ def _run(point: EntryPoint, arguments: list[str]) -> int:
     except BaseException as error:
         if os.environ.get(TRACEBACK):
             raise
-        # The text of a nursery's group only counts its members, so the first member is shown.
+        # The message of a nursery's exception group only counts its members, so the first member is
+        # shown.
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         hint = (
@@ -132,7 +132,7 @@ def _run(point: EntryPoint, arguments: list[str]) -> int:
 
 
 def _order(points: list[EntryPoint]) -> tuple[bool, bool, str]:
-    """Return the sort key of a command in the help.
+    """Return a command's sort key for the help.
 
     `run` comes first, and the commands of other distributions come last.
     """
@@ -141,7 +141,7 @@ def _order(points: list[EntryPoint]) -> tuple[bool, bool, str]:
 
 
 def _line(points: list[EntryPoint]) -> str:
-    """Return the line of a command in the help."""
+    """Return a command's line in the help."""
     point = points[0]
     if len(points) > 1:
         description = clash("command", points)
@@ -151,7 +151,7 @@ def _line(points: list[EntryPoint]) -> str:
 
 
 def _load(point: EntryPoint) -> Any:
-    """Import the function of a command.
+    """Import a command's function.
 
     Raises:
         HilumError: It cannot be imported.

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
 # Characters of a result that the log keeps. The model may get less: see ``shorten_results``.
 RESULT_LIMIT = 200_000
-# Seconds after its time limit within which a call can still end without counting as a failure of
-# its plugin; on a loaded machine it may end late.
+# Seconds by which a call may exceed its time limit without counting as a failure of its plugin: on
+# a loaded machine, it may end late.
 LATE = 1.0
 # Seconds that plugins have to check the output of a stopped call, because a stop must be quick.
 CHECK_TIMEOUT = 1.0
@@ -70,11 +70,11 @@ async def run_calls(agent: Agent) -> None:
     They run in parallel, unless they use the same files or queues.
     """
     calls = agent.conversation.open_calls()
-    # The common case needs neither places nor another task.
+    # The common case, a single call, needs neither places nor another task.
     if len(calls) == 1:
         await _run_one_call(agent, calls[0], Place(Claims()))
         return
-    # All take their places before the first one begins: trio starts tasks in any order.
+    # All calls take their places before the first one begins: trio starts tasks in any order.
     found = [_claims(agent, state) for state in calls]
     queue = places(claims for claims, _ in found)
     async with trio.open_nursery() as nursery:
@@ -85,9 +85,9 @@ async def run_calls(agent: Agent) -> None:
 
 
 def _claims(agent: Agent, state: CallState) -> tuple[Claims, ToolError | None]:
-    """Return the claims of a call, or no claims and the error of its tool's plugin.
+    """Return a call's claims, or no claims and the error that its tool's plugin raised.
 
-    That error has been logged. A call that will be refused has no claims either.
+    The error has already been logged. A call that will be refused has no claims either.
     """
     if state.lost:
         return Claims(), None
@@ -130,7 +130,7 @@ async def _run_one_call(
         agent: The agent that made the call.
         state: The state of the call.
         place: Its place among the calls of the answer.
-        fault: The error of its tool's plugin because of which it cannot run.
+        fault: The error that its tool's plugin raised, if that is why the call cannot run.
     """
     call = state.to_run
     try:
@@ -168,13 +168,13 @@ async def _run_one_call(
 async def _check_printed(agent: Agent, call: ToolCall, state: CallState) -> None:
     """Have plugins check the output of a stopped call, as they check any result.
 
-    Output that they have not checked in time is left out of the log.
+    Output that is not checked in time is left out of the log.
     """
     printed = state.printed
     state.printed = ""
     if not printed or agent.session.hooks.refusal("check_result"):
         return
-    # The check must not be skipped because of the stop, but may not delay it for long either.
+    # A stop must not skip the check, but the check must not delay the stop for long either.
     part = Text(replace_surrogates(printed), f"tool:{state.call.name}")
     result = ToolResult(state.call.id, state.call.name, (part,), "E_STOPPED")
     with trio.CancelScope(shield=True, deadline=trio.current_time() + CHECK_TIMEOUT):
@@ -221,7 +221,7 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
         ToolError: It may not run, it failed, or it did not end in time.
     """
     session = agent.session
-    # First of all: a call that may have had its effect must not even be judged again.
+    # Before everything else: a call that may have had its effect must not even be judged again.
     _check_interrupted(state)
     prepared = _prepare_unless_repeated(agent, state)
 
@@ -277,7 +277,7 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
 
 
 def _check_interrupted(state: CallState) -> None:
-    """Check that a call that a crash interrupted may run again.
+    """Check that a call that was interrupted by a crash may run again.
 
     Raises:
         ToolError: It may have had its effect already, or its arguments are lost.
@@ -299,12 +299,12 @@ def _check_interrupted(state: CallState) -> None:
 
 
 def _prepare_unless_repeated(agent: Agent, state: CallState) -> Prepared:
-    """Prepare a call, unless it has failed repeatedly.
+    """Prepare a call, unless it is refused as repeated.
 
     Raises:
-        ToolError: See ``_prepare``; or the call would repeat a failure.
+        ToolError: See ``_prepare``; or the call has failed, or returned the same result, too often.
     """
-    # Failures are folded from the log, so they are counted for the call without its secrets.
+    # Failures are counted from the log, which contains the call without its secrets.
     refusal = agent.conversation.failures.refusal(state.call)
     try:
         prepared = _prepare(agent, state.to_run)
@@ -351,7 +351,8 @@ def _prepare(agent: Agent, call: ToolCall) -> Prepared:
         limit = tool.time_limit(arguments)
         claims = claims_of(tool, arguments, agent.session.workspace)
         aim = tool.aim(arguments) if tool.aim is not None else ""
-    # ``aim``, ``reads`` and ``timeout`` may be functions of the plugin, which may raise any class.
+    # ``aim``, ``reads`` and ``timeout`` may be functions of the plugin, which may raise any
+    # exception.
     except BaseException as failure:
         if is_interrupt(failure):
             raise
@@ -385,7 +386,7 @@ def _find(agent: Agent, call: ToolCall) -> Tool:
 
 
 def _unknown_tool(agent: Agent, name: str) -> ToolError:
-    """Create the error for a call of a tool that the session does not have."""
+    """Create the error for a call to a tool that the session does not have."""
     problem = f"There is no tool {name!r}."
     withdrawn = agent.session._instances.withdrawn.get(name)
     advice = advice_for_tool(name)
@@ -402,7 +403,7 @@ def _unknown_tool(agent: Agent, name: str) -> ToolError:
 def _suggest_tools(agent: Agent, name: str) -> str:
     """Return the hint for an unknown tool: similar names, and the plugins that are not loaded.
 
-    The names of the tools of those plugins are not known.
+    The names of their tools are not known.
     """
     names = [tool.name for tool in agent.tools()]
     hint = unknown_name_error("tool", name, names).hint
@@ -411,7 +412,7 @@ def _suggest_tools(agent: Agent, name: str) -> str:
     if not unloaded:
         return hint
     listed = ", ".join(unloaded)
-    return f"{hint} Plugins that are not loaded, so that their tools are missing: {listed}."
+    return f"{hint} These plugins are not loaded, so their tools are missing: {listed}."
 
 
 async def _run(
@@ -457,7 +458,7 @@ async def _run(
         for observe in session.kernel.observers:
             observe("tool", tool.name, tool.plugin, time.perf_counter() - began, failure)
     late = timed.abandoned or timed.ended_at >= deadline
-    # Ctrl-C is for the program, even if it arrived while code of a tool was running.
+    # Ctrl-C is for the program, even if it arrived while a tool's code was running.
     if timed.error is not None and is_interrupt(timed.error):
         raise timed.error
     if timed.error is not None and not late:
@@ -471,7 +472,7 @@ async def _run(
 
 
 def _output_so_far(session: Session, tool: Tool, call: Call) -> str:
-    """Return the output of a stopped call; empty if its tool does not report it."""
+    """Return a stopped call's output; empty if its tool does not report any."""
     if call.output_so_far is None:
         return ""
     try:
@@ -486,8 +487,8 @@ def _output_so_far(session: Session, tool: Tool, call: Call) -> str:
 def _timed_out(session: Session, tool: Tool, timed: TimedCall, limit: float) -> ToolError:
     """Return the error that the model reads about a call that exceeded its time limit.
 
-    A tool that ignored its cancellation is reported as a failure of its plugin. Its later result is
-    dropped: the model would take it for that of a successful call.
+    A tool that ignored its cancellation is reported as a failure of its plugin. A result that
+    arrives later is dropped: the model would take it for the result of a successful call.
     """
     if timed.abandoned:
         outcome = "was abandoned; it may still be running"
@@ -527,7 +528,7 @@ async def _check_result(agent: Agent, call: ToolCall, result: ToolResult) -> Too
         checked: ToolResult = await hooks.pipe(
             "check_result", "result", agent=agent, call=call, result=result
         )
-        # This call would otherwise have no result, and providers reject a call without one.
+        # Otherwise this call would have no result, and providers reject a call without one.
         if checked.call_id != result.call_id:
             raise ValueError("A plugin that checks results returned the result of another call.")
     except PLUGIN_EXCEPTIONS as error:

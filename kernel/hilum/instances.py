@@ -114,9 +114,10 @@ class PluginInstances:
         found: dict[str, Tool] = {}
         for plugin, tool in self.hooks.collect("provide_tools", session=self._session):
             if not TOOL_NAME.fullmatch(str(tool.name)):
-                # A provider would refuse every request with it. The plugin's other tools stay.
+                # A provider would reject every request that contains it. The plugin's other tools
+                # are kept.
                 wrong = ValueError(
-                    f"the tool name {tool.name!r} is not of 1 to 64 letters, digits, _ and -"
+                    f"the tool name {tool.name!r} must consist of 1 to 64 letters, digits, _ or -"
                 )
                 self.hooks.report(PluginFailure(plugin, "provide_tools", wrong))
                 continue
@@ -132,7 +133,7 @@ class PluginInstances:
         self.tools = found
 
     def _remove_replaced(self, tools: dict[str, Tool]) -> None:
-        """Remove tools that another plugin replaces, even if that one has failed.
+        """Remove tools that another plugin replaces, even if that plugin has failed.
 
         A gate of the replacement may be the reason for replacing the tool, so the original must not
         come back.
@@ -171,7 +172,7 @@ class PluginInstances:
             f' replaces = ("{leave.name}",).'
         )
         problem = (
-            f"The plugin {keep.plugin} has a tool {keep.name} already; the one of {leave.plugin} is"
+            f"The plugin {keep.plugin} already has a tool {keep.name}; that of {leave.plugin} is"
             " left out."
         )
         self.report(PluginFailure(leave.plugin, "provide_tools", PluginError(problem, hint=hint)))
@@ -186,9 +187,9 @@ class PluginInstances:
         event = PluginFault(
             plugin=fault.plugin, hook=fault.hook, error=str(fault), switched_off=fault.switched_off
         )
-        # A plugin may also fail while the session closes, after its log.
+        # A plugin may also fail while the session closes, when the log is already closed.
         if session.journal.broken is None and not session.journal.closed:
-            with suppress(StoreError):  # the session fails at its own next event
+            with suppress(StoreError):  # the session fails when it writes its next event
                 session.emit(event)
         if not fault.switched_off:
             return
@@ -196,7 +197,7 @@ class PluginInstances:
         kept = {}
         for name, tool in self.tools.items():
             if tool.plugin == fault.plugin:
-                why = f"The plugin {fault.plugin} of the tool {name} is off: {fault}."
+                why = f"The plugin {fault.plugin}, which provides the tool {name}, is off: {fault}."
                 self.withdrawn[name] = why
             else:
                 kept[name] = tool

@@ -52,7 +52,7 @@ class Journal:
     """The log of a session and its readers.
 
     Attributes:
-        broken: Why it accepts no more events; ``None`` while it does.
+        broken: Why it accepts no more events; ``None`` while it accepts them.
         streams: Output that is still arriving.
         news: Set when there are events or output to read, and then replaced.
         closed: Whether its session is over.
@@ -147,7 +147,7 @@ class Journal:
 
 
 class Reader:
-    """Reads a journal in order until it closes or breaks.
+    """A reader of a journal, in order, until the journal closes or breaks.
 
     It is an async iterator but not a generator: it may be abandoned without being closed.
 
@@ -194,7 +194,7 @@ class Reader:
         """Do nothing. It exists so that this can be used like an async generator."""
 
     def _unseen(self) -> list[Delta]:
-        """Return the output that was added since the last call."""
+        """Return the output that was added since the previous read."""
         found = []
         seen = {}
         for key, stream in self._journal.streams.items():

@@ -75,7 +75,7 @@ NEEDS_USER = ("timeout", "too_slow", "rate_limit", "quota", "connect")
 # Maximum number of compactions before one request: the plugin's, then the kernel's own.
 MAX_COMPACTIONS = 3
 # Why calls did not end, by the state of their run.
-_ENDINGS = {"stopped": "the run was stopped", "timed_out": "the time of the run was over"}
+_ENDINGS = {"stopped": "the run was stopped", "timed_out": "the run exceeded its time limit"}
 # Maximum number of files that the end of a run lists by name.
 MAX_FILES = 10
 # Maximum length of the model's last text in the end of a run that did not complete, in characters.
@@ -116,7 +116,7 @@ async def _carry_out(agent: Agent) -> None:
         agent.scope.cancel()
         await trio.lowlevel.checkpoint()
     await agent.session.kernel.router.ready(agent)
-    # A resumed run has begun in the log already.
+    # A resumed run has already begun in the log.
     if conversation.run is None:
         await _begin(agent)
     while conversation.phase != "idle":
@@ -150,7 +150,7 @@ def _end_failed(agent: Agent, error: BaseException) -> None:
     if isinstance(error, HilumError):
         give_up(agent, "failed", error.code, error.message, error.hint)
         return
-    # A defect of the kernel itself: the run ends, the session and its other agents continue.
+    # A defect in the kernel itself: the run ends, the session and its other agents continue.
     agent.session.report(PluginFailure("kernel", agent.conversation.phase, error))
     text = f"The kernel failed: {type(error).__name__}: {error}"
     give_up(agent, "failed", "E_FAILED", text)
@@ -231,7 +231,7 @@ def _written(agent: Agent, call: CallOutcome) -> list[str]:
 
 
 def _remaining_work(agent: Agent, left: str) -> str:
-    """Return the work that is left when a run did not complete.
+    """Return the remaining work of a run that did not complete.
 
     It is the step that the model announced last, and the calls that were cut off.
     """
@@ -242,7 +242,7 @@ def _remaining_work(agent: Agent, left: str) -> str:
     if len(announced) > MAX_ANNOUNCED:
         announced = f"{announced[: MAX_ANNOUNCED - 1]}…"
     if announced:
-        parts.append(f"The last announced step may not be done: {announced}")
+        parts.append(f"The last announced step may be unfinished: {announced}")
     if cut_off:
         parts.append(f"Calls that were cut off: {', '.join(dict.fromkeys(cut_off))}.")
     return " ".join(parts)
@@ -253,7 +253,7 @@ async def _begin(agent: Agent) -> None:
     session = agent.session
     prompt = agent.conversation.queue[0]
     model = session.kernel.router.chain(agent)[0]
-    # Gathered context is a help, not the task: it must leave room for the work itself.
+    # Gathered context only supports the task, so it must leave room for the work itself.
     window = session.kernel.router.model(model).info.window
     budget = window // 4 if window >= SMALL_WINDOW else window // 16
     # None for a prompt that was queued when hilum ended, and was not resumed.
@@ -296,7 +296,7 @@ async def _think(agent: Agent) -> None:
     if reached is not None:
         code, limit = reached
         hint = "All finished work is kept. Send a message to continue."
-        error = f"The limit of {limit} is reached."
+        error = f"The limit of {limit} was reached."
         end(agent, "partial_success", code=code, error=error, hint=hint)
         return
     frozen = agent.conversation.frozen
@@ -415,8 +415,9 @@ async def _plan_compaction(
     index = agent.conversation.kept_request
     quoted = None
     if index is not None and cause != "asked":
-        # The share of the request follows from the window. A provider that refuses a small
-        # conversation counts differently, and quoting a request of a few words would only lose it.
+        # The request may take a share of the window, even if the provider refused the conversation:
+        # a provider that refuses a small conversation counts tokens differently, and shortening a
+        # request of a few words would only damage it.
         quoted = _quote_request(messages[index], available, calibrator)
         if quoted is not None:
             messages[index] = quoted
@@ -430,7 +431,7 @@ async def _plan_compaction(
     plan = await _planned(agent, messages, sizes, budget)
     if plan is None:
         if message_tokens <= available and cause == "asked":
-            return None  # No plugin can do it well, and it is not necessary.
+            return None  # No plugin has a plan, and a compaction is not necessary.
         plan = plain_compaction(
             messages,
             sizes,
@@ -460,7 +461,7 @@ def _quote_request(request: Message, share: int, calibrator: TokenCalibrator) ->
 
 
 def _check_window(agent: Agent, model: Model, fixed_tokens: int, available: int) -> None:
-    """Check that prompt, tools and request fit the window of the model.
+    """Check that the prompt, the tools and the request fit in the model's window.
 
     Raises:
         UsageError: They do not fit.
@@ -507,7 +508,7 @@ async def _planned(
 
 
 def _cause(agent: Agent) -> Literal["window", "model", "too_long", "asked"]:
-    """Return the cause that a compaction would have now."""
+    """Return why a compaction would happen now."""
     conversation = agent.conversation
     run = conversation.run
     if run is not None and run.failed is not None and run.failed.action == "compact":
@@ -568,7 +569,7 @@ def _shortened(agent: Agent) -> dict[str, str]:
 
 
 def _recall(agent: Agent) -> str:
-    """Return how the agent calls the tool that reads results again; empty if it has none."""
+    """Return how the agent calls the tool that rereads results; empty if it has none."""
     if all(tool.name != RECALL for tool in agent.tools()):
         return ""
     # A deferred tool is not in the tool list.
@@ -630,7 +631,7 @@ def _end_answered(agent: Agent, message: AssistantMessage, objections: Sequence[
     off = agent.session.hooks.closed.get("check_answer", {})
     reasons = []
     for objection in objections:
-        # That objection is an instruction to the model, and the user reads these reasons.
+        # That objection is an instruction to the model, but the user reads these reasons.
         if objection == EMPTY_ANSWER:
             objection = (
                 "The model's answer was empty, even after it had been asked for another one"

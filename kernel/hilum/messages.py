@@ -129,7 +129,7 @@ class UserMessage(Data, frozen=True, tag="user"):
 
     @property
     def typed(self) -> str:
-        """The text that the user typed: only this can be a command, an instruction or a consent."""
+        """The text that the user typed: only this can be a command, an instruction or consent."""
         return self._joined("user")
 
     def _joined(self, *sources: str) -> str:

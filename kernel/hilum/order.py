@@ -19,7 +19,7 @@ from hilum.tools import EVERYTHING, Tool
 from hilum.workspace import Workspace
 
 Path = tuple[str, ...]
-"""The parts of an absolute path; the empty tuple is above all paths."""
+"""The parts of an absolute path; the empty tuple is the ancestor of every path."""
 
 
 class Claims(msgspec.Struct, frozen=True):

@@ -58,7 +58,7 @@ class GateTable(hooks.Table):
         return use_environment(self.environ)
 
     def copy(self, report: Callable[[PluginFailure], None]) -> GateTable:
-        """Return a table with the same implementations, for more to be added to."""
+        """Return a table with the same implementations, to which more can be added."""
         table = super().copy(report)
         table.environ = self.environ
         table.lacking = self.lacking
@@ -71,7 +71,7 @@ class GateTable(hooks.Table):
         them is not in working order.
 
         Args:
-            gate: The only gate that counts; all by default.
+            gate: The only gate to check; all gates by default.
         """
         for name in self.lacking:
             return (
@@ -369,7 +369,7 @@ class Host:
 
     @contextmanager
     def _isolated(self, plugin: Plugin) -> Iterator[None]:
-        """Report any error of loading a plugin and close its gates, so that the next one loads.
+        """Report an error in loading a plugin and close its gates, so that the next one can load.
 
         Raises:
             PluginError: The plugin is an object that the caller passed.
@@ -505,7 +505,7 @@ def _missing_hooks(plugin: Plugin) -> str:
     else:
         hint = "Mark the functions that are named like hooks with @hookimpl."
     if plugin.project:
-        hint += " If it only helps other files, let its name begin with _."
+        hint += " If it only helps other files, begin its name with _."
     return hint
 
 
@@ -548,7 +548,7 @@ def _line_of(error: BaseException, path: str) -> int:
 
 
 def _reason(fault: PluginFailure) -> str:
-    """Return the text of a failure, for a syntax error with file and line."""
+    """Return the text of a failure; that of a syntax error includes file and line."""
     error = hooks.unwrap_group(fault.error)
     if isinstance(error, SyntaxError) and error.filename:
         return f"SyntaxError: {error.msg}, {error.filename}, line {error.lineno}"

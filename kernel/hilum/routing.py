@@ -56,7 +56,7 @@ MAX_WAIT = 120.0
 
 
 class Router(msgspec.Struct, eq=False):
-    """Finds models by ``provider/name`` or by role.
+    """The models of a kernel, found by ``provider/name`` or by role.
 
     Args:
         roles: Role to model name; ``default`` is the session's model.

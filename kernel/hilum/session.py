@@ -177,8 +177,8 @@ class Session:
             PluginError: A plugin that removes secrets from texts is not in working order.
         """
         self._check_log()
-        # Interpreting and redacting take different times; prompts still run in the order they were
-        # given.
+        # Interpreting and redacting take varying amounts of time; prompts still run in the order in
+        # which they were given.
         with self._prompts.turn(agent) as earlier:
             given = ev.PromptQueued(
                 text=replace_surrogates(text), piped=piped, attached=replace_surrogates(attached)
@@ -265,8 +265,8 @@ class Session:
         shortcut = _SHORTCUT.match(text)
         if shortcut is not None:
             say = (
-                f"{shortcut[1]} is read as text: commands and calls of agents count only in what"
-                " you type, not in what is piped in."
+                f"{shortcut[1]} is read as text: commands and calls to agents have an effect only"
+                " in text that you type, not in piped text."
             )
             self.note("prompt.shortcut_ignored", say=say, shortcut=shortcut[1])
 

@@ -60,7 +60,7 @@ class CallState(msgspec.Struct):
 
     @property
     def waits_for_user(self) -> bool:
-        """Whether the user has not answered the question about it yet."""
+        """Whether the user has yet to answer the question about it."""
         return self.asked is not None and self.answered is None and self.done is None
 
     @property
@@ -75,7 +75,7 @@ class RunState(msgspec.Struct):
     Attributes:
         continued: How often an answer that reached the output limit was continued.
         cut: Whether the last answer was cut off at the output limit.
-        first_failure: Why the first model failed, if a fallback was called then.
+        first_failure: Why the first model failed, if a fallback was then called.
         answer: The last text of the model; the pieces of an answer that was cut off are joined.
         finished: The calls that ended.
     """
@@ -136,7 +136,7 @@ class Conversation(msgspec.Struct, eq=False):
         queue: Queued prompts.
         failures: Calls that failed, or returned the same result, again and again.
         grants: Scopes of approvals and names of tools whose calls run without approval from now on.
-        stopped_run: Id of the last run that was requested to stop.
+        stopped_run: Id of the last run for which a stop was requested.
         calibrators: By model, the corrections of token estimates by its provider's counts.
         compaction_requested: Set until a requested compaction is carried out.
         ended: How the last run ended; ``None`` before the first run, and during a run.
@@ -231,7 +231,7 @@ class Conversation(msgspec.Struct, eq=False):
 
     @property
     def kept_request(self) -> int | None:
-        """Return the index of the request that every compaction keeps.
+        """The index of the request that every compaction keeps.
 
         It is the request of the current run, or of a run that may be retried.
         """
@@ -378,7 +378,7 @@ class Conversation(msgspec.Struct, eq=False):
         self.queue = [prompt for prompt in self.queue if prompt.run != event.run]
         if run is not None:
             self.shortened = self.shortened or run.shortened
-        # Not if a queued prompt was stopped before it began: the current run continues.
+        # Not if a queued prompt was stopped before it began: the current run then continues.
         if run.id == event.run if run else not self.queue:
             self.run = None
             self.phase = "idle"

@@ -54,8 +54,7 @@ async def permit(
     """Judge a call, and request the user's approval if necessary.
 
     Args:
-        agent: The agent that calls.
-        state: The state of the call.
+        agent: The agent that makes the call. state: The state of the call.
         call: The call.
         tool: Its tool.
         before_asking: Called with the call as rewritten by the gates before the user is asked;
@@ -202,8 +201,7 @@ def _session_questions(agent: Agent, tool: Tool, is_settled: bool) -> Iterator[V
     """Yield the session's own reasons to request approval for a call.
 
     Args:
-        agent: The agent that calls.
-        tool: The tool that is called.
+        agent: The agent that makes the call. tool: The tool that is called.
         is_settled: Whether a gate has decided what the approval policy would decide.
     """
     if tool.risk in agent.mode.ask:

@@ -1,6 +1,6 @@
 """Text from files, models, tools and repositories, made harmless for a terminal.
 
-All of it stays visible.
+No character is removed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HARMFUL = (
 
 
 def escape_terminal(text: str) -> str:
-    """Return text that is harmless in a terminal: only newlines and tabs are left unescaped."""
+    """Return text with all control characters except newlines and tabs escaped."""
     # Most texts are plain, and these two checks are cheaper than the search below.
     if text.isascii() and text.isprintable():
         return text

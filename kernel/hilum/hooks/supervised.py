@@ -16,7 +16,7 @@ import trio
 GRACE_SECONDS = 5.0
 """Seconds that a cancelled task has to clean up before its shields are removed."""
 BROKEN_SECONDS = 1.0
-"""Seconds that it has afterwards, before it is abandoned."""
+"""Seconds that it then has to end, before it is abandoned."""
 
 
 class Supervised:

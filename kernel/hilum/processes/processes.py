@@ -97,7 +97,7 @@ class Processes:
         grace: float = GRACE,
         hold: bool = False,
     ) -> AsyncIterator[Process]:
-        """Start a command and communicate with it; leaving the block ends its whole tree.
+        """Start a command and communicate with it; leaving the block ends the process tree.
 
         Args:
             argv: Program and arguments; no shell is involved.
