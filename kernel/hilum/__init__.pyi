@@ -20,7 +20,7 @@ from hilum.agents import Agent as Agent
 from hilum.agents import Mode as Mode
 from hilum.agents import Profile as Profile
 from hilum.agents import ToolFilter as ToolFilter
-from hilum.bounds import calls_left_behind as calls_left_behind
+from hilum.time_limits import calls_left_behind as calls_left_behind
 from hilum.context import ContextRequest as ContextRequest
 from hilum.context import estimate as estimate
 from hilum.errors import AddressRefused as AddressRefused

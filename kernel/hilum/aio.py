@@ -50,7 +50,7 @@ def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Awaitable[Any]]]
         asyncio.get_running_loop()
     except RuntimeError:
         hint = (
-            "Call it in a coroutine function, where the loop is running, and pass the tool to:"
+            "Call it in a coroutine function, where the loop is running, and pass the tool to"
             " open_kernel(tools=[…])."
         )
         raise PluginError("hilum.aio.tool needs a running asyncio loop.", hint=hint) from None

@@ -64,7 +64,7 @@ async def test_the_tool_of_a_plugin_that_is_left_out_is_explained(cli, asks, cho
     (call,) = done.result["calls"]
     assert call["code"] == "E_UNKNOWN_TOOL"
     assert call["result"].endswith(
-        "Plugins that are not loaded, so that their tools are missing: web."
+        "These plugins are not loaded, so their tools are missing: web."
     )
 
 
