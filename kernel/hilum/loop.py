@@ -4,9 +4,14 @@ The phase follows from the log alone, so a resumed run continues where the log e
 
 ::
 
-    freeze ──► think ──► call ──► round ──► think …
-               │                  ▲
-               └────► check ──────┘ (objection)      check ──► the run ends
+                ┌─────────┐ (a compaction)
+                ▼         │
+    idle ──► freeze ──► think ──► call ──► round ──► think …
+                          │
+                          └─────► check ──► think …   (an objection, or an answer that was cut off)
+
+A run ends in ``think`` (a limit is reached, or no model answers) or in ``check`` (the answer is
+final). A stop, the time limit or an error ends it in any phase.
 """
 
 from __future__ import annotations

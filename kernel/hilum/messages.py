@@ -177,8 +177,8 @@ Message = UserMessage | AssistantMessage | ToolMessage | NoteMessage
 class Layer(Data, frozen=True):
     """A part of the system prompt. Lower ranks come first and change less often.
 
-    0 meta, 10 mode, 20 tool use, 30 recovery, 40 rules, 50 skills are the ranks of the standard
-    set.
+    The ranks of the standard set are 0 meta, 5 agent, 10 mode, 11 approval policy, 20 tool use, 25
+    sandbox, 30 recovery, 40 rules, 50 skills and 60 MCP servers.
     """
 
     rank: int
