@@ -107,7 +107,7 @@ class Agent(msgspec.Struct, eq=False):
     encoded: dict[str, EncodedConversation] = {}
     good_layers: dict[str, tuple[Layer, ...]] = {}
     starting: str = ""
-    # Infinite until the run begins: the duration of a run that ends before that is 0 seconds.
+    # Infinite until the run begins, so that the duration of a run that ends earlier is 0 seconds.
     began: float = float("inf")
     scope: trio.CancelScope | None = None
 
@@ -132,7 +132,7 @@ class Agent(msgspec.Struct, eq=False):
         return self.profile.model or self.session.model
 
     def limit(self, name: str) -> Any:
-        """Return ``turns``, ``timeout`` or ``token_limit`` of the profile or the settings."""
+        """Return ``turns``, ``timeout`` or ``token_limit`` from the profile or the settings."""
         own = getattr(self.profile, name)
         # 0 in the profile is a value: it does not fall back to the setting.
         if own is None:

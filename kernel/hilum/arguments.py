@@ -76,7 +76,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> None:
 def normalized(text: str) -> str:
     """Return arguments in canonical form: equal objects become equal texts.
 
-    Text that is not JSON stays as it is.
+    Text that is not JSON is returned unchanged.
     """
     try:
         return msgspec.json.encode(msgspec.json.decode(text or "{}"), order="sorted").decode()

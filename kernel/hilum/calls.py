@@ -99,7 +99,7 @@ def _claims(agent: Agent, state: CallState) -> tuple[Claims, ToolError | None]:
 
 
 def end_calls(agent: Agent, code: str, why: str) -> None:
-    """Log the end of every open call, because the run was stopped or cannot continue.
+    """Log the end of every open call when the run was stopped or cannot continue.
 
     Args:
         agent: The agent that made the calls.
@@ -166,7 +166,7 @@ async def _run_one_call(
 
 
 async def _check_printed(agent: Agent, call: ToolCall, state: CallState) -> None:
-    """Have plugins check the output of a stopped call, as they check any result.
+    """Have plugins check a stopped call's output, as they check any result.
 
     Output that is not checked in time is left out of the log.
     """
@@ -183,7 +183,7 @@ async def _check_printed(agent: Agent, call: ToolCall, state: CallState) -> None
 
 
 def _seconds(state: CallState) -> float:
-    """Return how long a call has run.
+    """Return how many seconds a call has run.
 
     Time spent waiting for the user, or in an earlier process, does not count.
     """

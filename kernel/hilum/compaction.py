@@ -137,11 +137,11 @@ def _from_whole_line(tail: str) -> str:
 def result_note(result: ToolResult, why: str, recall: str) -> Callable[[int, int], str]:
     """Return a function that writes the note in a shortened result.
 
-    The note states what is missing, the size of the whole, why it was shortened and how to read the
+    The note states what is missing, the full size, why the result was shortened and how to read the
     rest.
 
     Args:
-        result: The whole result, which stays in the session's log.
+        result: The complete result, which is kept in the session's log.
         why: Why it was shortened.
         recall: The tool that reads results from the log; empty if the agent has none.
     """
@@ -286,8 +286,8 @@ def apply_compaction(
     Args:
         messages: The conversation.
         plan: The compaction.
-        request: Index of the request that must stay, ``None`` for none.
-        quoted: Replaces the request if that is too large to stay in full.
+        request: Index of the request that must be kept, ``None`` for none.
+        quoted: Replaces the request if that is too large to be kept in full.
 
     Returns:
         The conversation, and the index of the request in it.
@@ -324,7 +324,7 @@ def plain_compaction(
         messages: The conversation.
         sizes: Tokens of each message.
         budget: Tokens that the conversation may take afterwards.
-        request: Index of the request that always stays.
+        request: Index of the request that is always kept.
         measure: Returns the tokens of a text.
         recall: How the agent calls the tool that reads the rest of a result; empty if it has none.
     """

@@ -313,7 +313,7 @@ class AddressRefused(HilumError):
 def similar_names(
     name: str, known: Iterable[str], limit: int = 2, *, cutoff: float = 0.6
 ) -> list[str]:
-    """Return the known names that a mistyped name may stand for, the most similar first.
+    """Return the known names that a mistyped name may mean, the most similar first.
 
     Upper and lower case make no difference, nor do the separators ``-``, ``_``, ``.`` and space.
 

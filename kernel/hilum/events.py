@@ -86,7 +86,7 @@ class AgentStarted(Event, frozen=True):
 
 
 class PromptQueued(Event, frozen=True):
-    """A prompt was queued; it runs at once, or after earlier ones.
+    """A prompt was queued; it runs immediately, or after earlier ones.
 
     If ``piped``, another program wrote the text: it is a prompt, but does not count as the user's
     words. ``attached`` is data that came with the text and that another program wrote. ``redacted``
@@ -135,7 +135,7 @@ class PromptFrozen(Event, frozen=True):
 
 
 class CompactionRequested(Event, frozen=True):
-    """A compaction was requested: it happens at once if the agent is idle.
+    """A compaction was requested: it happens immediately if the agent is idle.
 
     ``focus`` is the subject on which the summary should concentrate.
     """
@@ -149,7 +149,7 @@ class Compacted(Event, frozen=True):
     ``cause`` is ``window`` (it was too large), ``model`` (the new model has a smaller window),
     ``too_long`` (the provider refused it) or ``asked``. If both ``upto`` and ``thinned`` are empty,
     nothing could be removed. The user's request in the current run is always kept; ``request``
-    replaces it if it is too large to stay in full.
+    replaces it if it is too large to be kept in full.
     """
 
     upto: int = 0
@@ -192,7 +192,7 @@ class ModelFailed(Event, frozen=True):
 
 
 class ModelAnswered(Event, frozen=True):
-    """Phase event: a whole answer arrived.
+    """Phase event: a complete answer arrived.
 
     ``first`` and ``seconds`` are the seconds from the request to the first chunk and to the end.
 

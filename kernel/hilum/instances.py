@@ -108,7 +108,7 @@ class PluginInstances:
     def take_tools(self) -> None:
         """Collect the tools of all plugins.
 
-        If two tools have the same name, the existing one stays, unless the plugin of the other
+        If two tools have the same name, the existing one is kept, unless the other one's plugin
         declares that it replaces it.
         """
         found: dict[str, Tool] = {}
@@ -146,7 +146,7 @@ class PluginInstances:
                     del tools[name]
 
     def _choose(self, one: Tool, two: Tool) -> tuple[Tool, Tool]:
-        """Return which of two tools with one name stays, and which is left out."""
+        """Return which of two tools with the same name is kept, and which is left out."""
         plugins = self._session.kernel.host.plugins
         if one.name in plugins[one.plugin].replaces:
             return one, two

@@ -113,7 +113,7 @@ class Journal:
     def drop(self, agent: str, call_id: str | None = None) -> None:
         """Drop the output of a call, or of an agent's answer if no call is given.
 
-        The caller has written the event with the whole output.
+        The caller has written the event with the complete output.
         """
         for key, stream in list(self.streams.items()):
             _, kind, call = key

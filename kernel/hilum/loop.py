@@ -71,7 +71,7 @@ from hilum.tokens import TokenCalibrator
 if TYPE_CHECKING:
     from hilum.agents import Agent
 
-# A plugin that objects to every answer must not keep a run going for ever.
+# A plugin that objects to every answer must not keep a run going forever.
 MAX_OBJECTIONS = 3
 EMPTY_ANSWER = "Your answer was empty. Continue the task, or report what you found."
 MAX_CONTINUATIONS = 3
@@ -162,7 +162,7 @@ def _end_failed(agent: Agent, error: BaseException) -> None:
 
 
 def give_up(agent: Agent, state: State, code: str, error: str, hint: str = "") -> None:
-    """End a run that cannot continue, and leave a conversation that a later prompt can continue."""
+    """End a run that cannot continue, so that a later prompt can continue the conversation."""
     conversation = agent.conversation
     if conversation.run is None:
         # The run has failed before it began, for example without a model. Its end needs a
@@ -458,7 +458,7 @@ async def _plan_compaction(
 
 
 def _quote_request(request: Message, share: int, calibrator: TokenCalibrator) -> UserMessage | None:
-    """Return the user's request shortened to its share, ``None`` if it can stay in full."""
+    """Return the user's request shortened to its share, ``None`` if it can be kept in full."""
     if not isinstance(request, UserMessage):
         return None
     fitted = fit_request(request, share, calibrator.text)
@@ -596,7 +596,7 @@ async def _check(agent: Agent) -> None:
         ended = await round_end(agent, [note])
         agent.emit(replace(ended, continued=True))
         return
-    # Plugins check the whole answer, not only its last piece.
+    # Plugins check the complete answer, not only its last piece.
     if run.continued:
         others = [part for part in message.parts if not isinstance(part, Text)]
         message = replace(message, parts=(*others, Text(run.answer, "model")))

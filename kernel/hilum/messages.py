@@ -139,7 +139,7 @@ class UserMessage(Data, frozen=True, tag="user"):
 
 
 class AssistantMessage(Data, frozen=True, tag="assistant"):
-    """A whole answer of a model. ``stop`` is the reason why it ended."""
+    """A model's complete answer. ``stop`` is the reason why it ended."""
 
     parts: tuple[Text | Thinking | ToolCall, ...]
     model: str = ""

@@ -94,7 +94,7 @@ class KeepAlive(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """The whole answer, always the last chunk.
+    """The complete answer, always the last chunk.
 
     It is yielded only if the provider reported that the answer is complete.
     """
@@ -198,7 +198,7 @@ async def read_answer(
         model: The model.
         request: The request.
         silence: Seconds without content after which the model counts as silent.
-        longest: Maximum number of seconds for the whole answer.
+        longest: Maximum number of seconds for the complete answer.
         show: Receives the chunks with content as they come.
 
     Raises:
@@ -251,7 +251,7 @@ async def ask_model(
     *,
     purpose: str,
 ) -> AssistantMessage:
-    """Ask a model a question outside an agent's conversation. The run is charged for it.
+    """Ask a model a question outside an agent's conversation. The agent's run is charged for it.
 
     Args:
         agent: The agent on whose behalf it is asked.

@@ -1,4 +1,4 @@
-"""Whether a URL points to this machine, and which proxy leads to it."""
+"""Checks whether a URL points to this machine, and which proxy it needs."""
 
 from __future__ import annotations
 

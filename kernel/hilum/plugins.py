@@ -120,7 +120,7 @@ class Plugin(msgspec.Struct, eq=False):
 
     @property
     def is_standard(self) -> bool:
-        """Whether it is installed from a distribution of the standard set."""
+        """Whether it was installed by a distribution of the standard set."""
         return self.point is not None and self.point.distribution.lower() in STANDARD
 
     @property

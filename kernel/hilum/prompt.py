@@ -52,7 +52,7 @@ class EncodedConversation(msgspec.Struct):
 
     @property
     def total(self) -> TextStats:
-        """Return the estimate of the whole request."""
+        """Return the estimate for the whole request."""
         return join(self.head_size, self.size)
 
 

@@ -481,7 +481,7 @@ def _walk_vendor(vendor: dict[str, Any], lookup: Lookup) -> dict[str, Any]:
 def _walk_arguments(text: str, lookup: Lookup) -> str:
     """Return the arguments of a call without secrets.
 
-    A JSON object stays a JSON object; unchanged arguments keep their spelling.
+    A JSON object stays a JSON object; unchanged arguments keep their exact text.
 
     Texts are looked up without escapes, and then the arguments as a whole: a name may show that its
     value is a secret.

@@ -364,7 +364,7 @@ class BackgroundCommands(Protocol):
 
     @property
     def keep_running(self) -> bool:
-        """Whether the program waits for them at the end of a run instead of ending them."""
+        """Whether the program waits for the commands when a run ends, instead of ending them."""
         ...
 
     def running(self) -> Iterable[BackgroundCommand]:
@@ -391,7 +391,7 @@ class OpenItem(Protocol):
 
     @property
     def content(self) -> str:
-        """What is to be done."""
+        """The work to do."""
         ...
 
 
@@ -442,7 +442,7 @@ class UserAnswer(Protocol):
 
     @property
     def by(self) -> str:
-        """Who ended the question: ``user``, ``timeout``, ``headless`` or ``stop``."""
+        """What ended the question: ``user``, ``timeout``, ``headless`` or ``stop``."""
         ...
 
 

@@ -159,7 +159,7 @@ class Session:
         piped: bool = False,
         attached: str = "",
     ) -> Run:
-        """Prompt an agent. It starts at once, or after its earlier prompts.
+        """Prompt an agent. The run starts immediately, or after the agent's earlier prompts.
 
         Args:
             text: The user's text. Plugins may interpret it as a command, or as addressed to another
@@ -339,7 +339,7 @@ class Session:
         return run
 
     def stop(self, agent: str = "", *, run: str = "") -> None:
-        """Stop runs, everything they started, and queued prompts.
+        """Stop runs, everything that they started, and queued prompts.
 
         Args:
             agent: The only agent that is stopped; all by default.

@@ -65,7 +65,7 @@ class CallState(msgspec.Struct):
 
     @property
     def lost(self) -> bool:
-        """Whether the model's own text of the call is lost."""
+        """Whether the call as the model wrote it is lost."""
         return self.withheld and self.written is None
 
 

@@ -11,7 +11,7 @@ import sys
 from typing import TextIO
 
 # Characters that a terminal would interpret, and those that make text look different from what it
-# is (direction, zero width); tabs and newlines may stay.
+# is (direction, zero width); tabs and newlines are kept.
 _HARMFUL = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"

@@ -48,7 +48,7 @@ def repair(text: str, first: int, why: NotYaml, raw: frozenset[str]) -> Repaired
     Args:
         text: The front matter.
         first: The line of the file on which it begins.
-        why: The parser's error about the whole.
+        why: The parser's error about the text as a whole.
         raw: Keys whose values need not be YAML (see `hilum.frontmatter.read`).
     """
     found = Repaired({}, {}, [])

@@ -1,4 +1,4 @@
-"""Conversion of fields, and of lists written as one text, to the types a caller expects."""
+"""Conversion of fields, and of lists written as one text, to the types that a caller expects."""
 
 from __future__ import annotations
 

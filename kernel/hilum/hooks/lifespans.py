@@ -42,7 +42,7 @@ class Lifespans(msgspec.Struct, eq=False):
     _open: list[_Lifespan] = []
 
     async def open(self, plugin: str, module: object, *, preferred: bool = False) -> object:
-        """Enter a plugin's lifespan, if it has one.
+        """Open a plugin's lifespan, if it has one.
 
         Args:
             plugin: Name of the plugin.

@@ -134,7 +134,7 @@ async def call_within(
 def _break_shields(scope: trio.CancelScope) -> None:
     """Remove the shields of all scopes inside a cancelled one.
 
-    trio has no other way to end a task that shields itself for ever, and ``trio.run`` does not
+    trio has no other way to end a task that shields itself forever, and ``trio.run`` does not
     return before it has ended. The tree of scopes is not a public API: if it is missing, the
     shields stay.
     """

@@ -173,7 +173,7 @@ class Table:
         self.forget(plugin)
 
     def forget(self, plugin: str) -> None:
-        """Remove all of a plugin's implementations. Its gates stay declared."""
+        """Remove all of a plugin's implementations. Its gates remain declared."""
         self.registry.remove(plugin)
 
     def names(self, plugin: str) -> list[str]:
@@ -217,7 +217,7 @@ class Table:
     # --- calls ------------------------------------------------------------------------------------
 
     def collect(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
-        """Call all; return (plugin, item) for every item of every result."""
+        """Call all implementations; return (plugin, item) for every item of every result."""
         found: list[tuple[str, Any]] = []
         check = self.specs[hook].checked
         for impl in self.registry.implementations(hook):
@@ -229,7 +229,7 @@ class Table:
         return found
 
     async def gather(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
-        """Call all at once; return (plugin, result) in order, without ``None``.
+        """Call all implementations at once; return (plugin, result) in order, without ``None``.
 
         The result of an implementation that failed is its ``PluginFailure``.
         """
@@ -252,7 +252,7 @@ class Table:
         return [(impl.plugin, answers[impl]) for impl in impls if answers[impl] is not None]
 
     async def first(self, hook: str, **arguments: Any) -> Any:
-        """Call one after another until one returns a value; a failure does not count as a value."""
+        """Call implementations in order until one returns a value; a failure does not count."""
         for impl in self.registry.implementations(hook):
             value = await self._call(hook, impl, arguments)
             if value is not None and not isinstance(value, PluginFailure):

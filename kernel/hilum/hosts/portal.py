@@ -5,9 +5,9 @@ run never unwinds.
 
 Neither is ``anyio.from_thread.start_blocking_portal`` (measured with anyio 4.16), for four reasons:
 
-- Ctrl-C in ``portal.call`` raises at once and does not cancel the function: a tool could still be
-  writing a file when the host's ``except KeyboardInterrupt`` runs. In asyncio, ``call_async`` waits
-  for a cancelled function, but not after a second ``Task.cancel``.
+- Ctrl-C in ``portal.call`` raises immediately and does not cancel the function: a tool could still
+  be writing a file when the host's ``except KeyboardInterrupt`` runs. In asyncio, ``call_async``
+  waits for a cancelled function, but not after a second ``Task.cancel``.
 - An error that is not an ``Exception``, such as ``SystemExit`` in one function, ends the portal and
   cancels every other call.
 - ``wrap_async_context_manager`` is for synchronous hosts only, and does not wait on exit either.
@@ -58,7 +58,7 @@ class Job(Generic[T]):
 
 
 class Portal:
-    """Runs functions on a separate trio thread, which lives until ``close``.
+    """A separate trio thread, which runs functions until ``close``.
 
     Args:
         name: Name of the thread.

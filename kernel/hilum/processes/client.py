@@ -79,7 +79,7 @@ class Completed(NamedTuple):
 
 
 class Warden:
-    """The process that starts and ends all child processes of its owner.
+    """The process that starts and ends all of its owner's child processes.
 
     It starts with the first command, and again with the next one if it was killed. An async context
     manager: leaving it ends every process that is still running, and waits for that.
@@ -237,14 +237,14 @@ class Warden:
         The caller closes its copies.
         """
         message = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", descriptors))]
-        # Two commands at once must not start two wardens.
+        # Two concurrent commands must not start two wardens.
         async with self._lock:
             if self._process is not None and self._process.returncode is not None:
                 await self.aclose()
             try:
                 # Descriptors can only be sent along with at least one byte of data (unix(7)).
                 await (self._socket or await self._start()).sendmsg([b"+"], message)
-            except OSError:  # it was killed from outside a moment ago: start a new one
+            except OSError:  # it has just been killed: start a new one
                 await self.aclose()
                 await (await self._start()).sendmsg([b"+"], message)
 

@@ -7,7 +7,7 @@
 
 For each command the owner sends one byte, and with it the descriptors of a channel and of the
 command's stdio. An idle keeper takes them, reads the request from the channel, starts the command
-in a session of its own, and writes::
+in a separate process session, and writes::
 
     started PID      or      failed ERRNO folder|program      then      left CODE, if it may      then      ended CODE LEFT
 

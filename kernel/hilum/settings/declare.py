@@ -21,7 +21,7 @@ from hilum.errors import PluginError
 
 T = TypeVar("T")
 Project = bool | Literal["lower", "higher", "user"]
-"""What the settings file of a project may do with a setting; see ``setting``."""
+"""What a project's settings file may do with a setting; see ``setting``."""
 _INFO = "hilum.settings"
 
 

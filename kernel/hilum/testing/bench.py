@@ -26,7 +26,7 @@ from hilum.testing.models import ModelProvider, ScriptedModel
 from hilum.testing.script import Scripted, say, use
 
 E = TypeVar("E", bound=Event)
-FOREVER = 1e9  # seconds on a mock clock: only a test that waits for ever reaches it
+FOREVER = 1e9  # seconds on a mock clock: only a test that waits forever reaches it
 
 
 @attrs.frozen

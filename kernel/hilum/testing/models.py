@@ -1,4 +1,4 @@
-"""Models that need no network: one plays a script, one echoes, one fails randomly."""
+"""Models that need no network: one plays a script, one echoes prompts, one fails randomly."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def hash_files(root: str) -> dict[str, str]:
 
 
 def combine_hashes(hashes: dict[str, str]) -> str:
-    """Return one digest of all the hashes that ``hash_files`` returns."""
+    """Return one digest of all hashes that ``hash_files`` returns."""
     total = hashlib.sha256()
     for name, value in hashes.items():
         encoded = os.fsencode(name)
