@@ -121,7 +121,7 @@ def last_request(messages: Sequence[Message]) -> int | None:
 
 
 class Conversation(msgspec.Struct, eq=False):
-    """One agent's messages and the state of its run.
+    """An agent's messages and the state of its run.
 
     Attributes:
         messages: The messages, oldest first; the prompt consists of layers and these.

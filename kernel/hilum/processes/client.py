@@ -189,7 +189,9 @@ class Warden:
         grace: float = GRACE,
         hold: bool = False,
     ) -> AsyncIterator[Process]:
-        """Start a command and communicate with it; leaving the block ends the process tree.
+        """Start a command and communicate with it.
+
+        Leaving the ``async with`` block ends the whole process tree.
 
         Args:
             command: The command.
