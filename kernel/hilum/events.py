@@ -41,7 +41,7 @@ def _tag(name: str) -> str:
 
 
 class Event(Data, frozen=True, tag=_tag, kw_only=True):
-    """Base of all events.
+    """Base class of all events.
 
     ``seq`` counts from 1 without gaps in a session, ``at`` is Unix time in seconds, ``agent`` and
     ``run`` name its agent and run (empty for events of the session).

@@ -25,7 +25,7 @@ Key = tuple[int, str, str]  # sequence number, kind, call id
 
 
 class Stream(msgspec.Struct):
-    """The pieces of one output: a window of the last ``KEEP`` characters."""
+    """The pieces of one output: a window on its last ``KEEP`` characters."""
 
     agent: str
     run: str

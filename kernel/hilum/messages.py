@@ -49,7 +49,7 @@ def unescape_notes(text: str) -> str:
 
 
 class Data(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Base of all data structs: frozen, default values left out of the encoding."""
+    """Base class of all data structs: frozen, default values left out of the encoding."""
 
 
 class Text(Data, frozen=True, tag="text"):

@@ -2,8 +2,8 @@
 
 Calls that touch the same files or queues run one after another, all others in parallel.
 
-Every call takes its place before the first one begins. A call waits only for earlier ones, so there
-is no deadlock.
+Every call takes its place before the first one begins. A call waits only for earlier calls, so no
+deadlock can occur.
 """
 
 from __future__ import annotations

@@ -228,7 +228,7 @@ class FailureCounts(msgspec.Struct):
             failures = self.calls[key] = Failures(tool, text=text)
         failures.mixed = failures.mixed or (failures.count > 0 and failures.code != code)
         failures.code = code
-        # Calls whose arguments cannot be read share a fingerprint; several of one answer may have
+        # Calls whose arguments cannot be read share a fingerprint; several in one answer may have
         # been different calls.
         if is_one_call or failures.turn != turn:
             failures.count += 1

@@ -39,7 +39,7 @@ FILE_SAVER_GROUP = "hilum.file_saver"
 
 @runtime_checkable
 class ReadingPolicy(Protocol):
-    """The files that a session may not read without approval. The guard provides it."""
+    """A policy on the files that may not be read without approval. The guard provides it."""
 
     def withheld(self, base: str) -> Callable[[str], bool]:
         """Return a function that checks whether a search leaves a file out.
@@ -85,7 +85,7 @@ class Redactor(Protocol):
 
 @runtime_checkable
 class ContentPolicy(Protocol):
-    """The contents that may be sent to a model or stored without approval.
+    """A policy on the contents that may be sent to a model or stored without approval.
 
     The guard provides it, to its session and, through the entry point group
     ``hilum.content_policy``, to code without a session. ``find_content_policy`` finds either.
@@ -151,7 +151,7 @@ class WebAddress(Protocol):
 
 
 class AddressPolicy(Protocol):
-    """The network addresses that a URL from a model, a page or a server may lead to.
+    """A policy on the network addresses that a URL from a model, a page or a server may lead to.
 
     Addresses outside the public network are refused, unless the user listed them. The metadata
     services of clouds are always refused. The web plugin provides the policy; find it with

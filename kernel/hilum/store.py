@@ -232,7 +232,7 @@ class MemoryStore:
 
 
 class MemoryLog:
-    """A log in memory, kept when it is closed. Implements ``Log``."""
+    """A log in memory, which is kept when it is closed. Implements ``Log``."""
 
     def __init__(self, info: SessionInfo) -> None:
         self.info: SessionInfo = info

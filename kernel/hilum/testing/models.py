@@ -149,7 +149,7 @@ class ScriptedModel:
             yield chunks
 
     async def answer(self, request: Request) -> Answer:
-        """Return the next answer of the script, and remove it from there.
+        """Remove the script's next answer, and return it.
 
         Raises:
             ModelError: There is no answer left.

@@ -1,7 +1,7 @@
-"""The files of a project that extend what an agent can do there, and a hash of each.
+"""The files of a project that extend what an agent can do in it, and a hash of each.
 
 These are all files in ``.hilum``, except those known to be text or only to restrict, and the
-folders from which skills and agents of other programs are read: a file there can name tools, give
+folders from which skills and agents of other programs are read: a file in them can name tools, give
 instructions and contain scripts.
 """
 
