@@ -1,6 +1,4 @@
-"""An asyncio program that works with hilum, gives it a tool of its own, and waits no longer than a
-minute.
-"""
+"""An asyncio program that gives hilum a tool and a task, and waits for at most a minute."""
 
 import asyncio
 import sys
@@ -14,7 +12,7 @@ class Shop:
     def __init__(self) -> None:
         @hilum.aio.tool(risk="read", effect="pure")
         async def stock(item: str) -> str:
-            """Say how many of an item are in stock.
+            """Return how many of an item are in stock.
 
             Args:
                 item: Name of the item.

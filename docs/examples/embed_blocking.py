@@ -1,4 +1,4 @@
-"""A plain script that works with hilum: no async anywhere."""
+"""A synchronous script that gives hilum a task."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A face in fifty lines: it prints what a session does as it happens, and lets edits run."""
+"""A face in fifty lines, which prints what a session does and approves its edits."""
 
 import sys
 
@@ -18,7 +18,7 @@ from hilum_view import (
 
 
 def line_of(entry: AnyEntry) -> str:
-    """Return what is printed of an entry once it is whole, empty before."""
+    """Return the line to print for an entry; empty until the entry is complete."""
     if isinstance(entry, Answer) and entry.state == "done":
         return str(entry.text).strip()
     if isinstance(entry, Card) and entry.ended:

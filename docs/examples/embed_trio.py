@@ -1,6 +1,4 @@
-"""A trio program that works with hilum: it shows what happens and approves every edit, but nothing
-else.
-"""
+"""A trio program that gives hilum tasks, prints each call, and approves edits but nothing else."""
 
 import sys
 

@@ -1,8 +1,8 @@
 """hilum: a coding agent whose every ability is a plugin.
 
 This is the public API. Plugins import ``hilum``, ``hilum.testing`` and the public modules and
-sub-packages that ``_MODULES`` lists, but nothing below those. Names are loaded on first use, so
-that ``import hilum`` costs almost nothing.
+sub-packages that ``_MODULES`` lists, but nothing below those. Names are imported on first use, so
+``import hilum`` takes almost no time.
 """
 
 import sys
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 else:
     import _signal  # signal imports enum, which takes long enough to be interrupted
 
-# When the program `hilum` starts, Ctrl-C simply ends the process until a command runs, because an
-# interrupt during an import would show a traceback. `python -m hilum` imports this package first,
-# while its name is still "-m"; the script `hilum` does the same. A program that uses hilum as a
-# library keeps its own handler.
+# While the program `hilum` starts, Ctrl-C simply ends the process, because an interrupt during an
+# import would show a traceback. Both `python -m hilum`, whose sys.argv[0] is still "-m" at this
+# point, and the script `hilum` import this package first. A program that uses hilum as a library
+# keeps its own handler.
 _program = "".join(getattr(sys, "argv", ())[:1])  # a program that embeds Python may not set argv
 _ENDED_BY_INTERRUPT = (_program == "-m" or _program.endswith(("/hilum", "\\hilum.exe"))) and (
     _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
@@ -30,7 +30,7 @@ from importlib import import_module  # noqa: E402
 __version__ = "0.1.0"
 
 _HOMES = {
-    "bounds": ("calls_left_behind",),
+    "time_limits": ("calls_left_behind",),
     "context": ("ContextRequest", "estimate"),
     "agents": ("Agent", "Mode", "Profile", "ToolFilter"),
     "errors": (

@@ -20,7 +20,6 @@ from hilum.agents import Agent as Agent
 from hilum.agents import Mode as Mode
 from hilum.agents import Profile as Profile
 from hilum.agents import ToolFilter as ToolFilter
-from hilum.bounds import calls_left_behind as calls_left_behind
 from hilum.context import ContextRequest as ContextRequest
 from hilum.context import estimate as estimate
 from hilum.errors import AddressRefused as AddressRefused
@@ -92,6 +91,7 @@ from hilum.settings import setting as setting
 from hilum.standard import open_standard_session as open_standard_session
 from hilum.temporary import make_temporary_folder as make_temporary_folder
 from hilum.temporary import sweep_temporary_folders as sweep_temporary_folders
+from hilum.time_limits import calls_left_behind as calls_left_behind
 from hilum.tools import EVERYTHING as EVERYTHING
 from hilum.tools import Call as Call
 from hilum.tools import Output as Output

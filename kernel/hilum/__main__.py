@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except HilumError as error:
         from hilum.command import escape_terminal  # only where something went wrong
 
-        # The message may quote a plugin.
+        # The message may contain text from a plugin.
         text = f"hilum: {error.code}: {error.message}\n{error.hint}".rstrip("\n")
         print(escape_terminal(text), file=sys.stderr)
         return error.exit_code
@@ -52,8 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # 128 + SIGINT, as shells report a program that Ctrl-C ended.
         return 130
     except BrokenPipeError:
-        # The reader of our output is gone (`hilum … | head`); Python must not report an error when
-        # it flushes.
+        # The process that reads our output is gone (`hilum … | head`); Python must not report an
+        # error when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         # 128 + SIGPIPE, as shells report it.
         return 141
@@ -113,12 +113,11 @@ def _run_command(name: str, arguments: list[str]) -> int:
 
 
 def _find_command(name: str, commands: dict[str, list[EntryPoint]]) -> EntryPoint:
-    """Return the command of a name.
+    """Return the command with a given name.
 
     Args:
         name: The name as the user typed it.
-        commands: The installed commands by the normal form of their names, so that clashes are
-            found.
+        commands: The installed commands by normalized name, so that clashes are found.
 
     Raises:
         UsageError: There is no such command.
@@ -187,7 +186,7 @@ def _is_in_folder() -> bool:
 
 
 def _order(points: list[EntryPoint]) -> tuple[bool, bool, str]:
-    """Return the sort key of a command in the help.
+    """Return a command's sort key for the help.
 
     `run` comes first, and the commands of other distributions come last.
     """
@@ -196,7 +195,7 @@ def _order(points: list[EntryPoint]) -> tuple[bool, bool, str]:
 
 
 def _line(points: list[EntryPoint]) -> str:
-    """Return the line of a command in the help."""
+    """Return a command's line in the help."""
     point = points[0]
     if len(points) > 1:
         description = clash("command", points)
@@ -206,7 +205,7 @@ def _line(points: list[EntryPoint]) -> str:
 
 
 def _load(point: EntryPoint) -> Any:
-    """Import the function of a command.
+    """Import a command's function.
 
     Raises:
         HilumError: It cannot be imported.

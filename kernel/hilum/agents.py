@@ -33,7 +33,7 @@ class ToolFilter(msgspec.Struct, frozen=True):
     deny: tuple[str, ...] = ()
 
     def admits(self, name: str, risk: str) -> bool:
-        """Return whether a tool of this name and risk is admitted."""
+        """Return whether a tool with this name and risk is admitted."""
 
         def names_tool(entry: str) -> bool:
             return entry == risk if entry in RISKS else fnmatchcase(name, entry)
@@ -44,7 +44,7 @@ class ToolFilter(msgspec.Struct, frozen=True):
 
 
 class Mode(msgspec.Struct, frozen=True):
-    """A way of working: which tools are available, and which need approval each time.
+    """A mode: which tools are available, and which of them need approval for each call.
 
     Args:
         name: For example ``plan``.
@@ -107,34 +107,34 @@ class Agent(msgspec.Struct, eq=False):
     encoded: dict[str, EncodedConversation] = {}
     good_layers: dict[str, tuple[Layer, ...]] = {}
     starting: str = ""
-    # Infinite until the run begins: the duration of a run that ends before that is 0 seconds.
+    # Infinite until the run begins, so that the duration of a run that ends earlier is 0 seconds.
     began: float = float("inf")
     scope: trio.CancelScope | None = None
 
     @property
     def run(self) -> RunState:
-        """The current run. There must be one."""
+        """The current run; one must exist."""
         assert self.conversation.run is not None
         return self.conversation.run
 
     def emit(self, event: Event) -> int:
-        """Write an event of this agent; see ``Session.emit``."""
+        """Write an event for this agent; see ``Session.emit``."""
         return self.session.emit(event, self)
 
     @property
     def mode(self) -> Mode:
-        """The mode the session is in."""
+        """The session's current mode."""
         return self.session.mode
 
     @property
     def model(self) -> str:
-        """Name or role of its model."""
+        """The name or role of the agent's model."""
         return self.profile.model or self.session.model
 
     def limit(self, name: str) -> Any:
-        """Return ``turns``, ``timeout`` or ``token_limit`` of the profile or the settings."""
+        """Return ``turns``, ``timeout`` or ``token_limit`` from the profile or the settings."""
         own = getattr(self.profile, name)
-        # 0 is a value of the profile, and does not fall back to the setting.
+        # 0 in the profile is a value: it does not fall back to the setting.
         if own is None:
             return getattr(self.session.options, name)
         return own

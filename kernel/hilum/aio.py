@@ -36,7 +36,7 @@ else:
 
 
 def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Awaitable[Any]]], Tool]:
-    """Create a tool from a coroutine function that runs on the asyncio loop of the caller.
+    """Create a tool from a coroutine function that runs on the caller's asyncio loop.
 
     The options are those of ``hilum.tool``.
 
@@ -50,7 +50,7 @@ def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Awaitable[Any]]]
         asyncio.get_running_loop()
     except RuntimeError:
         hint = (
-            "Use it in a coroutine function, where the loop is running, and pass the tool on:"
+            "Call it in a coroutine function, where the loop is running, and pass the tool to"
             " open_kernel(tools=[…])."
         )
         raise PluginError("hilum.aio.tool needs a running asyncio loop.", hint=hint) from None

@@ -1,6 +1,6 @@
-"""Bounds for the tool calls that a model writes.
+"""Limits for the tool calls that a model writes.
 
-They keep the log, every wire format and every face working.
+Within these limits, the log, every wire format and every face can handle a call.
 
 A call is checked once, before it is logged. A call that passes can be encoded, decoded and shown by
 every part of the program.
@@ -19,10 +19,11 @@ from msgspec.structs import replace
 from hilum.messages import AssistantMessage, Text, Thinking, ToolCall, replace_surrogates
 from hilum.signature import nesting
 
-# Maximum nesting levels of lists and objects; JSON decoders fail near 1,000, and faces decode.
+# Maximum nesting levels of lists and objects; JSON decoders fail near 1,000, and faces decode the
+# arguments.
 MAX_DEPTH = 100
 MAX_LENGTH = 4_000_000  # in characters; the longest answers of models are below 1,000,000
-MAX_CALLS = 128  # maximum number of calls of one answer that are run
+MAX_CALLS = 128  # maximum number of calls in one answer that are run
 # Characters that every terminal shows unchanged. Kimi writes `functions.NAME:0` and expects it
 # back; gateways of stricter vendors encode it.
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
@@ -30,7 +31,7 @@ NO_TOOL = "There is no tool"
 CALL_TOOL = "call_tool"  # the tool through which deferred tools are called
 CUT_OFF = (
     "Your answer was cut off at the output limit in the middle of this call, so it was not carried"
-    " out. Send it in smaller pieces, each in an answer of its own: write the beginning of a long"
+    " out. Send it in smaller pieces, each in a separate answer: write the beginning of a long"
     " text first, then add the rest."
 )
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
@@ -54,7 +55,7 @@ def decode_arguments(text: str) -> dict[str, Any]:
     """
     try:
         decoded = msgspec.json.decode(text or "{}", type=dict[str, Any])
-        # msgspec keeps the last of two equal keys, and nothing shows which one the model meant.
+        # msgspec keeps the last of two equal keys, but the model may have meant the first one.
         json.loads(text or "{}", object_pairs_hook=_without_duplicates)
     except BadArguments:
         raise
@@ -73,9 +74,9 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> None:
 
 
 def normalized(text: str) -> str:
-    """Return arguments in a canonical spelling: equal objects become equal texts.
+    """Return arguments in canonical form: equal objects become equal texts.
 
-    Text that is not JSON stays as it is.
+    Text that is not JSON is returned unchanged.
     """
     try:
         return msgspec.json.encode(msgspec.json.decode(text or "{}"), order="sorted").decode()
@@ -98,7 +99,7 @@ def problem_of(text: str) -> str:
     if nesting(text) > MAX_DEPTH:
         return f"are nested more than {MAX_DEPTH} levels deep"
     if replace_surrogates(text) != text or _has_half_character(text):
-        return "contain half a surrogate pair, which is no character"
+        return "contain half of a surrogate pair, which is not a character"
     return ""
 
 
@@ -124,7 +125,7 @@ def safe_call(call: ToolCall) -> ToolCall:
     with that text.
     """
     problem = ""
-    # Some models write the name of the namespace that their training put tools into.
+    # Some models prefix the name with the namespace that tools had in their training data.
     name = call.name.strip().removeprefix("functions.")
     if not TOOL_NAME.fullmatch(name):
         problem = f"{NO_TOOL} {replace_surrogates(call.name)[:100]!r}."
@@ -133,7 +134,7 @@ def safe_call(call: ToolCall) -> ToolCall:
     return ToolCall(
         id=safe_id(call.id),
         # The name is sent back with the conversation, and OpenAI rejects a whole request because of
-        # one name outside of this pattern.
+        # one name that does not match this pattern.
         name=re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed",
         arguments="{}" if problem else call.arguments,
         vendor=_safe_vendor(call.vendor),
@@ -147,7 +148,7 @@ def safe_id(identity: str) -> str:
 
 
 def safe_answer(message: AssistantMessage) -> AssistantMessage:
-    """Return an answer of a model that can be logged, with calls as ``safe_call`` returns them.
+    """Return a model's answer in a form that can be logged; see ``safe_call`` for its calls.
 
     Calls beyond ``MAX_CALLS`` are left out, except the first of them, which is kept so that it can
     be refused with the reason.
@@ -189,7 +190,7 @@ def _is_incomplete(call: ToolCall) -> bool:
 
 
 def is_readable(text: str) -> bool:
-    """Return whether arguments are one JSON object, as those of a call must be."""
+    """Return whether a text is one JSON object, as the arguments of a call must be."""
     try:
         decode_arguments(text)
     except BadArguments:

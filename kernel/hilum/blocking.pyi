@@ -1,4 +1,4 @@
-"""Types of ``hilum.blocking``: the kernel's classes with what is async there made plain. A test compares both."""
+"""Types of ``hilum.blocking``: the kernel's classes, synchronous. A test compares both."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -16,7 +16,6 @@ import trio
 from msgspec.structs import replace
 
 from hilum.arguments import CUT_OFF, MAX_DEPTH, NO_TOOL
-from hilum.bounds import BoundCall
 from hilum.deferred_tools import ACCESS_TOOLS, unwrap, wrap
 from hilum.errors import (
     RESULT_WITHHELD,
@@ -37,6 +36,7 @@ from hilum.refusals import describe_call
 from hilum.repetition import ADVICE
 from hilum.signature import nesting
 from hilum.state import CallState
+from hilum.time_limits import TimedCall
 from hilum.tools import Call, Output, Tool
 from hilum.verdicts import permit
 
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
 # Characters of a result that the log keeps. The model may get less: see ``shorten_results``.
 RESULT_LIMIT = 200_000
-# Seconds after its time limit within which a call can still end without counting as a failure of
-# its plugin; on a loaded machine it may end late.
+# Seconds by which a call may exceed its time limit without counting as a failure of its plugin: on
+# a loaded machine, it may end late.
 LATE = 1.0
 # Seconds that plugins have to check the output of a stopped call, because a stop must be quick.
 CHECK_TIMEOUT = 1.0
@@ -70,22 +70,24 @@ async def run_calls(agent: Agent) -> None:
     They run in parallel, unless they use the same files or queues.
     """
     calls = agent.conversation.open_calls()
-    # The common case needs neither places nor another task.
+    # The common case, a single call, needs neither places nor another task.
     if len(calls) == 1:
-        await _one(agent, calls[0], Place(Claims()))
+        await _run_one_call(agent, calls[0], Place(Claims()))
         return
-    # All take their places before the first one begins: trio starts tasks in any order.
+    # All calls take their places before the first one begins: trio starts tasks in any order.
     found = [_claims(agent, state) for state in calls]
     queue = places(claims for claims, _ in found)
     async with trio.open_nursery() as nursery:
         for state, place, (_, fault) in zip(calls, queue, found, strict=True):
-            nursery.start_soon(_one, agent, state, place, fault, name=f"call {state.call.name}")
+            nursery.start_soon(
+                _run_one_call, agent, state, place, fault, name=f"call {state.call.name}"
+            )
 
 
 def _claims(agent: Agent, state: CallState) -> tuple[Claims, ToolError | None]:
-    """Return the claims of a call, or no claims and the error of its tool's plugin.
+    """Return a call's claims, or no claims and the error that its tool's plugin raised.
 
-    That error has been logged. A call that will be refused has no claims either.
+    The error has already been logged. A call that will be refused has no claims either.
     """
     if state.lost:
         return Claims(), None
@@ -97,7 +99,7 @@ def _claims(agent: Agent, state: CallState) -> tuple[Claims, ToolError | None]:
 
 
 def end_calls(agent: Agent, code: str, why: str) -> None:
-    """Log the end of every open call, because the run was stopped or cannot continue.
+    """Log the end of every open call when the run was stopped or cannot continue.
 
     Args:
         agent: The agent that made the calls.
@@ -119,7 +121,7 @@ def end_calls(agent: Agent, code: str, why: str) -> None:
         agent.emit(CallDone(result=result, seconds=_seconds(state)))
 
 
-async def _one(
+async def _run_one_call(
     agent: Agent, state: CallState, place: Place, fault: ToolError | None = None
 ) -> None:
     """Run one call, and log its end.
@@ -128,7 +130,7 @@ async def _one(
         agent: The agent that made the call.
         state: The state of the call.
         place: Its place among the calls of the answer.
-        fault: The error of its tool's plugin because of which it cannot run.
+        fault: The error that its tool's plugin raised, if that is why the call cannot run.
     """
     call = state.to_run
     try:
@@ -151,7 +153,7 @@ async def _one(
         # instructions.
         if reason and state.began is not None:
             result = _failure(state.call, "E_PLUGIN", f"{RESULT_WITHHELD}. {reason}")
-        result = await _checked(agent, call, result)
+        result = await _check_result(agent, call, result)
         done = CallDone(result=result, seconds=_seconds(state))
         with suppress(PluginError):  # the text is then withheld
             await agent.session.redaction.prepare(done)
@@ -164,24 +166,24 @@ async def _one(
 
 
 async def _check_printed(agent: Agent, call: ToolCall, state: CallState) -> None:
-    """Have plugins check the output of a stopped call, as they check any result.
+    """Have plugins check a stopped call's output, as they check any result.
 
-    Output that they have not checked in time is left out of the log.
+    Output that is not checked in time is left out of the log.
     """
     printed = state.printed
     state.printed = ""
     if not printed or agent.session.hooks.refusal("check_result"):
         return
-    # The check must not be skipped because of the stop, but may not delay it for long either.
+    # A stop must not skip the check, but the check must not delay the stop for long either.
     part = Text(replace_surrogates(printed), f"tool:{state.call.name}")
     result = ToolResult(state.call.id, state.call.name, (part,), "E_STOPPED")
     with trio.CancelScope(shield=True, deadline=trio.current_time() + CHECK_TIMEOUT):
-        checked = await _checked(agent, call, result)
+        checked = await _check_result(agent, call, result)
         state.printed = checked.text
 
 
 def _seconds(state: CallState) -> float:
-    """Return how long a call has run.
+    """Return how many seconds a call has run.
 
     Time spent waiting for the user, or in an earlier process, does not count.
     """
@@ -219,9 +221,9 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
         ToolError: It may not run, it failed, or it did not end in time.
     """
     session = agent.session
-    # First of all: a call that may have had its effect must not even be judged again.
+    # Before everything else: a call that may have had its effect must not even be judged again.
     _check_interrupted(state)
-    prepared = _prepare_once(agent, state)
+    prepared = _prepare_unless_repeated(agent, state)
 
     async def before_asking(call: ToolCall) -> None:
         # Later calls need not wait for the user's answer, unless they conflict with this one.
@@ -275,7 +277,7 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
 
 
 def _check_interrupted(state: CallState) -> None:
-    """Check that a call that a crash interrupted may run again.
+    """Check that a call that was interrupted by a crash may run again.
 
     Raises:
         ToolError: It may have had its effect already, or its arguments are lost.
@@ -296,13 +298,13 @@ def _check_interrupted(state: CallState) -> None:
         )
 
 
-def _prepare_once(agent: Agent, state: CallState) -> Prepared:
-    """Prepare a call, unless it has failed repeatedly.
+def _prepare_unless_repeated(agent: Agent, state: CallState) -> Prepared:
+    """Prepare a call, unless it is refused as repeated.
 
     Raises:
-        ToolError: See ``_prepare``; or the call would repeat a failure.
+        ToolError: See ``_prepare``; or the call has failed, or returned the same result, too often.
     """
-    # Failures are folded from the log, so they are counted for the call without its secrets.
+    # Failures are counted from the log, which contains the call without its secrets.
     refusal = agent.conversation.failures.refusal(state.call)
     try:
         prepared = _prepare(agent, state.to_run)
@@ -349,7 +351,8 @@ def _prepare(agent: Agent, call: ToolCall) -> Prepared:
         limit = tool.time_limit(arguments)
         claims = claims_of(tool, arguments, agent.session.workspace)
         aim = tool.aim(arguments) if tool.aim is not None else ""
-    # ``aim``, ``reads`` and ``timeout`` may be functions of the plugin, which may raise any class.
+    # ``aim``, ``reads`` and ``timeout`` may be functions of the plugin, which may raise any
+    # exception.
     except BaseException as failure:
         if is_interrupt(failure):
             raise
@@ -383,7 +386,7 @@ def _find(agent: Agent, call: ToolCall) -> Tool:
 
 
 def _unknown_tool(agent: Agent, name: str) -> ToolError:
-    """Create the error for a call of a tool that the session does not have."""
+    """Create the error for a call to a tool that the session does not have."""
     problem = f"There is no tool {name!r}."
     withdrawn = agent.session._instances.withdrawn.get(name)
     advice = advice_for_tool(name)
@@ -400,7 +403,7 @@ def _unknown_tool(agent: Agent, name: str) -> ToolError:
 def _suggest_tools(agent: Agent, name: str) -> str:
     """Return the hint for an unknown tool: similar names, and the plugins that are not loaded.
 
-    The names of the tools of those plugins are not known.
+    The names of their tools are not known.
     """
     names = [tool.name for tool in agent.tools()]
     hint = unknown_name_error("tool", name, names).hint
@@ -409,7 +412,7 @@ def _suggest_tools(agent: Agent, name: str) -> str:
     if not unloaded:
         return hint
     listed = ", ".join(unloaded)
-    return f"{hint} Plugins that are not loaded, so that their tools are missing: {listed}."
+    return f"{hint} These plugins are not loaded, so their tools are missing: {listed}."
 
 
 async def _run(
@@ -425,11 +428,11 @@ async def _run(
     call = prepared.call
     began = time.perf_counter()
     deadline = trio.current_time() + prepared.limit
-    bound = BoundCall(tool.plugin, deadline, tool.grace)
+    timed = TimedCall(tool.plugin, deadline, tool.grace)
 
     def show(text: str) -> None:
         # Faces have already seen the end of an abandoned call.
-        if not bound.abandoned:
+        if not timed.abandoned:
             session._writer.show_output(seq, agent, "output", text, call.id)
 
     running = Call(
@@ -445,31 +448,31 @@ async def _run(
         place.released.set,
     )
     try:
-        with session._calls_in_flight.call(bound):
-            await bound.run(lambda: tool.run(running))
+        with session._calls_in_flight.call(timed):
+            await timed.run(lambda: tool.run(running))
     except trio.Cancelled:
         state.printed = _output_so_far(session, tool, running)
         raise
     finally:
-        failure = unwrap_group(bound.error) if bound.error is not None else None
+        failure = unwrap_group(timed.error) if timed.error is not None else None
         for observe in session.kernel.observers:
             observe("tool", tool.name, tool.plugin, time.perf_counter() - began, failure)
-    late = bound.abandoned or bound.ended_at >= deadline
-    # Ctrl-C is for the program, even if it arrived while code of a tool was running.
-    if bound.error is not None and is_interrupt(bound.error):
-        raise bound.error
-    if bound.error is not None and not late:
-        raise _error_for_model(session, tool, bound.error) from None
+    late = timed.abandoned or timed.ended_at >= deadline
+    # Ctrl-C is for the program, even if it arrived while a tool's code was running.
+    if timed.error is not None and is_interrupt(timed.error):
+        raise timed.error
+    if timed.error is not None and not late:
+        raise _error_for_model(session, tool, timed.error) from None
     if late:
-        raise _timed_out(session, tool, bound, prepared.limit)
-    if bound.cancelled:
+        raise _timed_out(session, tool, timed, prepared.limit)
+    if timed.cancelled:
         raise ToolError(f"The plugin {tool.plugin} crashed during the call.", code="E_PLUGIN")
-    output: Output = bound.value
+    output: Output = timed.value
     return output
 
 
 def _output_so_far(session: Session, tool: Tool, call: Call) -> str:
-    """Return the output of a stopped call; empty if its tool does not report it."""
+    """Return a stopped call's output; empty if its tool does not report any."""
     if call.output_so_far is None:
         return ""
     try:
@@ -481,19 +484,19 @@ def _output_so_far(session: Session, tool: Tool, call: Call) -> str:
     return printed[-RESULT_LIMIT:]
 
 
-def _timed_out(session: Session, tool: Tool, bound: BoundCall, limit: float) -> ToolError:
+def _timed_out(session: Session, tool: Tool, timed: TimedCall, limit: float) -> ToolError:
     """Return the error that the model reads about a call that exceeded its time limit.
 
-    A tool that ignored its cancellation is reported as a failure of its plugin. Its later result is
-    dropped: the model would take it for that of a successful call.
+    A tool that ignored its cancellation is reported as a failure of its plugin. A result that
+    arrives later is dropped: the model would take it for the result of a successful call.
     """
-    if bound.abandoned:
+    if timed.abandoned:
         outcome = "was abandoned; it may still be running"
         failure = "did not end when it was cancelled"
     else:
         outcome = "was cancelled"
         failure = ""
-        if not bound.cancelled and bound.ended_at > bound.deadline + LATE:
+        if not timed.cancelled and timed.ended_at > timed.deadline + LATE:
             failure = "ended long after its time limit"
     if failure:
         error = TimeoutError(f"it {failure} ({limit:g} seconds)")
@@ -518,14 +521,14 @@ def _error_for_model(session: Session, tool: Tool, error: BaseException) -> Tool
     )
 
 
-async def _checked(agent: Agent, call: ToolCall, result: ToolResult) -> ToolResult:
+async def _check_result(agent: Agent, call: ToolCall, result: ToolResult) -> ToolResult:
     """Return the result as plugins change it; if one fails, the result is withheld."""
     hooks = agent.session.hooks
     try:
         checked: ToolResult = await hooks.pipe(
             "check_result", "result", agent=agent, call=call, result=result
         )
-        # This call would otherwise have no result, and providers reject a call without one.
+        # Otherwise this call would have no result, and providers reject a call without one.
         if checked.call_id != result.call_id:
             raise ValueError("A plugin that checks results returned the result of another call.")
     except PLUGIN_EXCEPTIONS as error:

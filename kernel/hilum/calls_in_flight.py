@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 
-from hilum.bounds import BoundCall
 from hilum.errors import UsageError
 from hilum.events import ApprovalShown
+from hilum.time_limits import TimedCall
 from hilum.workspace import Locks, Workspace
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ class OpenApproval(msgspec.Struct, eq=False):
         id: Its id, as in its events.
         agent: The agent whose call needs approval.
         seconds: Seconds the user has to answer after the question is shown.
-        deadline: Time at which they are over, in Unix seconds; 0 until the question is shown.
-        first: Set when it becomes the oldest open question, so that its clock must start.
-        answered: Set when the answer has been written.
+        deadline: When that time is over, in Unix seconds; 0 until the question is shown.
+        first: Set when this becomes the oldest open question, whose clock must start.
+        answered: Set when the answer has been logged.
         clock: Ends the wait; its deadline is set when the question is shown.
     """
 
@@ -67,27 +67,28 @@ class CallsInFlight:
         workspace: The folder the session works in.
 
     Attributes:
-        locks: Locks by which calls of different agents that write one file run one after another.
+        locks: File locks, so that calls of different agents that write the same file run one after
+            another.
     """
 
     def __init__(self, workspace: Workspace) -> None:
         self.locks: Locks = Locks(workspace)
         self._approvals: dict[str, OpenApproval] = {}
-        self._calls: list[BoundCall] = []
+        self._calls: list[TimedCall] = []
 
     @contextmanager
-    def call(self, bound: BoundCall) -> Iterator[None]:
+    def call(self, timed: TimedCall) -> Iterator[None]:
         """Register a running call, so that it ends with its plugin."""
-        self._calls.append(bound)
+        self._calls.append(timed)
         try:
             yield
         finally:
-            self._calls.remove(bound)
+            self._calls.remove(timed)
 
     def end(self, plugin: str) -> None:
         """End the running calls of a plugin."""
-        for bound in [bound for bound in self._calls if bound.plugin == plugin]:
-            bound.cancel()
+        for timed in [timed for timed in self._calls if timed.plugin == plugin]:
+            timed.cancel()
 
     @contextmanager
     def approval(self, agent: Agent, approval: str, seconds: float) -> Iterator[OpenApproval]:
@@ -97,8 +98,8 @@ class CallsInFlight:
         try:
             yield opened
         finally:
-            # However the wait ended: only the oldest question has a running clock, and the next one
-            # must follow.
+            # However the wait ended, the clock of the next question must now start: only the oldest
+            # open question has a running clock.
             self._approvals.pop(approval, None)
             self.start_oldest()
 
@@ -123,7 +124,7 @@ class CallsInFlight:
         """Close an open approval and return it.
 
         Raises:
-            UsageError: No such approval is open: it was answered, ran out, or its run ended.
+            UsageError: No such approval is open: it was answered, it expired, or its run ended.
         """
         found = self._find(approval)
         del self._approvals[approval]

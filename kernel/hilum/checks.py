@@ -1,8 +1,8 @@
 """The checks that ``hilum doctor`` shows: what works on this machine, and how to fix the rest.
 
-A plugin adds checks with an entry point of the group ``hilum.checks``. It names a function that
-takes the workspace and whether servers may be contacted, and returns checks. The function is called
-outside of a session, because the session itself may fail to open.
+A plugin adds checks with an entry point of the group ``hilum.checks``. The entry point names a
+function that takes the workspace and a flag that allows contacting servers, and returns checks. The
+function is called outside of a session, because the session itself may fail to open.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hilum.discovery import EntryPoint, entry_points
 from hilum.hooks import describe_error
 
 Grade = Literal["ok", "warn", "fail"]
-MAX_TEXT = 2_000  # characters of a result, and of what to do
+MAX_TEXT = 2_000  # characters in a result, and in a fix
 MAX_SUBJECT = 100  # characters
 MAX_CHECKS = 1_000  # of one plugin
 TIME_LIMIT = 20.0  # seconds for the checks of one plugin
@@ -75,7 +75,7 @@ class _PluginChecks:
     """The checks of one plugin, which may do anything while they run.
 
     Attributes:
-        checks: What was found so far.
+        checks: The checks collected so far.
     """
 
     def __init__(self, point: EntryPoint, folder: Path, online: bool) -> None:
@@ -89,11 +89,11 @@ class _PluginChecks:
         try:
             check = cast(CheckFunction, self._point.load())
             for row in check(self._folder, self._online):
-                # A generator that never ends would fill the memory before its time limit.
+                # A generator that never ends would exhaust the memory before its time limit.
                 if len(self.checks) == MAX_CHECKS:
                     raise ValueError(f"it returned more than {MAX_CHECKS} checks")
                 self.checks.append(_clean(row))
-        except BaseException as error:  # the thread is the plugin's alone
+        except BaseException as error:  # this thread runs only the plugin's code
             self.fail(f"could not be checked: {describe_error(error)}")
 
     def fail(self, found: str) -> None:
@@ -105,10 +105,10 @@ class _PluginChecks:
 def _clean(check: object) -> Check:
     """Return a check with short texts, and with a subject and a result that are one line each.
 
-    A line break in them would let one plugin write the line of another.
+    A line break in them would let one plugin forge the line of another.
 
     Raises:
-        TypeError: It is not a check.
+        TypeError: The value is not a check.
     """
     if not isinstance(check, Check):
         raise TypeError(f"it returned {type(check).__name__}, not a Check")

@@ -1,8 +1,8 @@
 """Compaction: how much of a conversation fits the model's window, and how the rest is shortened.
 
-The user's request of the current run and the last turn always stay: ``apply_compaction`` applies
-every compaction, including those that plugins plan, and no plan can drop the request. The functions
-are pure; the loop decides when to compact, and logs the outcome.
+The user's request in the current run and the last turn are always kept: ``apply_compaction``
+applies every compaction, including those that plugins plan, and no plan can drop the request. The
+functions are pure; the loop decides when to compact, and logs the outcome.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ Measure = Callable[[str], int]
 
 
 def reserve(info: ModelInfo) -> int:
-    """Return the tokens of a model's window that are kept free for its answer."""
+    """Return how many tokens of a model's window are reserved for its answer."""
     # Some models may answer with as many tokens as their window has, which would leave no room for
     # the request.
     return min(info.max_output, info.window // 2)
 
 
 def room(info: ModelInfo, head: int) -> int:
-    """Return the tokens that messages may take before they are compacted.
+    """Return how many tokens messages may take before they are compacted.
 
     Args:
         info: The model.
@@ -64,7 +64,7 @@ def room(info: ModelInfo, head: int) -> int:
 
 
 def least_room(info: ModelInfo) -> int:
-    """Return the tokens that a run needs for a summary and one turn."""
+    """Return how many tokens a run needs for a summary and one turn."""
     return info.window // 10
 
 
@@ -86,7 +86,7 @@ def window_error(info: ModelInfo, prompt: int, tools: int, request: int) -> Usag
     setting = f'models.models."{info.name}".window'
     ways = [f"set {setting} if the window is larger", "choose a model with a larger window"]
     if request > max(prompt, tools):
-        ways.insert(0, "shorten the request, or put it into a file and name that")
+        ways.insert(0, "shorten the request, or put it in a file and name the file")
     elif tools >= prompt:
         ways.insert(
             0, "leave out plugins and MCP servers whose tools you do not need (plugins.block)"
@@ -137,11 +137,11 @@ def _from_whole_line(tail: str) -> str:
 def result_note(result: ToolResult, why: str, recall: str) -> Callable[[int, int], str]:
     """Return a function that writes the note in a shortened result.
 
-    The note states what is missing, the size of the whole, why it was shortened and how to read the
+    The note states what is missing, the full size, why the result was shortened and how to read the
     rest.
 
     Args:
-        result: The whole result, which stays in the session's log.
+        result: The complete result, which is kept in the session's log.
         why: Why it was shortened.
         recall: The tool that reads results from the log; empty if the agent has none.
     """
@@ -177,10 +177,10 @@ def shorten_results(
     shortened = {}
     for result in results:
         # A few large results in a row would otherwise compact the conversation at every second
-        # turn, so one result takes a quarter of what is free at most.
+        # turn, so one result may take at most a quarter of the free tokens.
         limit = max(window // 20, min(window // 4, free // 4))
         cost = 0
-        # A character takes four tokens at most: most results need not be measured.
+        # A character takes at most four tokens, so most results need not be measured.
         if len(result.text) * 4 > limit:
             cost = measure(result.text)
         if cost > limit:
@@ -192,7 +192,7 @@ def shorten_results(
 
 
 def replace_texts(message: Message, texts: Mapping[str, str], *, images: bool = False) -> Message:
-    """Return a message whose results have these texts, by call id.
+    """Return a message in which these texts, by call id, replace those of its results.
 
     Args:
         message: The message.
@@ -223,7 +223,7 @@ def without_context(message: UserMessage) -> UserMessage:
 
 
 def fit_request(message: UserMessage, space: int, measure: Measure) -> UserMessage:
-    """Return the user's request in the form that stays in a compacted conversation.
+    """Return the user's request in the form that a compacted conversation keeps.
 
     The context that was gathered for it is dropped if the whole takes more than a quarter of the
     room. A text that alone takes more than half of the room is quoted: its beginning and its end,
@@ -286,8 +286,8 @@ def apply_compaction(
     Args:
         messages: The conversation.
         plan: The compaction.
-        request: Index of the request that must stay, ``None`` for none.
-        quoted: Replaces the request if that is too large to stay in full.
+        request: Index of the request that must be kept, ``None`` for none.
+        quoted: Replaces the request if that is too large to be kept in full.
 
     Returns:
         The conversation, and the index of the request in it.
@@ -324,7 +324,7 @@ def plain_compaction(
         messages: The conversation.
         sizes: Tokens of each message.
         budget: Tokens that the conversation may take afterwards.
-        request: Index of the request that always stays.
+        request: Index of the request that is always kept.
         measure: Returns the tokens of a text.
         recall: How the agent calls the tool that reads the rest of a result; empty if it has none.
     """
@@ -338,7 +338,7 @@ def plain_compaction(
     thinned = shortener.shorten(0, last, max(budget // 10, 50))
     if thinned and shortener.total(0, thinned) <= budget:
         return Compaction(thinned=thinned)
-    # The rest of the budget is for the summary and for the turns that stay.
+    # The rest of the budget is for the summary and for the turns that are kept.
     left = budget // 2
     if request is None:
         left = max(budget, left)
@@ -367,7 +367,7 @@ def plain_compaction(
 
 
 def _results(messages: Iterable[Message]) -> list[ToolResult]:
-    """Return all tool results of some messages."""
+    """Return all tool results in some messages."""
     results: list[ToolResult] = []
     for message in messages:
         if isinstance(message, ToolMessage):
@@ -376,7 +376,7 @@ def _results(messages: Iterable[Message]) -> list[ToolResult]:
 
 
 class _Shortener:
-    """Shortens results of a conversation, and computes the size of the conversation afterwards."""
+    """The results of a conversation, to be shortened, and the conversation's size afterwards."""
 
     def __init__(
         self,
@@ -406,7 +406,7 @@ class _Shortener:
         return texts
 
     def total(self, begin: int, texts: Mapping[str, str], *, request: bool = True) -> int:
-        """Return the tokens from a message on, with or without the request."""
+        """Return the number of tokens from a message onwards, with or without the request."""
         total = 0
         for index in range(begin, len(self._messages)):
             if request or index != self._request:
@@ -414,7 +414,7 @@ class _Shortener:
         return total
 
     def _size(self, index: int, texts: Mapping[str, str]) -> int:
-        """Return the tokens of a message whose results have these texts."""
+        """Return the number of tokens of a message with these texts in its results."""
         size = self._sizes[index]
         for result in _results([self._messages[index]]):
             text = texts.get(result.call_id)

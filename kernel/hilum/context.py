@@ -46,7 +46,7 @@ class ContextRequest(msgspec.Struct, frozen=True):
 
 
 def fit(blocks: Iterable[Block], budget: int) -> list[Block]:
-    """Keep the blocks of highest priority that fit a budget in tokens, in their given order."""
+    """Return the blocks of highest priority that fit a budget in tokens, in their given order."""
     given = list(blocks)
     kept = set()
     # Sorting is stable: among blocks of equal priority, those of earlier plugins are kept.

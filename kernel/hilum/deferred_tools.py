@@ -26,7 +26,7 @@ async def find_tools(call: Call, query: str = "") -> str:
     """Show how tools that are not in your list are called, best match first. Then use call_tool.
 
     Args:
-        query: Words from names or descriptions; all tools without.
+        query: Words from names or descriptions; empty for all tools.
     """
     agent = call.agent
     ready = agent.session.deferred_tools_ready

@@ -68,7 +68,8 @@ class EntryPoint(NamedTuple):
 def entry_points(group: str) -> dict[str, EntryPoint]:
     """Return the entry points of a group by name, sorted.
 
-    If a name occurs twice, the entry point of the standard set counts, otherwise the first one.
+    If a name occurs twice, the entry point from the standard set takes precedence, otherwise the
+    first one.
     """
     return {points[0].name: points[0] for points in all_entry_points(group).values()}
 
@@ -77,8 +78,8 @@ def all_entry_points(group: str) -> dict[str, list[EntryPoint]]:
     """Return all entry points of a group by the normal form of their name, sorted.
 
     A list with more than one element is a clash: several distributions claim one name. A
-    distribution that is found twice on ``sys.path`` counts only at its first place. An entry point
-    whose name contains control characters is left out.
+    distribution that is found twice on ``sys.path`` counts only at its first position. An entry
+    point whose name contains control characters is left out.
     """
     found: dict[str, dict[str, EntryPoint]] = {}
     # The path is an argument, so that the cache does not outlive a change of sys.path.
@@ -97,7 +98,7 @@ def all_entry_points(group: str) -> dict[str, list[EntryPoint]]:
 
 
 def _entries(text: str, group: str) -> Iterator[tuple[str, str]]:
-    """Yield name and target of the entry points of a group in the text of a file."""
+    """Yield the name and target of each entry point of a group in the text of a file."""
     section = ""
     for line in text.splitlines():
         header = re.match(r"\[(.*)\]", line.strip())
@@ -122,7 +123,7 @@ def clash(kind: str, points: Iterable[EntryPoint]) -> str:
 
 @functools.cache
 def _declared(path: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Return name and text of all entry point files that mention hilum. They are read once."""
+    """Return the name and text of each entry point file that mentions hilum. They are read once."""
     found = []
     for folder in path:
         with suppress(OSError):

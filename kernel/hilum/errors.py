@@ -30,6 +30,7 @@ CODES = frozenset(
     E_BUSY
     E_CMD_FAIL
     E_CONTENT
+    E_COST_LIMIT
     E_DENIED
     E_FAILED
     E_FILE_NOT_FOUND
@@ -88,9 +89,9 @@ GATE_FAILED = "which guards this, failed"
 RESULT_WITHHELD = "The result is withheld"
 COMMAND_WITHHELD = "The command may not start because a gate failed"
 GATE_TEXTS = (GATE_SHUT, GATE_FAILED, RESULT_WITHHELD, COMMAND_WITHHELD)
-"""Phrases in the text of a call that was refused, or whose result was withheld, because a plugin is
-not working; faces search for them."""
-UNATTENDED = "It needs the user's approval and nobody is there to give it"
+"""Phrases in the result of a call that was refused or whose result was withheld, because a plugin
+is not working; faces search for them."""
+UNATTENDED = "It needs the user's approval, and no user is present to give it"
 """Beginning of the text of a call that was denied because no user is present.
 
 Faces search for it.
@@ -111,8 +112,8 @@ def unapproved(count: int) -> str:
     """Return the sentence about calls that no user was present to approve."""
     calls = "the call" if count == 1 else f"all {count} calls"
     return (
-        f"Nothing was changed: {calls} that needed approval had to be denied, because nobody was"
-        " there to give it."
+        f"Nothing was changed: {calls} that needed approval had to be denied, because no user"
+        " was present to give it."
     )
 
 
@@ -159,8 +160,8 @@ EXITS |= {"E_STORE": 5, "E_BUSY": 5, "E_TIMEOUT": 124, "E_STOPPED": 130}
 def end_once(sentence: str) -> str:
     """Return a sentence without a second full stop at its end.
 
-    A message often ends with the reason that another program or library gave, and many of those
-    bring a full stop of their own. Three dots stay: they mean that something was left out.
+    A message often ends with a reason from another program or library, which may already end with a
+    full stop. Three dots are kept: they mean that something was left out.
     """
     if sentence.endswith("..") and not sentence.endswith("..."):
         return sentence[:-1]
@@ -312,7 +313,7 @@ class AddressRefused(HilumError):
 def similar_names(
     name: str, known: Iterable[str], limit: int = 2, *, cutoff: float = 0.6
 ) -> list[str]:
-    """Return the known names that a mistyped name may stand for, the most similar first.
+    """Return the known names that a mistyped name may mean, the most similar first.
 
     Upper and lower case make no difference, nor do the separators ``-``, ``_``, ``.`` and space.
 
@@ -324,7 +325,7 @@ def similar_names(
     """
     from difflib import get_close_matches  # 2 ms, only where something went wrong
 
-    # Of names that differ only in case and separators, the first one stands for all of them.
+    # Among names that differ only in case and separators, the first one represents all of them.
     originals: dict[str, str] = {}
     for each in known:
         originals.setdefault(_without_separators(each), each)

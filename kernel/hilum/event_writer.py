@@ -17,7 +17,7 @@ from hilum.runs import Run
 
 
 class EventWriter:
-    """Writes the events of a session.
+    """The writer of a session's events.
 
     Args:
         journal: The session's log and its readers.
@@ -56,7 +56,7 @@ class EventWriter:
         events = [written]
         if agent is not None:
             # An event that cannot be encoded must not be folded either: the conversation would
-            # differ from the one that a resume reads.
+            # differ from the one that a resumed session reads.
             ev.encode(written)
             before = agent.conversation.state
             self.fold(written, agent)

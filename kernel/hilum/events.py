@@ -2,8 +2,8 @@
 
 The state of a session is a fold over them (``hilum.state``).
 
-Each phase of the loop ends in exactly one *phase event*. The other events are for faces and traces
-and change no phase.
+A *phase event* records a step of the loop, of a run or of a call. The other events are for faces
+and traces and do not change the phase.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _tag(name: str) -> str:
 
 
 class Event(Data, frozen=True, tag=_tag, kw_only=True):
-    """Base of all events.
+    """Base class of all events.
 
     ``seq`` counts from 1 without gaps in a session, ``at`` is Unix time in seconds, ``agent`` and
     ``run`` name its agent and run (empty for events of the session).
@@ -64,7 +64,7 @@ class SessionOpened(Event, frozen=True):
 
 
 class SessionChanged(Event, frozen=True):
-    """Mode, model or approval policy changed from the next turn on.
+    """The mode, model or approval policy was changed, with effect from the next turn.
 
     Unchanged fields are ``None``.
     """
@@ -86,11 +86,11 @@ class AgentStarted(Event, frozen=True):
 
 
 class PromptQueued(Event, frozen=True):
-    """A prompt was queued; it runs at once, or after earlier ones.
+    """A prompt was queued; it runs immediately, or after earlier ones.
 
     If ``piped``, another program wrote the text: it is a prompt, but does not count as the user's
     words. ``attached`` is data that came with the text and that another program wrote. ``redacted``
-    lists the names of the secrets that were replaced in either.
+    lists the names of the secrets that were replaced in either text.
     """
 
     text: str
@@ -123,7 +123,7 @@ class PromptFrozen(Event, frozen=True):
     """Phase event: the system prompt and the tool list were built.
 
     ``cause`` is the reason, ``changed`` lists the differences as ``layer NAME`` and ``tool NAME``.
-    If it is empty, the same prompt is sent again.
+    If ``changed`` is empty, the same prompt is sent again.
     """
 
     layers: tuple[Layer, ...]
@@ -135,7 +135,7 @@ class PromptFrozen(Event, frozen=True):
 
 
 class CompactionRequested(Event, frozen=True):
-    """A compaction was requested: it happens at once if the agent is idle.
+    """A compaction was requested: it happens immediately if the agent is idle.
 
     ``focus`` is the subject on which the summary should concentrate.
     """
@@ -147,9 +147,9 @@ class Compacted(Event, frozen=True):
     """Phase event: the conversation of about ``before`` tokens was compacted.
 
     ``cause`` is ``window`` (it was too large), ``model`` (the new model has a smaller window),
-    ``too_long`` (the provider refused it) or ``asked``. Without ``upto`` and ``thinned``, nothing
-    could be cut. The user's request of the current run stays in any case; ``request`` replaces it
-    if it is too large to stay in full.
+    ``too_long`` (the provider refused it) or ``asked``. If both ``upto`` and ``thinned`` are empty,
+    nothing could be removed. The user's request in the current run is always kept; ``request``
+    replaces it if it is too large to be kept in full.
     """
 
     upto: int = 0
@@ -192,7 +192,7 @@ class ModelFailed(Event, frozen=True):
 
 
 class ModelAnswered(Event, frozen=True):
-    """Phase event: a whole answer arrived.
+    """Phase event: a complete answer arrived.
 
     ``first`` and ``seconds`` are the seconds from the request to the first chunk and to the end.
 
@@ -243,8 +243,9 @@ class ApprovalAsked(Event, frozen=True):
 class ApprovalShown(Event, frozen=True):
     """The question ``id`` is shown to the user.
 
-    Without an answer by ``deadline``, in Unix seconds, the call is denied. The time of the oldest
-    open question is running; a face that shows several questions at once starts the others.
+    Without an answer by ``deadline``, in Unix seconds, the call is denied. The clock of the oldest
+    open question starts automatically; a face that shows several questions at once starts the
+    others.
     """
 
     id: str
@@ -322,8 +323,8 @@ class RunEnded(Event, frozen=True):
     """Phase event: the run is over. ``code`` and ``error`` are the reason if it did not complete.
 
     ``text`` is the final answer. If there is none, ``commentary`` is the last text of the model.
-    ``done`` lists the finished work (tools that ran, files that were changed), ``left`` the rest;
-    both are empty for a run that completed.
+    ``done`` lists the finished work (tools that ran, files that were changed), ``left`` the
+    remaining work; both are empty for a run that completed.
     """
 
     state: State
@@ -354,7 +355,7 @@ class UserNeeded(Event, frozen=True):
 
 
 class ErrorRaised(Event, frozen=True):
-    """An error the user should see; also written when a run times out."""
+    """An error that the user should see; also written when a run times out."""
 
     code: str
     message: str

@@ -55,7 +55,7 @@ def missing_extras() -> list[Extra]:
 
 
 def advice_for_command(name: str) -> str:
-    """Return how to install the package of a command; empty if none is missing."""
+    """Return how to install a command's package; empty if it is not missing."""
     for extra in missing_extras():
         if extra.has_command and extra.name == name:
             return extra.advice
@@ -63,7 +63,7 @@ def advice_for_command(name: str) -> str:
 
 
 def advice_for_tool(name: str) -> str:
-    """Return how to install the package of a tool; empty if none is missing."""
+    """Return how to install a tool's package; empty if it is not missing."""
     for extra in missing_extras():
         if name in extra.tools:
             return extra.advice

@@ -25,7 +25,7 @@ Implementations of the shapes ``gate``, ``pipe`` and ``filter`` are gates. Gates
 be declared in the plugin's module: ``gates = ("on_tool_call",)``. While any part of a plugin with
 gates does not work, no call and no process runs.
 
-Except for ``collect`` and ``filter``, an implementation may be an ``async def``, or a ``def``, which
+Except for ``collect`` and ``filter``, an implementation may be an ``async def``, or a ``def`` that
 runs inline and must not block.
 """
 
@@ -67,13 +67,13 @@ class Verdict(msgspec.Struct, frozen=True):
         scope: With ``ask``: the calls that a lasting approval covers, as a rule that the user can
             read; by default all calls of the tool.
         rule: With ``ask``: a rule that allows such calls without asking, as ``hilum permissions
-            allow`` takes it. The user reads it if no user is present to answer.
-        settled: With ``allow``: a rule of the user decided this, so that the approval policy does
+            allow`` takes it. hilum shows it if no user is present to answer.
+        settled: With ``allow``: one of the user's rules decided this, so the approval policy does
             not ask again.
         code: With ``deny``: the code of the result.
-        arguments: With ``allow`` and ``ask``: all arguments of the call, instead of its own. They
-            must fit the tool. All gates judge the rewritten call; the user is asked about it, and
-            it is the call that runs.
+        arguments: With ``allow`` and ``ask``: all arguments that the call gets instead of its own.
+            They must fit the tool. All gates judge the rewritten call; the user is asked about it,
+            and it is the call that runs.
 
     Raises:
         ValueError: The kind is not one of the three, or does not allow these arguments.
@@ -137,8 +137,8 @@ class Interpretation(msgspec.Struct, frozen=True):
     Args:
         text: The text for the agent.
         agent: Name of the agent it addresses.
-        reply: The text to show if the prompt was a command, which has been carried out. No agent
-            runs then.
+        reply: The text to show if the prompt was a command, which has been carried out; in that
+            case, no agent runs.
     """
 
     text: str
@@ -177,7 +177,7 @@ async def open_session(session: Session) -> AsyncIterator[object]:
 
 @hookspec(shape="collect", on_failure="left out", returns=Provider)
 def provide_models(kernel: Kernel) -> Iterable[Provider] | None:
-    """Return providers of models; each serves the names that begin with its own name and a slash."""
+    """Return providers of models; each serves the names that begin with its name and a slash."""
 
 
 @hookspec(shape="first", deadline=30.0, on_failure="next one", returns=Store)
@@ -205,7 +205,7 @@ async def interpret_prompt(session: Session, text: str) -> Interpretation | None
 async def gather_context(agent: Agent, request: ContextRequest) -> Sequence[Block] | None:
     """Return blocks of context for a prompt, once per run.
 
-    They are added to the user's message, best first, within the budget.
+    The blocks with the highest priority that fit the budget are added to the user's message.
     """
 
 
@@ -222,7 +222,10 @@ def build_prompt_layer(agent: Agent) -> Layer | Sequence[Layer] | None:
 
 
 @hookspec(
-    shape="first", deadline=300.0, on_failure="next one, finally plain dropping", returns=Compaction
+    shape="first",
+    deadline=300.0,
+    on_failure="next one, finally the kernel's own plan",
+    returns=Compaction,
 )
 async def trim_context(
     agent: Agent, messages: Sequence[Message], sizes: Sequence[int], budget: int
@@ -231,12 +234,12 @@ async def trim_context(
 
     The budget is two fifths of the available room.
 
-    The user's request of the current run, or of one that may be retried, and the last turn always
-    stay. The request is at ``agent.conversation.kept_request``.
+    The last turn and the user's request (in the current run, or in a run that may be retried) are
+    always kept. The index of the request is ``agent.conversation.kept_request``.
 
     Called when the conversation exceeds its model's window, or when the user requests a compaction
-    (``agent.conversation.compaction_requested``). ``sizes`` contains the tokens of each
-    message, as far as they are known.
+    (``agent.conversation.compaction_requested``). ``sizes`` contains the estimated tokens of each
+    message.
     """
 
 
@@ -248,15 +251,16 @@ def redact_texts(texts: Sequence[str], origin: str) -> Sequence[str] | None:
 
     Write ``[REDACTED:NAME]`` instead, with a name that describes the secret.
 
-    Called once for all new texts of an event. Return as many texts, in the same order. The same
-    text must always have the same result, and a result must not change when it is passed again.
+    Called once for all new texts of an event. Return the same number of texts, in the same order.
+    The same text must always give the same result, and passing a result again must return it
+    unchanged.
 
-    ``origin`` is ``prompt`` for texts of the user, ``model`` for the text and reasoning of a model
-    and the prompts that it writes for other agents, ``arguments`` for those of its calls,
-    ``result`` for results of tools, after ``check_result``, and ``other``.
+    ``origin`` is ``prompt`` for the user's texts, ``model`` for a model's text and reasoning and
+    the prompts that it writes for other agents, ``arguments`` for the arguments of its calls,
+    ``result`` for tool results, after ``check_result``, and ``other`` for everything else.
 
-    Large texts are passed in a thread. While an implementation fails, texts are withheld: prompts
-    are refused, and runs end.
+    For large texts, the hook is called in a thread. While an implementation fails, texts are
+    withheld: prompts are refused, and runs end.
     """
 
 
@@ -276,7 +280,7 @@ async def on_tool_call(agent: Agent, call: ToolCall, tool: Tool) -> Verdict | No
 
 @hookspec(shape="pipe", deadline=10.0, on_failure="deny", returns=Command, raises=(ToolDenied,))
 async def wrap_process(session: Session, command: Command) -> Command | None:
-    """Change a command before any plugin's child process starts: sandbox, environment.
+    """Change the command of any child process before it starts, such as its sandbox or environment.
 
     Raise ``ToolDenied`` to refuse it.
     """
@@ -284,7 +288,7 @@ async def wrap_process(session: Session, command: Command) -> Command | None:
 
 @hookspec(shape="pipe", deadline=10.0, on_failure="result withheld", returns=ToolResult)
 async def check_result(agent: Agent, call: ToolCall, result: ToolResult) -> ToolResult | None:
-    """Change a result before it is logged or shown: redact it, neutralize it, shorten it."""
+    """Change a result before it is logged or shown: redact, neutralize or shorten it."""
 
 
 @hookspec(shape="gather", deadline=5.0, on_failure="left out", returns=str)

@@ -12,7 +12,7 @@ from hilum.errors import PluginError, StoreError
 from hilum.events import PluginFault
 from hilum.hooks import Lifespans, PluginFailure, split_failure
 from hilum.hookspecs import HOOKS, PROJECT
-from hilum.plugins import Plugin, Table
+from hilum.plugins import GateTable, Plugin
 from hilum.settings import use_environment
 from hilum.tools import Tool
 
@@ -40,7 +40,7 @@ class PluginInstances:
         self._lifespans = Lifespans(
             "open_session", session, self.crashed, PROJECT, HOOKS["open_session"].deadline
         )
-        self.hooks: Table = session.kernel.host.table.copy(self.report)
+        self.hooks: GateTable = session.kernel.host.table.copy(self.report)
         self.tools: dict[str, Tool] = {}
         self._clashes: set[tuple[str, str]] = set()
         self._crashed: set[str] = set()
@@ -108,15 +108,16 @@ class PluginInstances:
     def take_tools(self) -> None:
         """Collect the tools of all plugins.
 
-        If two tools have the same name, the existing one stays, unless the plugin of the other
+        If two tools have the same name, the existing one is kept, unless the other one's plugin
         declares that it replaces it.
         """
         found: dict[str, Tool] = {}
         for plugin, tool in self.hooks.collect("provide_tools", session=self._session):
             if not TOOL_NAME.fullmatch(str(tool.name)):
-                # A provider would refuse every request with it. The plugin's other tools stay.
+                # A provider would reject every request that contains it. The plugin's other tools
+                # are kept.
                 wrong = ValueError(
-                    f"the tool name {tool.name!r} is not of 1 to 64 letters, digits, _ and -"
+                    f"the tool name {tool.name!r} must consist of 1 to 64 letters, digits, _ or -"
                 )
                 self.hooks.report(PluginFailure(plugin, "provide_tools", wrong))
                 continue
@@ -132,7 +133,7 @@ class PluginInstances:
         self.tools = found
 
     def _remove_replaced(self, tools: dict[str, Tool]) -> None:
-        """Remove tools that another plugin replaces, even if that one has failed.
+        """Remove tools that another plugin replaces, even if that plugin has failed.
 
         A gate of the replacement may be the reason for replacing the tool, so the original must not
         come back.
@@ -145,7 +146,7 @@ class PluginInstances:
                     del tools[name]
 
     def _choose(self, one: Tool, two: Tool) -> tuple[Tool, Tool]:
-        """Return which of two tools with one name stays, and which is left out."""
+        """Return which of two tools with the same name is kept, and which is left out."""
         plugins = self._session.kernel.host.plugins
         if one.name in plugins[one.plugin].replaces:
             return one, two
@@ -171,7 +172,7 @@ class PluginInstances:
             f' replaces = ("{leave.name}",).'
         )
         problem = (
-            f"The plugin {keep.plugin} has a tool {keep.name} already; the one of {leave.plugin} is"
+            f"The plugin {keep.plugin} already has a tool {keep.name}; that of {leave.plugin} is"
             " left out."
         )
         self.report(PluginFailure(leave.plugin, "provide_tools", PluginError(problem, hint=hint)))
@@ -186,9 +187,9 @@ class PluginInstances:
         event = PluginFault(
             plugin=fault.plugin, hook=fault.hook, error=str(fault), switched_off=fault.switched_off
         )
-        # A plugin may also fail while the session closes, after its log.
+        # A plugin may also fail while the session closes, when the log is already closed.
         if session.journal.broken is None and not session.journal.closed:
-            with suppress(StoreError):  # the session fails at its own next event
+            with suppress(StoreError):  # the session fails when it writes its next event
                 session.emit(event)
         if not fault.switched_off:
             return
@@ -196,7 +197,7 @@ class PluginInstances:
         kept = {}
         for name, tool in self.tools.items():
             if tool.plugin == fault.plugin:
-                why = f"The plugin {fault.plugin} of the tool {name} is off: {fault}."
+                why = f"The plugin {fault.plugin}, which provides the tool {name}, is off: {fault}."
                 self.withdrawn[name] = why
             else:
                 kept[name] = tool

@@ -98,7 +98,7 @@ def _parse(argv: list[str]) -> Namespace:
 
 def _list(options: Namespace) -> list[dict[str, Any]]:
     """List all plugins; those of an untrusted project are not imported."""
-    # Not strict: this command is for finding mistakes, and must work in spite of them.
+    # Not strict: this command helps to find mistakes, so it must work despite them.
     loaded = load([KernelSettings], workspace=options.workspace, known=None, strict=False)
     host = Host(lambda fault: None, [])
     usable, left_out = _project_files(options.workspace)
@@ -152,7 +152,7 @@ def _add_details(row: dict[str, Any], session: Session) -> None:
 
 
 def _broken_tools(tools: list[Tool]) -> list[str]:
-    """Return a sentence for each tool that no model can be offered."""
+    """Return a sentence for each tool that cannot be offered to a model."""
     broken = []
     for tool in tools:
         try:
@@ -253,7 +253,7 @@ def _block(name: str, block: bool) -> int:
         raise unknown_name_error("plugin", name, installed)
 
     def change_list(old: list[str] | None) -> list[str]:
-        # The settings may spell the name in another way.
+        # The settings may spell the name differently.
         others = [known for known in old or [] if normal(known) != normal(name)]
         return [*others, name] if block else others
 

@@ -25,7 +25,7 @@ Key = tuple[int, str, str]  # sequence number, kind, call id
 
 
 class Stream(msgspec.Struct):
-    """The pieces of one output: a window of the last ``KEEP`` characters."""
+    """The pieces of one output: a window on its last ``KEEP`` characters."""
 
     agent: str
     run: str
@@ -52,7 +52,7 @@ class Journal:
     """The log of a session and its readers.
 
     Attributes:
-        broken: Why it accepts no more events; ``None`` while it does.
+        broken: Why it accepts no more events; ``None`` while it accepts them.
         streams: Output that is still arriving.
         news: Set when there are events or output to read, and then replaced.
         closed: Whether its session is over.
@@ -113,7 +113,7 @@ class Journal:
     def drop(self, agent: str, call_id: str | None = None) -> None:
         """Drop the output of a call, or of an agent's answer if no call is given.
 
-        The caller has written the event with the whole output.
+        The caller has written the event with the complete output.
         """
         for key, stream in list(self.streams.items()):
             _, kind, call = key
@@ -147,7 +147,7 @@ class Journal:
 
 
 class Reader:
-    """Reads a journal in order until it closes or breaks.
+    """A reader of a journal, in order, until the journal closes or breaks.
 
     It is an async iterator but not a generator: it may be abandoned without being closed.
 
@@ -194,7 +194,7 @@ class Reader:
         """Do nothing. It exists so that this can be used like an async generator."""
 
     def _unseen(self) -> list[Delta]:
-        """Return the output that was added since the last call."""
+        """Return the output that was added since the previous read."""
         found = []
         seen = {}
         for key, stream in self._journal.streams.items():

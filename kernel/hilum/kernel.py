@@ -74,7 +74,7 @@ class Kernel:
     def settings(self, section: type[T]) -> T:
         """Return a plugin's settings for the project that the kernel was opened for.
 
-        Those of other projects do not count.
+        Settings of other projects are not included.
         """
         return self._settings.get(section)
 
@@ -95,7 +95,7 @@ class Kernel:
         return self._lifespans.plugin(kind)
 
     def observe(self, observer: Observer) -> None:
-        """Call a function after each hook implementation, model call and tool call."""
+        """Register a function to call after each hook implementation, model call and tool call."""
         self.observers.append(observer)
 
     @asynccontextmanager
@@ -116,8 +116,8 @@ class Kernel:
             workspace: The folder to work in; a resumed session keeps its own.
             resume: Id of a session to resume, or its beginning.
             kind: ``main``, ``shared`` or ``headless``; the setting ``session_kind`` by default.
-            attended: Whether a user is present to answer approvals and questions; by default, if
-                the kind is not ``headless``.
+            attended: Whether a user is present to answer approvals and questions; by default, true
+                unless the kind is ``headless``.
             mode: Initial mode; the setting by default.
             model: ``provider/name``; the setting by default.
             approve: ``ask_first``, ``auto`` or ``readonly``; the setting by default.
@@ -210,8 +210,8 @@ class Kernel:
                 continue
             try:
                 with use_environment(self.environ):
-                    # No object of another distribution may take the place of hilum's own by
-                    # having the same methods.
+                    # An object from another distribution must not replace hilum's own just because
+                    # it has the same methods.
                     await self._lifespans.open(
                         plugin.name, plugin.module, preferred=plugin.is_standard
                     )
@@ -255,7 +255,7 @@ def _note_ignored_settings(session: Session, settings: Settings) -> None:
 
 
 def _keep(faults: list[PluginFailure], fault: PluginFailure) -> None:
-    # A plugin that fails again and again must not fill the memory of a long session.
+    # A plugin that fails repeatedly must not exhaust the memory in a long session.
     faults.append(fault.without_frames())
     del faults[:-MAX_FAULTS_KEPT]
 
@@ -340,7 +340,7 @@ async def open_kernel(
     read = partial(read, host.sections(), known=host.absent())
     loaded = read(workspace=root)
     options = loaded.get(KernelSettings)
-    # After loading, because a required plugin that did not load must refuse all calls as well.
+    # After loading: if a required plugin did not load, hilum must refuse all calls as well.
     host.require(dict.fromkeys((*options.required, *required)))
     roles = dict(options.roles)
     if options.model:

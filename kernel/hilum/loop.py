@@ -4,9 +4,14 @@ The phase follows from the log alone, so a resumed run continues where the log e
 
 ::
 
-    freeze ──► think ──► call ──► round ──► think …
-               │                  ▲
-               └────► check ──────┘ (objection)      check ──► the run ends
+                ┌─────────┐ (a compaction)
+                ▼         │
+    idle ──► freeze ──► think ──► call ──► round ──► think …
+                          │
+                          └─────► check ──► think …   (an objection, or an answer that was cut off)
+
+A run ends in ``think`` (a limit is reached, or no model answers) or in ``check`` (the answer is
+final). A stop, the time limit or an error ends it in any phase.
 """
 
 from __future__ import annotations
@@ -66,7 +71,7 @@ from hilum.tokens import TokenCalibrator
 if TYPE_CHECKING:
     from hilum.agents import Agent
 
-# A plugin that objects to every answer must not keep a run going for ever.
+# A plugin that objects to every answer must not keep a run going forever.
 MAX_OBJECTIONS = 3
 EMPTY_ANSWER = "Your answer was empty. Continue the task, or report what you found."
 MAX_CONTINUATIONS = 3
@@ -75,7 +80,7 @@ NEEDS_USER = ("timeout", "too_slow", "rate_limit", "quota", "connect")
 # Maximum number of compactions before one request: the plugin's, then the kernel's own.
 MAX_COMPACTIONS = 3
 # Why calls did not end, by the state of their run.
-_ENDINGS = {"stopped": "the run was stopped", "timed_out": "the time of the run was over"}
+_ENDINGS = {"stopped": "the run was stopped", "timed_out": "the run exceeded its time limit"}
 # Maximum number of files that the end of a run lists by name.
 MAX_FILES = 10
 # Maximum length of the model's last text in the end of a run that did not complete, in characters.
@@ -111,12 +116,12 @@ async def drive(agent: Agent) -> None:
 async def _carry_out(agent: Agent) -> None:
     """Carry out step after step until the run is over."""
     conversation = agent.conversation
-    if agent.starting == conversation.stopped and agent.scope is not None:
+    if agent.starting == conversation.stopped_run and agent.scope is not None:
         # hilum ended while this run was being stopped.
         agent.scope.cancel()
         await trio.lowlevel.checkpoint()
     await agent.session.kernel.router.ready(agent)
-    # A resumed run has begun in the log already.
+    # A resumed run has already begun in the log.
     if conversation.run is None:
         await _begin(agent)
     while conversation.phase != "idle":
@@ -150,14 +155,14 @@ def _end_failed(agent: Agent, error: BaseException) -> None:
     if isinstance(error, HilumError):
         give_up(agent, "failed", error.code, error.message, error.hint)
         return
-    # A defect of the kernel itself: the run ends, the session and its other agents continue.
+    # A defect in the kernel itself: the run ends, the session and its other agents continue.
     agent.session.report(PluginFailure("kernel", agent.conversation.phase, error))
     text = f"The kernel failed: {type(error).__name__}: {error}"
     give_up(agent, "failed", "E_FAILED", text)
 
 
 def give_up(agent: Agent, state: State, code: str, error: str, hint: str = "") -> None:
-    """End a run that cannot continue, and leave a conversation that a later prompt can continue."""
+    """End a run that cannot continue, so that a later prompt can continue the conversation."""
     conversation = agent.conversation
     if conversation.run is None:
         # The run has failed before it began, for example without a model. Its end needs a
@@ -181,12 +186,12 @@ def end(
     # Text that accompanies calls is not an answer, only a commentary.
     is_final = agent.conversation.phase == "check"
     if not is_final and not is_complete:
-        left = _left(agent, left)
+        left = _remaining_work(agent, left)
     ended = RunEnded(
         state=state,
         text=run.answer if is_final else "",
         commentary="" if is_final else run.answer,
-        done="" if is_complete else _done(agent),
+        done="" if is_complete else _completed_work(agent),
         code=code,
         error=error,
         hint=hint,
@@ -198,7 +203,7 @@ def end(
     agent.emit(ended)
 
 
-def _done(agent: Agent) -> str:
+def _completed_work(agent: Agent) -> str:
     """Return which files the run's tools wrote, and how often each tool ran."""
     finished = agent.run.finished
     if not finished:
@@ -230,8 +235,8 @@ def _written(agent: Agent, call: CallOutcome) -> list[str]:
     return [call.texts[name] for name in tool.writes if name in call.texts]
 
 
-def _left(agent: Agent, left: str) -> str:
-    """Return the work that is left when a run did not complete.
+def _remaining_work(agent: Agent, left: str) -> str:
+    """Return the remaining work of a run that did not complete.
 
     It is the step that the model announced last, and the calls that were cut off.
     """
@@ -242,7 +247,7 @@ def _left(agent: Agent, left: str) -> str:
     if len(announced) > MAX_ANNOUNCED:
         announced = f"{announced[: MAX_ANNOUNCED - 1]}…"
     if announced:
-        parts.append(f"The last announced step may not be done: {announced}")
+        parts.append(f"The last announced step may be unfinished: {announced}")
     if cut_off:
         parts.append(f"Calls that were cut off: {', '.join(dict.fromkeys(cut_off))}.")
     return " ".join(parts)
@@ -253,7 +258,7 @@ async def _begin(agent: Agent) -> None:
     session = agent.session
     prompt = agent.conversation.queue[0]
     model = session.kernel.router.chain(agent)[0]
-    # Gathered context is a help, not the task: it must leave room for the work itself.
+    # Gathered context only supports the task, so it must leave room for the work itself.
     window = session.kernel.router.model(model).info.window
     budget = window // 4 if window >= SMALL_WINDOW else window // 16
     # None for a prompt that was queued when hilum ended, and was not resumed.
@@ -296,7 +301,7 @@ async def _think(agent: Agent) -> None:
     if reached is not None:
         code, limit = reached
         hint = "All finished work is kept. Send a message to continue."
-        error = f"The limit of {limit} is reached."
+        error = f"The limit of {limit} was reached."
         end(agent, "partial_success", code=code, error=error, hint=hint)
         return
     frozen = agent.conversation.frozen
@@ -329,7 +334,7 @@ def _reached_limit(agent: Agent) -> tuple[str, str] | None:
     dollars = agent.profile.cost_limit
     # Not `>=`: a limit of 0 dollars allows models that cost nothing.
     if dollars is not None and (run.usage.cost or 0.0) > dollars:
-        return "E_TOKEN_LIMIT", f"{dollars:g} US dollars"
+        return "E_COST_LIMIT", f"{dollars:g} US dollars"
     return None
 
 
@@ -377,20 +382,20 @@ async def _compact(agent: Agent, name: str) -> bool:
         model = agent.session.kernel.router.model(name)
     except PLUGIN_EXCEPTIONS:
         return False  # The attempt that follows reports what is wrong with the model.
-    known = encode_conversation(agent, model)
+    encoded = encode_conversation(agent, model)
     calibrator = agent.conversation.calibrator(name)
-    used = calibrator.tokens(known.size)
-    head = calibrator.total(known.total) - used
-    space = room(model.info, head)
+    message_tokens = calibrator.tokens(encoded.size)
+    fixed_tokens = calibrator.total(encoded.total) - message_tokens
+    available = room(model.info, fixed_tokens)
     if run is not None:
-        _check_window(agent, model, head, space)
+        _check_window(agent, model, fixed_tokens, available)
     cause = _cause(agent)
-    fits = used <= space and cause not in ("too_long", "asked")
+    fits = message_tokens <= available and cause not in ("too_long", "asked")
     exhausted = run is not None and run.compactions >= MAX_COMPACTIONS
-    if not known.sizes or fits or exhausted:
+    if not encoded.sizes or fits or exhausted:
         return False
-    sizes = [calibrator.tokens(size) + 1 for size in known.sizes]
-    compacted = await _plan_compaction(agent, calibrator, sizes, used, space)
+    sizes = [calibrator.tokens(size) + 1 for size in encoded.sizes]
+    compacted = await _plan_compaction(agent, calibrator, sizes, message_tokens, available)
     if compacted is None:
         return False
     await agent.session.redaction.prepare(compacted)
@@ -399,7 +404,7 @@ async def _compact(agent: Agent, name: str) -> bool:
 
 
 async def _plan_compaction(
-    agent: Agent, calibrator: TokenCalibrator, sizes: list[int], used: int, space: int
+    agent: Agent, calibrator: TokenCalibrator, sizes: list[int], message_tokens: int, available: int
 ) -> Compacted | None:
     """Return what a compaction would change, ``None`` if it would change nothing.
 
@@ -407,26 +412,31 @@ async def _plan_compaction(
         agent: The agent.
         calibrator: Estimates tokens for the model.
         sizes: Tokens of each message.
-        used: Tokens of all messages.
-        space: Tokens that messages may take.
+        message_tokens: Tokens of all messages.
+        available: Tokens that messages may take.
     """
     cause = _cause(agent)
     messages = list(agent.conversation.messages)
     index = agent.conversation.kept_request
     quoted = None
     if index is not None and cause != "asked":
-        # The share of the request follows from the window. A provider that refuses a small
-        # conversation counts differently, and quoting a request of a few words would only lose it.
-        quoted = _quote_request(messages[index], space, calibrator)
+        # The request may take a share of the window, even if the provider refused the conversation:
+        # a provider that refuses a small conversation counts tokens differently, and shortening a
+        # request of a few words would only damage it.
+        quoted = _quote_request(messages[index], available, calibrator)
         if quoted is not None:
             messages[index] = quoted
             sizes[index] = message_size(quoted, calibrator.text) + 1
-    target = used if cause == "asked" and used <= space else min(space, used)
+    target = (
+        message_tokens
+        if cause == "asked" and message_tokens <= available
+        else min(available, message_tokens)
+    )
     budget = int(target * TARGET)
     plan = await _planned(agent, messages, sizes, budget)
     if plan is None:
-        if used <= space and cause == "asked":
-            return None  # No plugin can do it well, and it is not necessary.
+        if message_tokens <= available and cause == "asked":
+            return None  # No plugin has a plan, and a compaction is not necessary.
         plan = plain_compaction(
             messages,
             sizes,
@@ -441,22 +451,22 @@ async def _plan_compaction(
         upto=plan.upto,
         summary=plan.summary if plan.upto else "",
         thinned=plan.thinned,
-        before=used,
+        before=message_tokens,
         cause=cause,
         request=quoted,
     )
 
 
 def _quote_request(request: Message, share: int, calibrator: TokenCalibrator) -> UserMessage | None:
-    """Return the user's request shortened to its share, ``None`` if it can stay in full."""
+    """Return the user's request shortened to its share, ``None`` if it can be kept in full."""
     if not isinstance(request, UserMessage):
         return None
     fitted = fit_request(request, share, calibrator.text)
     return fitted if fitted != request else None
 
 
-def _check_window(agent: Agent, model: Model, head: int, space: int) -> None:
-    """Check that prompt, tools and request fit the window of the model.
+def _check_window(agent: Agent, model: Model, fixed_tokens: int, available: int) -> None:
+    """Check that the prompt, the tools and the request fit in the model's window.
 
     Raises:
         UsageError: They do not fit.
@@ -470,12 +480,12 @@ def _check_window(agent: Agent, model: Model, head: int, space: int) -> None:
     if isinstance(request, UserMessage):
         size = message_size(without_context(request), calibrator.text)
     # Later in the run the request is quoted if it takes more than half of the room.
-    wanted = min(size, space // 2) if run.turn else size
-    if wanted + least_room(model.info) <= space:
+    wanted = min(size, available // 2) if run.turn else size
+    if wanted + least_room(model.info) <= available:
         return
     layers = conversation.frozen.layers
     prompt = sum(calibrator.text(layer.text) for layer in layers)
-    error = window_error(model.info, prompt, max(head - prompt, 0), size)
+    error = window_error(model.info, prompt, max(fixed_tokens - prompt, 0), size)
     if run.first_failure:
         error.message = f"{run.first_failure} The fallback cannot be used: {error.message}"
     raise error
@@ -503,7 +513,7 @@ async def _planned(
 
 
 def _cause(agent: Agent) -> Literal["window", "model", "too_long", "asked"]:
-    """Return the cause that a compaction would have now."""
+    """Return why a compaction would happen now."""
     conversation = agent.conversation
     run = conversation.run
     if run is not None and run.failed is not None and run.failed.action == "compact":
@@ -553,18 +563,18 @@ def _shortened(agent: Agent) -> dict[str, str]:
     try:
         name = agent.session.kernel.router.current(agent)
         model = agent.session.kernel.router.model(name)
-        known = encode_conversation(agent, model)
+        encoded = encode_conversation(agent, model)
     except PLUGIN_EXCEPTIONS:
         return {}  # The next request reports what is wrong with the model.
     calibrator = agent.conversation.calibrator(name)
-    used = calibrator.tokens(known.size)
-    head = calibrator.total(known.total) - used
-    free = room(model.info, head) - used
+    message_tokens = calibrator.tokens(encoded.size)
+    fixed_tokens = calibrator.total(encoded.total) - message_tokens
+    free = room(model.info, fixed_tokens) - message_tokens
     return shorten_results(results, model.info.window, free, calibrator.text, recall=_recall(agent))
 
 
 def _recall(agent: Agent) -> str:
-    """Return how the agent calls the tool that reads results again; empty if it has none."""
+    """Return how the agent calls the tool that rereads results; empty if it has none."""
     if all(tool.name != RECALL for tool in agent.tools()):
         return ""
     # A deferred tool is not in the tool list.
@@ -586,7 +596,7 @@ async def _check(agent: Agent) -> None:
         ended = await round_end(agent, [note])
         agent.emit(replace(ended, continued=True))
         return
-    # Plugins check the whole answer, not only its last piece.
+    # Plugins check the complete answer, not only its last piece.
     if run.continued:
         others = [part for part in message.parts if not isinstance(part, Text)]
         message = replace(message, parts=(*others, Text(run.answer, "model")))
@@ -626,9 +636,12 @@ def _end_answered(agent: Agent, message: AssistantMessage, objections: Sequence[
     off = agent.session.hooks.closed.get("check_answer", {})
     reasons = []
     for objection in objections:
-        # That objection is an instruction to the model, and the user reads these reasons.
+        # That objection is an instruction to the model, but the user reads these reasons.
         if objection == EMPTY_ANSWER:
-            objection = "The model returned an empty answer twice."
+            objection = (
+                "The model's answer was empty, even after it had been asked for another one"
+                f" {run.objections} times."
+            )
         reasons.append(objection)
     for name, why in off.items():
         reasons.append(f"The plugin {name}, which checks answers, is off ({why}).")

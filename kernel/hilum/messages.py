@@ -49,7 +49,7 @@ def unescape_notes(text: str) -> str:
 
 
 class Data(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Base of all data structs: frozen, default values left out of the encoding."""
+    """Base class of all data structs: frozen, default values left out of the encoding."""
 
 
 class Text(Data, frozen=True, tag="text"):
@@ -129,7 +129,7 @@ class UserMessage(Data, frozen=True, tag="user"):
 
     @property
     def typed(self) -> str:
-        """The text that the user typed: only this can be a command, an instruction or a consent."""
+        """The text that the user typed: only this can be a command, an instruction or consent."""
         return self._joined("user")
 
     def _joined(self, *sources: str) -> str:
@@ -139,7 +139,7 @@ class UserMessage(Data, frozen=True, tag="user"):
 
 
 class AssistantMessage(Data, frozen=True, tag="assistant"):
-    """A whole answer of a model. ``stop`` is the reason why it ended."""
+    """A model's complete answer. ``stop`` is the reason why it ended."""
 
     parts: tuple[Text | Thinking | ToolCall, ...]
     model: str = ""
@@ -177,8 +177,8 @@ Message = UserMessage | AssistantMessage | ToolMessage | NoteMessage
 class Layer(Data, frozen=True):
     """A part of the system prompt. Lower ranks come first and change less often.
 
-    0 meta, 10 mode, 20 tool use, 30 recovery, 40 rules, 50 skills are the ranks of the standard
-    set.
+    The ranks of the standard set are 0 meta, 5 agent, 10 mode, 11 approval policy, 20 tool use, 25
+    sandbox, 30 recovery, 40 rules, 50 skills and 60 MCP servers.
     """
 
     rank: int

@@ -94,7 +94,7 @@ class KeepAlive(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """The whole answer, always the last chunk.
+    """The complete answer, always the last chunk.
 
     It is yielded only if the provider reported that the answer is complete.
     """
@@ -126,7 +126,7 @@ class Wire(Protocol):
         """Encode one message as JSON values separated by commas; the result may be empty."""
 
     def body(self, head: bytes, pieces: Sequence[bytes]) -> bytes:
-        """Join head and message pieces to the request body.
+        """Join the head and the message pieces into the request body.
 
         The body of a longer conversation starts with the same bytes.
         """
@@ -198,12 +198,11 @@ async def read_answer(
         model: The model.
         request: The request.
         silence: Seconds without content after which the model counts as silent.
-        longest: Maximum number of seconds for the whole answer.
+        longest: Maximum number of seconds for the complete answer.
         show: Receives the chunks with content as they come.
 
     Raises:
-        ModelError: The model failed, was silent, was too slow, did not come to an end, or broke
-            off.
+        ModelError: The model failed, was silent, was too slow, never ended, or broke off.
     """
     name = model.info.name
     limit = longest_answer(model.info)
@@ -225,7 +224,7 @@ async def read_answer(
                     message = f"{name} exceeded {limit:,} characters without ending its answer."
                     hint = "Try again, set a smaller max_output, or choose another model."
                     raise ModelError(message, kind="runaway", hint=hint)
-                # Whitespace alone is no progress: some models write it without end.
+                # Whitespace alone is not progress: some models write it endlessly.
                 if text.strip() or (isinstance(chunk, CallChunk) and chunk.name):
                     content_at = now
                     patience.deadline = min(now + silence, end)
@@ -252,7 +251,7 @@ async def ask_model(
     *,
     purpose: str,
 ) -> AssistantMessage:
-    """Ask a model a question outside an agent's conversation. The run is charged for it.
+    """Ask a model a question outside an agent's conversation. The agent's run is charged for it.
 
     Args:
         agent: The agent on whose behalf it is asked.
@@ -321,7 +320,7 @@ class Provider(Protocol):
         """
 
     async def suggest(self) -> str | None:
-        """Return the model to use when the user named none.
+        """Return the model to use if the user did not name one.
 
         ``None`` means that this provider cannot be used right now.
 

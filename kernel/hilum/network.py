@@ -1,4 +1,4 @@
-"""Whether a URL points to this machine, and which proxy leads to it."""
+"""Checks whether a URL points to this machine, and which proxy it needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def is_loopback(url: str) -> bool:
 def find_proxy(url: str) -> str:
     """Return the proxy that the environment or the system sets for a URL; empty if there is none.
 
-    A URL that points to this machine never has a proxy.
+    A URL that points to this machine is never proxied.
     """
     # A proxy could not reach a server on this machine.
     if is_loopback(url) or not _get_host(url):

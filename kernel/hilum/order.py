@@ -2,8 +2,8 @@
 
 Calls that touch the same files or queues run one after another, all others in parallel.
 
-Every call takes its place before the first one begins. A call waits only for earlier ones, so there
-is no deadlock.
+Every call takes its place before the first one begins. A call waits only for earlier calls, so no
+deadlock can occur.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hilum.tools import EVERYTHING, Tool
 from hilum.workspace import Workspace
 
 Path = tuple[str, ...]
-"""The parts of an absolute path; the empty tuple is above all paths."""
+"""The parts of an absolute path; the empty tuple is the ancestor of every path."""
 
 
 class Claims(msgspec.Struct, frozen=True):

@@ -55,7 +55,7 @@ def load_file(path: str) -> ModuleType:
     Raises:
         Exception: The exception that the file raises.
     """
-    # As bytes, so that compile() reads a declaration of the encoding (PEP 263).
+    # Read as bytes, so that compile() finds an encoding declaration (PEP 263).
     with open(path, "rb") as file:
         source = file.read()
     # Files of two projects may have the same name: the hash keeps their modules apart.
@@ -79,7 +79,7 @@ def load_file(path: str) -> ModuleType:
 
 
 def as_plugin(thing: object) -> tuple[str, object]:
-    """Return the name of a plugin that is an object, and the object that has its implementations.
+    """Return the name of a plugin that is an object, and the object with its implementations.
 
     Raises:
         UsageError: It cannot be a plugin.

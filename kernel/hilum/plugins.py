@@ -39,7 +39,7 @@ from hilum.settings import KernelSettings, PluginSettings, sections_of, use_envi
 from hilum.tools import Tool
 
 
-class Table(hooks.Table):
+class GateTable(hooks.Table):
     """The hooks of a kernel or of a session.
 
     Attributes:
@@ -57,8 +57,8 @@ class Table(hooks.Table):
         """Return a context in which an implementation sees the kernel's environment."""
         return use_environment(self.environ)
 
-    def copy(self, report: Callable[[PluginFailure], None]) -> Table:
-        """Return a table with the same implementations, for more to be added to."""
+    def copy(self, report: Callable[[PluginFailure], None]) -> GateTable:
+        """Return a table with the same implementations, to which more can be added."""
         table = super().copy(report)
         table.environ = self.environ
         table.lacking = self.lacking
@@ -71,7 +71,7 @@ class Table(hooks.Table):
         them is not in working order.
 
         Args:
-            gate: The only gate that counts; all by default.
+            gate: The only gate to check; all gates by default.
         """
         for name in self.lacking:
             return (
@@ -120,7 +120,7 @@ class Plugin(msgspec.Struct, eq=False):
 
     @property
     def is_standard(self) -> bool:
-        """Whether it is installed from a distribution of the standard set."""
+        """Whether it was installed by a distribution of the standard set."""
         return self.point is not None and self.point.distribution.lower() in STANDARD
 
     @property
@@ -139,7 +139,7 @@ class Host:
 
     Args:
         report: Called with each failure.
-        observers: See ``Table``.
+        observers: See ``GateTable``.
         environ: The environment that plugins see.
     """
 
@@ -151,7 +151,7 @@ class Host:
     ) -> None:
         self.plugins: dict[str, Plugin] = {}
         self.specs: dict[str, Spec] = dict(HOOKS)
-        self.table: Table = Table(report, self.specs, observers)
+        self.table: GateTable = GateTable(report, self.specs, observers)
         self.table.environ = environ
         self.clashes: list[str] = []
         self._strict = True
@@ -369,7 +369,7 @@ class Host:
 
     @contextmanager
     def _isolated(self, plugin: Plugin) -> Iterator[None]:
-        """Report any error of loading a plugin and close its gates, so that the next one loads.
+        """Report an error in loading a plugin and close its gates, so that the next one can load.
 
         Raises:
             PluginError: The plugin is an object that the caller passed.
@@ -505,7 +505,7 @@ def _missing_hooks(plugin: Plugin) -> str:
     else:
         hint = "Mark the functions that are named like hooks with @hookimpl."
     if plugin.project:
-        hint += " If it only helps other files, let its name begin with _."
+        hint += " If it only helps other files, begin its name with _."
     return hint
 
 
@@ -548,7 +548,7 @@ def _line_of(error: BaseException, path: str) -> int:
 
 
 def _reason(fault: PluginFailure) -> str:
-    """Return the text of a failure, for a syntax error with file and line."""
+    """Return the text of a failure; that of a syntax error includes file and line."""
     error = hooks.unwrap_group(fault.error)
     if isinstance(error, SyntaxError) and error.filename:
         return f"SyntaxError: {error.msg}, {error.filename}, line {error.lineno}"

@@ -52,7 +52,7 @@ class EncodedConversation(msgspec.Struct):
 
     @property
     def total(self) -> TextStats:
-        """Return the estimate of the whole request."""
+        """Return the estimate for the whole request."""
         return join(self.head_size, self.size)
 
 
@@ -202,7 +202,8 @@ async def freeze_prompt(
     frozen = PromptFrozen(
         layers=built, tools=tools, cause=cause, mode=mode, model=model, changed=changed
     )
-    # A large prompt is searched in a thread here, so that writing the event does not block.
+    # A large prompt is searched for secrets in a thread here, so that writing the event does not
+    # block.
     await agent.session.redaction.prepare(frozen)
     return frozen
 

@@ -1,6 +1,7 @@
-"""Keeps prompts in the order in which they were given.
+"""The order in which prompts were given.
 
-Reading one prompt and searching it for secrets may take longer than the next one takes.
+It must be kept, because reading one prompt and searching it for secrets may take longer than for
+the next one.
 """
 
 from __future__ import annotations

@@ -75,12 +75,12 @@ _NO_TEXTS = (SessionOpened, Image)
 Origin = Literal["prompt", "model", "arguments", "result", "other"]
 Lookup = Callable[[str, Origin], str]
 Found = dict[tuple[Origin, str], str]
-"""Texts with their origin, each with the text without secrets."""
+"""Texts and their origins, each mapped to the text without secrets."""
 E = TypeVar("E", bound=Event)
 
 
 class Redaction:
-    """Removes secrets from the events of one session.
+    """The remover of secrets from one session's events.
 
     Args:
         hooks: The hooks of the session.
@@ -203,7 +203,7 @@ class Redaction:
         return [walk.lookup(text, origin) for text in texts]
 
     async def prompt(self, text: str, attached: str = "", *, by_model: bool) -> PromptQueued:
-        """Return the event of a prompt and of attached data, without their secrets.
+        """Return the event for a prompt and its attached data, without their secrets.
 
         Raises:
             PluginError: The texts cannot be searched.
@@ -234,8 +234,8 @@ class Redaction:
     ) -> AssistantMessage:
         """Return an answer of a model whose calls have names and ids without secrets.
 
-        Both are identifiers, which the log keeps unchanged. But a name that is no tool's is free
-        text of the model, and so is an id.
+        Both are identifiers, which the log keeps unchanged. But a name that is not a tool's is free
+        text written by the model, and so is an id.
 
         Args:
             message: The answer, as it arrived.
@@ -251,7 +251,7 @@ class Redaction:
         for part in message.parts:
             if isinstance(part, ToolCall):
                 name = part.name if part.name in tools else cleaned[part.name]
-                # The kernel replaces an empty id by one of its own.
+                # The kernel replaces an empty id with one of its own.
                 identity = part.id if cleaned.get(part.id) == part.id else ""
                 part = replace(part, name=name, id=identity)
             parts.append(part)
@@ -277,7 +277,7 @@ class Redaction:
             raise self._error(problem) from None
 
     def _search(self, found: Found, origin: Origin, texts: tuple[str, ...]) -> None:
-        """Search texts for secrets at once, and keep the results.
+        """Search texts for secrets immediately, and keep the results.
 
         Raises:
             PluginError: A plugin failed.
@@ -293,11 +293,11 @@ class Redaction:
         Raises:
             PluginError: There are not as many results as texts.
         """
-        # A string is a sequence, too: its characters would be taken for the answers.
+        # A string is a sequence, too: each of its characters would be taken for a text.
         if isinstance(answers, str) or len(answers) != len(texts):
             raise PluginError(f"A plugin returned {len(answers)} texts for {len(texts)}.")
         for text, answer in zip(texts, answers, strict=True):
-            # The clean text is known from now on, too: it recurs in later events.
+            # The text without secrets is cached, too, because it recurs in later events.
             for key in ((origin, text), (origin, answer)):
                 found[key] = answer
                 if key not in self._kept:
@@ -481,7 +481,7 @@ def _walk_vendor(vendor: dict[str, Any], lookup: Lookup) -> dict[str, Any]:
 def _walk_arguments(text: str, lookup: Lookup) -> str:
     """Return the arguments of a call without secrets.
 
-    A JSON object stays a JSON object; unchanged arguments keep their spelling.
+    A JSON object stays a JSON object; unchanged arguments keep their exact text.
 
     Texts are looked up without escapes, and then the arguments as a whole: a name may show that its
     value is a secret.
@@ -507,7 +507,7 @@ def _walk_arguments(text: str, lookup: Lookup) -> str:
 
 
 def _walk_json(value: Any, lookup: Lookup) -> Any:
-    """Return decoded JSON without secrets, in keys and numbers as well."""
+    """Return decoded JSON without secrets, including those in keys and numbers."""
     if isinstance(value, str):
         return lookup(value, "arguments")
     if isinstance(value, dict):
@@ -525,7 +525,7 @@ def _walk_json(value: Any, lookup: Lookup) -> Any:
         return walked
     if isinstance(value, list):
         return [_walk_json(inner, lookup) for inner in value]
-    # A secret of digits alone may be written as a number.
+    # A secret that consists only of digits may be written as a number.
     if isinstance(value, int | float) and not isinstance(value, bool):
         spelled = repr(value)
         cleaned = lookup(spelled, "arguments")

@@ -57,13 +57,13 @@ class CallOutcome(msgspec.Struct, frozen=True):
         tool: Name of the tool.
         title: Name of the tool, with the path, command or address that the call was about.
         code: The code of its failure; empty for success.
-        texts: Those of its arguments that may be paths; none for a failure, because the list of
-            written files is their only use.
+        texts: Those of its arguments that may be paths; empty for a failure, because they only
+            serve to list written files.
         identity: Equal for calls of the same tool with the same arguments.
         denied: Whether it was denied because no user was present to approve it.
         rule: A rule that would have allowed the call; empty if none is known.
         broken: Why a gate that is not working refused it; empty if none did.
-        changed: Whether it succeeded and its tool does more than reading.
+        changed: Whether it succeeded and its tool does more than read.
     """
 
     tool: str
@@ -142,7 +142,7 @@ def find_refusal(outcomes: Sequence[CallOutcome], approve: str) -> Refusal | Non
 
 
 def _gate_refusal(broken: Sequence[CallOutcome], count: int) -> Refusal:
-    """Return why a run is not complete whose calls were refused by a gate that is not working.
+    """Return why a run in which a broken gate refused calls is not complete.
 
     Args:
         broken: The refused calls.

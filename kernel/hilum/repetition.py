@@ -3,8 +3,8 @@
 Calls count only if nothing changed in between. ``FailureCounts`` is folded from the events of an
 agent, so that a resumed run continues the counts. A call that may have changed files resets them: a
 test that fails after each of three edits is normal work; a call that fails three times in a row
-without a change is not. A write that found everything as it should be changed nothing: it resets no
-counts, and is itself counted.
+without a change is not. A write that found everything already in the requested state changed
+nothing: it resets no counts, and is itself counted.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ MAX_REPEATED_FAILURES = 3
 SAME_RESULTS_NOTED = 5
 MAX_SAME_RESULTS = 10
 
-ADVICE = "Change what causes it, take another way, or tell the user what stands in the way and ask."
+ADVICE = "Fix the cause, try another way, or tell the user what is in the way and ask."
 # Failures that may be resolved by reading the file again.
 _CURED_BY_READING = frozenset({"E_STALE", "E_NOT_FOUND", "E_MULTIPLE_MATCHES"})
-# Codes of a writing call that may have written nevertheless.
+# Codes with which a writing call may fail although it has written.
 _MAY_HAVE_WRITTEN = frozenset(
     {"E_READBACK_FAIL", "E_TIMEOUT", "E_PLUGIN", "E_INTERRUPTED", "E_STOPPED"}
 )
@@ -88,7 +88,7 @@ class Failures(msgspec.Struct):
 
 
 class SameResults(msgspec.Struct):
-    """Equal results in a row of one call that changes nothing, or found nothing to change."""
+    """The equal results, in a row, of one call that changes nothing or found nothing to change."""
 
     tool: str
     digest: str
@@ -219,7 +219,7 @@ class FailureCounts(msgspec.Struct):
         is_one_call: bool,
     ) -> None:
         tool, about, code = aim
-        # A failure in between ends a row of equal results.
+        # A failure in between ends a series of equal results.
         self.results.pop(key, None)
         paths = frozenset(started.paths) if started is not None else frozenset()
         failures = self.calls.setdefault(key, Failures(tool))
@@ -228,7 +228,7 @@ class FailureCounts(msgspec.Struct):
             failures = self.calls[key] = Failures(tool, text=text)
         failures.mixed = failures.mixed or (failures.count > 0 and failures.code != code)
         failures.code = code
-        # Calls whose arguments cannot be read share a fingerprint; several of one answer may have
+        # Calls whose arguments cannot be read share a fingerprint; several in one answer may have
         # been different calls.
         if is_one_call or failures.turn != turn:
             failures.count += 1

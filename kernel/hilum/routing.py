@@ -56,7 +56,7 @@ MAX_WAIT = 120.0
 
 
 class Router(msgspec.Struct, eq=False):
-    """Finds models by ``provider/name`` or by role.
+    """The models of a kernel, found by ``provider/name`` or by role.
 
     Args:
         roles: Role to model name; ``default`` is the session's model.
@@ -187,7 +187,7 @@ To see hilum at work without a model: hilum demo"""
 
 
 async def attempt(agent: Agent) -> ModelFailed | None:
-    """Call the model once; log the whole answer, or the failure and its consequence.
+    """Call the model once; log the complete answer, or the failure and its consequence.
 
     Returns:
         The failure as logged, ``None`` when the model answered.

@@ -67,7 +67,7 @@ class Run(msgspec.Struct, eq=False):
                 return
 
     def stop(self) -> None:
-        """Stop the run at once, with everything it started.
+        """Stop the run immediately, with everything that it started.
 
         Other prompts of its agent keep their places in the queue.
         """

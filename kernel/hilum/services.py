@@ -39,7 +39,7 @@ FILE_SAVER_GROUP = "hilum.file_saver"
 
 @runtime_checkable
 class ReadingPolicy(Protocol):
-    """The files that a session may not read without approval. The guard provides it."""
+    """A policy on the files that may not be read without approval. The guard provides it."""
 
     def withheld(self, base: str) -> Callable[[str], bool]:
         """Return a function that checks whether a search leaves a file out.
@@ -75,16 +75,17 @@ class Redactor(Protocol):
 
         Args:
             text: The text.
-            guess: Whether a value counts that only has a name like that of a secret, as in
+            guess: Whether to replace a value only because its name suggests a secret, as in
                 ``password = "…"``.
-            settings: Whether the text is from a settings file, where plain words are passwords too.
+            settings: Whether the text is from a settings file, where a plain word may be a
+                password, too.
         """
         ...
 
 
 @runtime_checkable
 class ContentPolicy(Protocol):
-    """The contents that may be sent to a model or stored without approval.
+    """A policy on the contents that may be sent to a model or stored without approval.
 
     The guard provides it, to its session and, through the entry point group
     ``hilum.content_policy``, to code without a session. ``find_content_policy`` finds either.
@@ -150,9 +151,9 @@ class WebAddress(Protocol):
 
 
 class AddressPolicy(Protocol):
-    """The network addresses that a URL from a model, a page or a server may lead to.
+    """A policy on the network addresses that a URL from a model, a page or a server may lead to.
 
-    Addresses outside the public network are refused, unless the user lists them. The metadata
+    Addresses outside the public network are refused, unless the user listed them. The metadata
     services of clouds are always refused. The web plugin provides the policy; find it with
     ``find_address_policy``.
     """
@@ -166,12 +167,12 @@ class AddressPolicy(Protocol):
         ...
 
     def is_listed(self, host: str, port: int, hosts: Iterable[str]) -> bool:
-        """Return whether the user lists a host.
+        """Return whether the user listed a host.
 
         Args:
             host: The host, as in ``WebAddress``.
             port: The port.
-            hosts: Entries of the user, as ``host`` or ``host:port``.
+            hosts: The hosts that the user listed, as ``host`` or ``host:port``.
         """
         ...
 
@@ -209,7 +210,7 @@ class AddressPolicy(Protocol):
 
 
 class FileSaver(Protocol):
-    """Saves the output of a tool as files of the workspace, which can be shown and undone.
+    """A service that saves a tool's output as files, whose changes can be shown and undone.
 
     The files plugin provides it; find it with ``find_file_saver``.
     """
@@ -316,7 +317,7 @@ class FileChanges(Protocol):
         ...
 
     def sharing(self, agent: str, name: str) -> AbstractContextManager[None]:
-        """Treat files that an agent reads as read by all agents of a name until the block ends."""
+        """Count files that ``agent`` reads as read by agents called ``name``, within the block."""
         ...
 
     def mark_as_read(self, agent: Agent, files: Mapping[str, str]) -> None:
@@ -363,7 +364,7 @@ class BackgroundCommands(Protocol):
 
     @property
     def keep_running(self) -> bool:
-        """Whether the program waits for them at the end of a run instead of ending them."""
+        """Whether the program waits for the commands when a run ends, instead of ending them."""
         ...
 
     def running(self) -> Iterable[BackgroundCommand]:
@@ -390,7 +391,7 @@ class OpenItem(Protocol):
 
     @property
     def content(self) -> str:
-        """What is to be done."""
+        """The work to do."""
         ...
 
 
@@ -403,7 +404,7 @@ class Plans(Protocol):
         ...
 
     def progress(self, agent: str = "main") -> Mapping[str, int]:
-        """Return how many items are in ``total``, ``completed``, ``in_progress`` and ``pending``."""
+        """Return the number of items: ``total``, ``completed``, ``in_progress``, ``pending``."""
         ...
 
     def left_over(self, agent: str = "main") -> Sequence[OpenItem]:
@@ -441,7 +442,7 @@ class UserAnswer(Protocol):
 
     @property
     def by(self) -> str:
-        """Who ended the question: ``user``, ``timeout``, ``headless`` or ``stop``."""
+        """What ended the question: ``user``, ``timeout``, ``headless`` or ``stop``."""
         ...
 
 
@@ -512,8 +513,8 @@ def find_file_saver() -> FileSaver:
     """Return the service of the first installed plugin that saves files.
 
     Raises:
-        NeedsUser: None is installed. There is no default, because a file that is written in another
-            way could not be undone.
+        NeedsUser: None is installed. There is no default, because a file that was written in
+            another way could not be restored.
     """
     service = _require_service(FILE_SAVER_GROUP, "save files", "hilum-files")
     return cast(FileSaver, service)

@@ -36,7 +36,7 @@ from hilum.instances import PluginInstances
 from hilum.journal import Journal, Reader
 from hilum.loop import compact_idle, drive, give_up
 from hilum.messages import Message, replace_surrogates
-from hilum.plugins import Table
+from hilum.plugins import GateTable
 from hilum.processes import Command, Processes
 from hilum.prompt_order import PromptOrder
 from hilum.redaction import Redaction, notice
@@ -109,7 +109,7 @@ class Session:
         self._settings = settings
         self._calls_in_flight: CallsInFlight = CallsInFlight(self.workspace)
         self._instances: PluginInstances = PluginInstances(self)
-        self.hooks: Table = self._instances.hooks
+        self.hooks: GateTable = self._instances.hooks
         self.redaction: Redaction = Redaction(self.hooks)
         self.processes: Processes = Processes(kernel.warden, self._wrap, str(root), kernel.environ)
         self._writer = EventWriter(self.journal, self.redaction, self.agents, self.runs)
@@ -159,7 +159,7 @@ class Session:
         piped: bool = False,
         attached: str = "",
     ) -> Run:
-        """Prompt an agent. It starts at once, or after its earlier prompts.
+        """Prompt an agent. The run starts immediately, or after the agent's earlier prompts.
 
         Args:
             text: The user's text. Plugins may interpret it as a command, or as addressed to another
@@ -177,8 +177,8 @@ class Session:
             PluginError: A plugin that removes secrets from texts is not in working order.
         """
         self._check_log()
-        # Interpreting and redacting take different times; prompts still run in the order they were
-        # given.
+        # Interpreting and redacting take varying amounts of time; prompts still run in the order in
+        # which they were given.
         with self._prompts.turn(agent) as earlier:
             given = ev.PromptQueued(
                 text=replace_surrogates(text), piped=piped, attached=replace_surrogates(attached)
@@ -265,8 +265,8 @@ class Session:
         shortcut = _SHORTCUT.match(text)
         if shortcut is not None:
             say = (
-                f"{shortcut[1]} is read as text: commands and calls of agents count only in what"
-                " you type, not in what is piped in."
+                f"{shortcut[1]} is read as text: commands and calls to agents have an effect only"
+                " in text that you type, not in piped text."
             )
             self.note("prompt.shortcut_ignored", say=say, shortcut=shortcut[1])
 
@@ -339,7 +339,7 @@ class Session:
         return run
 
     def stop(self, agent: str = "", *, run: str = "") -> None:
-        """Stop runs, everything they started, and queued prompts.
+        """Stop runs, everything that they started, and queued prompts.
 
         Args:
             agent: The only agent that is stopped; all by default.

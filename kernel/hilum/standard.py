@@ -1,7 +1,7 @@
-"""The standard session, which every face opens, and embedders who want the same behavior.
+"""The standard session, opened by every face and by programs that want the same behavior.
 
-It has all installed plugins, the plugins of the project if it is trusted, and no call runs without
-the guard.
+It has all installed plugins and, if the project is trusted, the project's plugins. No call runs
+without the guard.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ async def open_standard_session(
         PluginError: A plugin that was passed does not fit.
         StoreError: No such session, or another process has it open.
     """
-    # The last session of a folder is one of that folder; any other may belong to another project.
+    # The last session of a folder belongs to that folder; a session named by its id may belong to
+    # another project.
     if resume and resume != LAST:
         # `without` may name plugins of the project, which this kernel does not have.
         installed = all_entry_points("hilum")
@@ -149,7 +150,7 @@ class _ProjectPlugins(NamedTuple):
     Attributes:
         files: The files that are loaded.
         left_out: The reasons why others are not loaded, by name.
-        without: Those of the names to leave out that are not plugins of the project.
+        without: The names to leave out that are not plugins of the project.
     """
 
     files: list[str]
@@ -279,7 +280,7 @@ async def find_session(kernel: Kernel, wanted: str, workspace: str | os.PathLike
         if info.title or info.events > 2:
             return info.id
     hint = "`hilum sessions list --all` lists the sessions of all folders. Resume one by its id."
-    raise UsageError(f"There is no session of {folder} to resume.", code=E_UNKNOWN, hint=hint)
+    raise UsageError(f"There is no session in {folder} to resume.", code=E_UNKNOWN, hint=hint)
 
 
 def _real(folder: str | os.PathLike[str]) -> str:

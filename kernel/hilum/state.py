@@ -60,12 +60,12 @@ class CallState(msgspec.Struct):
 
     @property
     def waits_for_user(self) -> bool:
-        """Whether the user has not answered the question about it yet."""
+        """Whether the user has yet to answer the question about it."""
         return self.asked is not None and self.answered is None and self.done is None
 
     @property
     def lost(self) -> bool:
-        """Whether the model's own text of the call is lost."""
+        """Whether the call as the model wrote it is lost."""
         return self.withheld and self.written is None
 
 
@@ -75,7 +75,7 @@ class RunState(msgspec.Struct):
     Attributes:
         continued: How often an answer that reached the output limit was continued.
         cut: Whether the last answer was cut off at the output limit.
-        first_failure: Why the first model failed, if a fallback was called then.
+        first_failure: Why the first model failed, if a fallback was then called.
         answer: The last text of the model; the pieces of an answer that was cut off are joined.
         finished: The calls that ended.
     """
@@ -121,7 +121,7 @@ def last_request(messages: Sequence[Message]) -> int | None:
 
 
 class Conversation(msgspec.Struct, eq=False):
-    """One agent's messages and the state of its run.
+    """An agent's messages and the state of its run.
 
     Attributes:
         messages: The messages, oldest first; the prompt consists of layers and these.
@@ -136,7 +136,7 @@ class Conversation(msgspec.Struct, eq=False):
         queue: Queued prompts.
         failures: Calls that failed, or returned the same result, again and again.
         grants: Scopes of approvals and names of tools whose calls run without approval from now on.
-        stopped: Id of the last run that was requested to stop.
+        stopped_run: Id of the last run for which a stop was requested.
         calibrators: By model, the corrections of token estimates by its provider's counts.
         compaction_requested: Set until a requested compaction is carried out.
         ended: How the last run ended; ``None`` before the first run, and during a run.
@@ -158,7 +158,7 @@ class Conversation(msgspec.Struct, eq=False):
     calibrators: dict[str, TokenCalibrator] = {}
     compaction_requested: ev.CompactionRequested | None = None
     grants: set[str] = set()
-    stopped: str = ""
+    stopped_run: str = ""
     ended: ev.RunEnded | None = None
 
     def apply(self, event: ev.Event) -> None:
@@ -231,7 +231,7 @@ class Conversation(msgspec.Struct, eq=False):
 
     @property
     def kept_request(self) -> int | None:
-        """Return the index of the request that every compaction keeps.
+        """The index of the request that every compaction keeps.
 
         It is the request of the current run, or of a run that may be retried.
         """
@@ -372,13 +372,13 @@ class Conversation(msgspec.Struct, eq=False):
         self.phase = "think"
 
     def _stop_asked(self, event: ev.StopAsked, run: RunState | None) -> None:
-        self.stopped = event.run
+        self.stopped_run = event.run
 
     def _run_ended(self, event: ev.RunEnded, run: RunState | None) -> None:
         self.queue = [prompt for prompt in self.queue if prompt.run != event.run]
         if run is not None:
             self.shortened = self.shortened or run.shortened
-        # Not if a queued prompt was stopped before it began: the current run continues.
+        # Not if a queued prompt was stopped before it began: the current run then continues.
         if run.id == event.run if run else not self.queue:
             self.run = None
             self.phase = "idle"

@@ -24,7 +24,7 @@ from hilum.messages import Data
 def spell_folder(folder: str | os.PathLike[str]) -> str:
     """Return the path of a folder as text that can be stored in JSON and databases.
 
-    A path whose bytes are not UTF-8 becomes a ``file:`` address, which cannot be confused with an
+    A path whose bytes are not UTF-8 becomes a ``file:`` URL, which cannot be confused with an
     absolute path; other paths stay as they are.
     """
     path = os.fspath(folder)
@@ -84,7 +84,7 @@ class Log(Protocol):
 
 @runtime_checkable
 class Store(Protocol):
-    """Stores sessions. A session is named by its id or by any unambiguous beginning of it."""
+    """A store of sessions, which are named by their ids or by any unambiguous prefix of them."""
 
     async def create(self, info: SessionInfo) -> Log:
         """Create a session with an empty log and acquire its lease."""
@@ -168,7 +168,7 @@ def describe(info: SessionInfo, events: Sequence[AnyEvent]) -> SessionInfo:
 
 
 class MemoryStore:
-    """A store that exists only as long as its process. Implements ``Store``."""
+    """A store in memory, which ends with its process. Implements ``Store``."""
 
     def __init__(self) -> None:
         self._logs: dict[str, MemoryLog] = {}
@@ -232,7 +232,7 @@ class MemoryStore:
 
 
 class MemoryLog:
-    """A log in memory, kept when it is closed. Implements ``Log``."""
+    """A log in memory, which is kept when it is closed. Implements ``Log``."""
 
     def __init__(self, info: SessionInfo) -> None:
         self.info: SessionInfo = info

@@ -84,7 +84,7 @@ def _remove_unowned(folder: str) -> None:
 
 
 def _is_abandoned(folder: str) -> bool:
-    """Return whether a folder without an owner is hilum's by its name, and too old to get one."""
+    """Return whether an unowned folder is named as by hilum, and too old to get an owner."""
     with suppress(OSError):
         old = time.time() - os.lstat(folder).st_mtime > _ABANDONED_SECONDS
         return old and bool(re.fullmatch(_RANDOM_NAME, os.path.basename(folder)))

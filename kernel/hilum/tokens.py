@@ -72,7 +72,7 @@ def opaque(vendor: Mapping[str, object]) -> list[bytes]:
 
 
 def estimate(text: str | bytes) -> int:
-    """Estimate the tokens of a text, without the correction for a model."""
+    """Estimate the tokens in a text, without the correction for a model."""
     return sum(compute_text_stats(text))
 
 
@@ -86,7 +86,7 @@ def _weighted(factors: Iterable[float], amounts: Iterable[int]) -> float:
 
 
 class TokenCalibrator(msgspec.Struct, frozen=True):
-    """Corrects estimates for one model by its provider's counts.
+    """A calibrator of estimates for one model, by its provider's counts.
 
     Attributes:
         size: The estimate for the request that was counted last.
@@ -106,15 +106,15 @@ class TokenCalibrator(msgspec.Struct, frozen=True):
         return 1.0
 
     def tokens(self, size: TextStats) -> int:
-        """Correct the estimate of a part of a request."""
+        """Correct the estimate for a part of a request."""
         return int(_weighted(self.factors, size))
 
     def text(self, text: str) -> int:
-        """Return the corrected estimate of a text."""
+        """Return the corrected token estimate for a text."""
         return self.tokens(compute_text_stats(text))
 
     def total(self, size: TextStats) -> int:
-        """Correct the estimate of a whole request: the last count, and the change since then."""
+        """Correct the estimate for a whole request: the last count, and the change since then."""
         change = self.tokens(size) - self.tokens(self.size)
         # Limits, because a provider may count something else (only a cached part, for example).
         least = 3 * sum(size) // 10

@@ -31,9 +31,9 @@ RISKS: tuple[str, ...] = get_args(Risk)
 DEFAULT_TIMEOUT = 120.0
 DEFAULT_GRACE = 3.0
 EVERYTHING = "/"
-"""Stands for all files, because a command may read any of them.
+"""A stand-in for all files, because a command may read any of them.
 
-A call that reads it waits for each earlier change by its answer.
+A call that reads ``EVERYTHING`` waits for every earlier change in its answer.
 """
 
 # How a parameter with such an annotation is filled; Agent and Session register themselves.
@@ -48,8 +48,9 @@ class Output(msgspec.Struct, frozen=True):
         images: Images for the model.
         data: Plain data for faces (a diff, an exit code); never sent to the model.
         code: An ``E_…`` code if the result is a failure with a long description.
-        changed: False if the call would have changed something, but everything was already so. Such
-            a call is no progress: it counts as a repetition like a call that only reads.
+        changed: False if the call was meant to change something, but found everything already in
+            the requested state. Such a call is not progress: it counts as a repetition like a call
+            that only reads.
     """
 
     text: str = ""
@@ -158,8 +159,8 @@ class Tool:
         serves: Returns whether an agent may use it. It is not shown to other agents and does not
             run for them.
         changes_files: Whether a call may change files of the workspace that its parameters do not
-            name, as a program of the user may. The journal compares the files before and after such
-            a call, as for every tool that executes commands.
+            name, as a program that the user runs may. The journal compares the files before and
+            after such a call, as for every tool that executes commands.
         plugin: Name of the plugin it belongs to; the kernel fills it in.
     """
 

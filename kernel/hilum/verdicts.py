@@ -26,7 +26,7 @@ from hilum.tools import Tool
 if TYPE_CHECKING:
     from hilum.agents import Agent
 
-# Two gates that undo each other's rewriting must not keep a call waiting for ever.
+# Two gates that undo each other's changes must not keep a call waiting forever.
 MAX_REWRITES = 8
 
 
@@ -54,7 +54,7 @@ async def permit(
     """Judge a call, and request the user's approval if necessary.
 
     Args:
-        agent: The agent that calls.
+        agent: The agent that makes the call.
         state: The state of the call.
         call: The call.
         tool: Its tool.
@@ -202,7 +202,7 @@ def _session_questions(agent: Agent, tool: Tool, is_settled: bool) -> Iterator[V
     """Yield the session's own reasons to request approval for a call.
 
     Args:
-        agent: The agent that calls.
+        agent: The agent that makes the call.
         tool: The tool that is called.
         is_settled: Whether a gate has decided what the approval policy would decide.
     """

@@ -4,7 +4,7 @@ Neither ``..`` nor absolute paths nor links lead out, even if a link is swapped 
 
 A path is resolved first, and the result must be below a root. Then each of its folders is opened
 from the top of the file system without following links, and the file is used relative to the last
-open folder. So the file that is used is the one of the resolved path. A link that appears between
+open folder. So the file that is used is the one at the resolved path. A link that appears between
 check and use, even in place of a root or above it, is an error. Systems without ``openat``
 (Windows) have only the check.
 """
@@ -153,9 +153,9 @@ class Workspace:
         return real
 
     def relative(self, path: str | Path) -> str:
-        """Return a path in the form to show.
+        """Return a path in the form in which it is shown.
 
-        It is relative to the root if it is below that, with forward slashes.
+        A path below the root is relative to the root. Slashes are forward slashes.
         """
         path = Path(path)
         if path.is_relative_to(self.root):
@@ -246,7 +246,9 @@ class Workspace:
         # 4,096 is PATH_MAX on Linux; system calls end a path at a NUL.
         if "\0" in text or len(text) > 4096:
             raise PathError(
-                f"{text[:100]!r} is not a path.", code="E_PATH_TRAVERSAL", hint="Give a plain path."
+                f"{text[:100]!r} is not a path.",
+                code="E_PATH_TRAVERSAL",
+                hint="Pass an ordinary path.",
             )
         return text
 

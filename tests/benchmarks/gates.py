@@ -139,7 +139,7 @@ hilum.hooks.Table.record_failure = fault
 """,
     "closed gates are not looked at": """
 import hilum.plugins
-hilum.plugins.Table.refusal = lambda hooks, gate="": ""
+hilum.plugins.GateTable.refusal = lambda hooks, gate="": ""
 """,
     "a gate that fails has no objection": """
 import hilum.hooks
@@ -712,7 +712,7 @@ def set_grace(seconds: float) -> float:
 def hole_in_hilum(name: str) -> Iterator[None]:
     """Break hilum in this process, by the name of a hole; nothing without one."""
     places = [(hilum.hooks.Table, name) for name in ("record_failure", "_call", "filter")]
-    places.append((hilum.plugins.Table, "refusal"))
+    places.append((hilum.plugins.GateTable, "refusal"))
     saved = [(owner, attribute, getattr(owner, attribute)) for owner, attribute in places]
     exec(HOLES[name], {})
     try:

@@ -182,7 +182,7 @@ def test_the_sub_command_of_the_tutorial_works(tmp_path):
     own = {"HILUM_CONFIG": str(tmp_path), "HILUM_DATA": str(tmp_path), "PYTHONPATH": path}
     assert run("-m", "hilum", "words", "poem.txt", cwd=tmp_path, **own) == "4 poem.txt\n"
     assert re.search(
-        r"words +Count the words of text files", run("-m", "hilum", "--help", cwd=tmp_path, **own)
+        r"words +Count the words in text files", run("-m", "hilum", "--help", cwd=tmp_path, **own)
     )
     wrong = subprocess.run(
         [sys.executable, "-m", "hilum", "words"], cwd=tmp_path, env=os.environ | own, capture_output=True, text=True,

@@ -96,7 +96,7 @@ async def test_an_agent_whose_calls_nobody_could_approve_did_not_complete(cli, a
             "Help.",
         )
     assert done.code == 3, done.err
-    assert "nobody was there" in done.out
+    assert "no user was present" in done.out
 
 
 @pytest.mark.slow(cases=1)

@@ -215,7 +215,7 @@ async def test_a_headless_run_is_told_how_to_go_on(cli, asks):
         done = await cli("run", "go", "--output-format", "json")
     [call] = json.loads(done.out)["calls"]
     assert call["code"] == "E_DENIED"
-    assert "nobody is there" in call["result"]
+    assert "no user is present" in call["result"]
 
 
 async def test_mistakes_in_the_rules_are_shown_on_the_terminal(cli, asks):

@@ -184,7 +184,7 @@ async def test_a_project_file_that_defines_no_plugin_is_reported(cli, source, to
     for said in (text.err, fault["error"]):
         assert "It defines no plugin: no function in it is marked as a hook." in said
         assert todo in said
-    assert "let its name begin with _" in fault["error"]
+    assert "begin its name with _" in fault["error"]
     assert "It defines no plugin" in listed
 
 

@@ -63,9 +63,7 @@ async def test_the_tool_of_a_plugin_that_is_left_out_is_explained(cli, asks, cho
         done = await cli("run", "fetch", *choice, "--output-format", "json")
     (call,) = done.result["calls"]
     assert call["code"] == "E_UNKNOWN_TOOL"
-    assert call["result"].endswith(
-        "Plugins that are not loaded, so that their tools are missing: web."
-    )
+    assert call["result"].endswith("These plugins are not loaded, so their tools are missing: web.")
 
 
 @pytest.mark.slow(cases=2)

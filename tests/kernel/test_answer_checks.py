@@ -133,5 +133,8 @@ async def test_the_user_reads_what_an_empty_answer_is(bench):
     kit = await bench(answers=["", "", "", ""])
     ended = await kit.run("x")
     assert ended.state == "partial_success"
-    assert ended.error == "The model returned an empty answer twice."
+    assert (
+        ended.error
+        == "The model's answer was empty, even after it had been asked for another one 3 times."
+    )
     assert kit.requests[1].messages[-1].text.startswith("Your answer was empty.")

@@ -208,7 +208,7 @@ def test_plain_code_runs_reads_answers_and_stops(tmp_path):
 def test_a_tool_of_asyncio_needs_a_loop_and_says_so():
     """At the top level of a module there is none."""
     with pytest.raises(
-        hilum.PluginError, match=r"needs a running asyncio loop\. Use it in a coroutine function"
+        hilum.PluginError, match=r"needs a running asyncio loop\. Call it in a coroutine function"
     ):
 
         @hilum.aio.tool(risk="read")

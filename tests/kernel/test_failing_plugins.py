@@ -281,7 +281,7 @@ async def test_of_two_tools_of_one_name_the_first_counts(bench):
     kit = await bench(plugin("one", look), plugin("two", other), faults=True)
     assert (await kit.call("look")).text == "seen"
     assert (kit.faults[0].plugin, kit.faults[0].hook) == ("two", "provide_tools")
-    assert "The plugin one has a tool look already" in str(kit.faults[0])
+    assert "The plugin one already has a tool look" in str(kit.faults[0])
 
 
 async def test_a_tool_belongs_to_the_plugin_that_gives_it_in_each_session(bench):
@@ -292,7 +292,7 @@ async def test_a_tool_belongs_to_the_plugin_that_gives_it_in_each_session(bench)
     assert [kit.session.tools["look"].plugin for kit in (one, two)] == ["one", "two"]
     both = await bench(plugin("two", look), plugin("one", look), faults=True)
     assert both.session.tools["look"].plugin == "two"
-    assert "The plugin two has a tool look already" in str(both.faults[0])
+    assert "The plugin two already has a tool look" in str(both.faults[0])
     assert (await two.call("look")).text == "seen"
 
 

@@ -458,7 +458,7 @@ async def test_of_two_tools_with_one_name_the_newcomers_is_left_out_and_nobody_i
     assert (await kit.call("look")).text == "seen"
     (fault,) = kit.of(PluginFault)
     assert (fault.plugin, fault.hook, fault.switched_off) == ("two", "provide_tools", False)
-    assert "The plugin one has a tool look already" in fault.error
+    assert "The plugin one already has a tool look" in fault.error
     assert 'replaces = ("look",)' in fault.error
     assert kit.calls("remind")
 

@@ -17,7 +17,7 @@ from hilum import (
 )
 from hilum.events import ApprovalAsked, PromptFrozen, RoundEnded
 from hilum.hookspecs import HOOKS
-from hilum.plugins import Table
+from hilum.plugins import GateTable
 from hilum.testing import plugin, say, use
 
 
@@ -269,7 +269,7 @@ def test_misspelt_hooks_and_arguments_are_named(hook, text):
 
 async def test_ten_plain_implementations_cost_microseconds():
     """A def runs inline: no nursery, no checkpoint."""
-    table = Table(lambda fault: None, HOOKS, [])
+    table = GateTable(lambda fault: None, HOOKS, [])
     for n in range(10):
         table.add(plugin(f"p{n}", remind=lambda: "x"), f"p{n}", n)
     with trio.CancelScope() as scope:

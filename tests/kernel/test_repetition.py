@@ -98,7 +98,7 @@ async def test_fourth_identical_failure_is_refused_in_any_spelling(bench, world)
     assert note.startswith(
         "run failed three times in a row with E_FAILED, and nothing changed in between."
     )
-    assert [event.message for event in kit.of(UserNeeded)] == [note.partition(" Change")[0]]
+    assert [event.message for event in kit.of(UserNeeded)] == [note.partition(" Fix")[0]]
     assert len(kit.of(CallStarted)) == 3
 
 

@@ -112,7 +112,7 @@ async def test_the_end_at_a_limit_says_what_was_done_and_what_is_left(bench):
     assert (ended.state, ended.code) == ("partial_success", E_TURN_LIMIT)
     assert (ended.text, ended.commentary) == ("", "Now the tests.")
     assert ended.done == "Files written: a.py, b.py. Tools run: put × 4 (1 failed)."
-    assert ended.left == "The last announced step may not be done: Now the tests."
+    assert ended.left == "The last announced step may be unfinished: Now the tests."
 
 
 async def test_a_stopped_run_says_which_call_was_cut_off(bench):

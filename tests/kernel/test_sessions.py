@@ -302,7 +302,7 @@ async def test_a_project_cannot_raise_the_turns_or_choose_the_model(bench):
         "turns = 500 is ignored: a project may only lower it, and without the project it is 25"
         in note.data["say"]
     )
-    assert 'put `model = "dear/model"` into your own settings file' in note.data["say"]
+    assert 'put `model = "dear/model"` in your own settings file' in note.data["say"]
 
 
 async def test_cancelled_run_is_stopped_before_the_cancellation_goes_on(bench):

@@ -45,7 +45,7 @@ async def test_tools_of_a_plugin_that_is_off_say_so(bench):
     kit.session.hooks.record_failure("tools", "lifespan", ValueError("no luck"), "it crashed")
     await kit.run("x")
     assert kit.results[0].code == E_UNKNOWN_TOOL
-    assert "The plugin tools of the tool good is off" in kit.results[0].text
+    assert "The plugin tools, which provides the tool good, is off" in kit.results[0].text
     assert "no luck" in kit.results[0].text
 
 

@@ -29,7 +29,7 @@ FLOORS = [
     [
         "errors",
         "discovery",
-        "bounds",
+        "time_limits",
         "prompt_order",
         "hooks",
         "hosts",

@@ -6,7 +6,7 @@ from hilum import UsageError
 
 
 def main(argv: list[str]) -> int:
-    """Count the words of text files."""
+    """Count the words in text files."""
     if not argv:
         raise UsageError("No file is named.", code="E_BAD_ARGS", hint="usage: hilum words FILE …")
     for name in argv:

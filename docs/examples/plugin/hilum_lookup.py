@@ -12,7 +12,7 @@ def look_up(key: str) -> str:
     Args:
         key: What to look up: kind/name.
     """
-    kind, name = key.split("/")  # a key without a slash is not handled: a fault
+    kind, name = key.split("/")  # a key without a slash raises ValueError: a failure of the plugin
     if kind == "salary":
         raise ToolDenied("Salaries are not shown.")
     if kind == "licence":

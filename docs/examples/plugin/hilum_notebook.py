@@ -1,4 +1,4 @@
-"""A notebook that is open as long as the session: an instance with state, tools and a hook."""
+"""A notebook that is open during a session: an instance with state, a tool and hooks."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Refuses to let tools write some files: a gate."""
+"""Keeps tools from writing some files: a gate."""
 
 import json
 from fnmatch import fnmatch
@@ -12,7 +12,7 @@ class ProtectSettings:
     """What a user may set under [protect]; a project may not."""
 
     names: list[str] = setting(
-        factory=lambda: ["*.lock"], project=False, help="Names of files that no tool writes."
+        factory=lambda: ["*.lock"], project=False, help="Names of files that no tool may write."
     )
 
 

@@ -1,4 +1,4 @@
-"""Shows what Git says: a child process."""
+"""Shows the output of Git: a child process."""
 
 from hilum import Call, Tool, ToolError, hookimpl, tool
 
@@ -9,11 +9,11 @@ async def changed_files(call: Call) -> str:
     done = await call.processes.run(["git", "status", "--short"])
     if done.returncode:
         raise ToolError(
-            "Git gives no status.",
+            "Git did not report a status.",
             code="E_CMD_FAIL",
             hint=done.stderr.decode(errors="replace").strip(),
         )
-    return done.stdout.decode(errors="replace") or "Nothing differs."
+    return done.stdout.decode(errors="replace") or "No files differ."
 
 
 @hookimpl

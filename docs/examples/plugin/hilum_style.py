@@ -7,7 +7,7 @@ from hilum import Agent, Layer, ToolResult, hookimpl, section, setting
 
 @section("style")
 class StyleSettings:
-    """What a user may set under [style]."""
+    """The settings in the table [style]."""
 
     most_words: int = setting(default=500, minimum=1, help="Maximum number of words in a text.")
 
@@ -15,11 +15,11 @@ class StyleSettings:
 @hookimpl
 def build_prompt_layer(agent: Agent) -> Layer:
     most = agent.session.settings(StyleSettings).most_words
-    return Layer(45, "style", f"A text you write has at most {most} words.")
+    return Layer(45, "style", f"Write texts of at most {most} words.")
 
 
 @hookimpl
 def remind(results: Sequence[ToolResult]) -> str | None:
     if any(result.name == "write_file" and not result.code for result in results):
-        return "Count the words of what you wrote."
+        return "Count the words in the text that you wrote."
     return None

@@ -17,8 +17,8 @@ async def test_layer_and_note_reach_the_model(bench):
     answers = [use("write_file", **HELLO), "Done."]
     b = await bench(hilum_style, "files", answers=answers, settings={"style.most_words": 7})
     await b.run("Write hello.")
-    assert b.requests[0].layers[-1].text == "A text you write has at most 7 words."
-    assert b.requests[1].messages[-1].text == "Count the words of what you wrote."
+    assert b.requests[0].layers[-1].text == "Write texts of at most 7 words."
+    assert b.requests[1].messages[-1].text == "Count the words in the text that you wrote."
 
 
 async def test_setting_can_be_an_environment_variable(bench):

@@ -1,4 +1,4 @@
-"""Checks of arguments that many commands take."""
+"""Checks for arguments that many commands share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def check_text(texts: Sequence[str]) -> None:
         try:
             text.encode()
         except UnicodeEncodeError:
-            # Python passes bytes of the command line that are not UTF-8 on as surrogates (PEP 383).
+            # Python decodes bytes of the command line that are not UTF-8 as surrogates (PEP 383).
             shown = text.encode(errors="surrogateescape").decode(errors="backslashreplace")
             hint = "Set the locale to UTF-8, and rename files whose names are not."
             raise UsageError(

@@ -1,4 +1,4 @@
-"""argparse with errors that say what to do."""
+"""argparse with errors that explain what to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hilum.errors import E_BAD_ARGS, UsageError
 
 
 class Names(argparse.Action):
-    """Collects names that are separated by commas; the option may be repeated."""
+    """An option that collects comma-separated names and may be repeated."""
 
     def __call__(
         self,
@@ -19,7 +19,7 @@ class Names(argparse.Action):
         values: object,
         option: str | None = None,
     ) -> None:
-        """Add the names of one use of the option."""
+        """Add the names from one use of the option."""
         names = [name.strip() for name in str(values).split(",")]
         known = getattr(namespace, self.dest) or []
         setattr(namespace, self.dest, [*known, *(name for name in names if name)])
@@ -61,5 +61,5 @@ class Parser(argparse.ArgumentParser):
         if near:
             hint = f"Did you mean {' or '.join(near)}?"
         else:
-            hint = f"{self.prog} --help lists what it takes."
+            hint = f"{self.prog} --help lists its options."
         raise UsageError(f"{message[:1].upper()}{message[1:]}.", code=E_BAD_ARGS, hint=hint)

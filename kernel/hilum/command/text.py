@@ -1,6 +1,6 @@
 """Text from files, models, tools and repositories, made harmless for a terminal.
 
-All of it stays visible.
+No character is removed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TextIO
 from hilum.errors import HilumError
 
 # Characters that a terminal would interpret, and those that make text look different from what it
-# is (direction, zero width); tabs and newlines may stay.
+# is (direction, zero width); tabs and newlines are kept.
 _HARMFUL = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
@@ -22,7 +22,7 @@ _HARMFUL = (
 
 
 def escape_terminal(text: str) -> str:
-    """Return text that is harmless in a terminal: only newlines and tabs are left unescaped."""
+    """Return text with all control characters except newlines and tabs escaped."""
     # Most texts are plain, and these two checks are cheaper than the search below.
     if text.isascii() and text.isprintable():
         return text

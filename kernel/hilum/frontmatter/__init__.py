@@ -3,9 +3,9 @@
 It is read as people and programs really write it.
 
 Nothing is rejected and nothing is dropped silently: text that is not YAML is repaired or, as a last
-resort, read line by line, and each deviation from the text is a `Problem` with its line. Texts stay
-as written: ``no``, ``1.10`` and ``2026-01-01`` are texts unless a caller converts them (`flag`,
-`number`).
+resort, read line by line, and each deviation from the text is a `Problem` with its line. Texts are
+kept as written: ``no``, ``1.10`` and ``2026-01-01`` are texts unless a caller converts them
+(`flag`, `number`).
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ class Problem(NamedTuple):
     line: int
     """Line in the file, counted from 1."""
     message: str
-    """What is wrong, and how it was read."""
+    """What is wrong, and how the text was read."""
     fatal: bool = False
-    """Whether something that was written is missing from the fields."""
+    """Whether the fields lack something that the file contains."""
 
 
 class Document(NamedTuple):
@@ -31,7 +31,7 @@ class Document(NamedTuple):
     line: int
     """The line of the file on which the body begins, from 1."""
     problems: tuple[Problem, ...] = ()
-    """Everything that was repaired, left out or unusual, in the order of lines."""
+    """Everything that was repaired, left out or unusual, in line order."""
     present: bool = False
     """Whether the file has front matter."""
     lines: dict[str, int] = {}  # never modified, so documents without fields may share it

@@ -1,4 +1,4 @@
-"""Splitting of a file into front matter and body.
+"""Splitting a file into front matter and body.
 
 Fences are whole lines. Front matter that is not YAML is repaired key by key.
 """
@@ -107,8 +107,9 @@ def _second(
 ) -> str:
     """Merge a second front matter that follows the first one, and return the rest of the body.
 
-    Cursor writes its own front matter, mostly empty, before that of the author. Text between two
-    horizontal rules is not front matter: repeated front matter contains a key of the first one.
+    Cursor writes its own front matter, mostly empty, before the author's. Text between two
+    horizontal rules looks the same, so it counts as front matter only if it contains a key of the
+    first one.
     """
     opening = re.compile(r"\s{0,4}^---[ \t]*\n", re.MULTILINE).match(body)
     if opening is None:
@@ -238,7 +239,7 @@ def _fields(
 def _comments(
     given: list[str], first: int, fields: dict[str, object], lines: dict[str, int]
 ) -> list[Problem]:
-    """Report values that end at a ``#`` that may be meant as text.
+    """Report values that end at a ``#`` that may have been meant as text.
 
     For example: ``Close issue #12 of the project``.
     """
@@ -260,7 +261,7 @@ def _comments(
 
 
 def _bounded(problems: list[Problem]) -> tuple[Problem, ...]:
-    """Return problems by line, with one problem that sums up those beyond the maximum."""
+    """Return problems in line order, with one problem that summarizes those beyond the maximum."""
     problems = sorted(problems, key=lambda problem: problem.line)
     more = problems[MAX_PROBLEMS:]
     if not more:

@@ -17,8 +17,8 @@ MAX_REPAIRED = 300
 """Maximum number of entries that are tried as YAML; later ones are read line by line."""
 
 _KEY = r"(\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|(?![#\s]|-\s)[^\n]{1,200}?)[ \t]*:(?=\s|$)"
-# Not the colon of an address such as `https://`. The other colon is that of Chinese and Japanese
-# keyboards.
+# Not the colon of an address such as `https://`. The other colon is the full-width one from Chinese
+# and Japanese keyboards.
 _TIGHT_KEY = r"([A-Za-z][\w.-]{0,63})[ \t]*(?::(?!//)|：)"
 _LINE = (
     r"(\s*(?:- +)*)(?:((?:\"[^\"]{1,200}\"|'[^']{1,200}'|[^\s#:\"'\[{][^:\[{]{0,200}?))[ \t]*:["
@@ -48,8 +48,8 @@ def repair(text: str, first: int, why: NotYaml, raw: frozenset[str]) -> Repaired
     Args:
         text: The front matter.
         first: The line of the file on which it begins.
-        why: The parser's error about the whole.
-        raw: Keys whose values may not be YAML (see `hilum.frontmatter.read`).
+        why: The parser's error about the text as a whole.
+        raw: Keys whose values need not be YAML (see `hilum.frontmatter.read`).
     """
     found = Repaired({}, {}, [])
     entries, stray = _entries(text.removesuffix("\n").split("\n"), first)
@@ -96,7 +96,7 @@ def _match_key(line: str) -> re.Match[str] | None:
 def _read(
     entry: Entry, tried: bool, raw: frozenset[str]
 ) -> tuple[str, object, list[Problem], bool]:
-    """Return key, value, problems, and whether the entry is allowed not to be YAML."""
+    """Return the key, the value, the problems, and whether the entry need not be YAML."""
     reason = "there are too many keys"
     for quoting in (False, True) if tried else ():
         lines = _quoted(entry.lines) if quoting else entry.lines

@@ -23,7 +23,7 @@ _PLAIN_TAGS = {"str", "int", "float", "bool", "null", "seq", "map", "timestamp"}
 
 
 class NotYaml(Exception):
-    """The text is not YAML, or not YAML that front matter may contain; ``line`` is where."""
+    """The text is not YAML, or not YAML that front matter may contain, on line ``line``."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ def parse(text: str, first: int = 1) -> Mapping:
 
     Raises:
         NotYaml: It is not YAML or not a mapping, has unknown tags or unused anchors, or exceeds a
-            bound.
+            limit.
     """
     import yaml
 
@@ -71,7 +71,7 @@ def _loader() -> Any:
 
 
 class _Builder:
-    """Builds values from events. It stops reading at the first bound that is exceeded."""
+    """A builder of values from YAML events, which stops at the first limit that is exceeded."""
 
     def __init__(self, events: Iterator[Any], first: int) -> None:
         self.events = events

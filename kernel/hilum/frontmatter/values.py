@@ -1,4 +1,4 @@
-"""Conversion of fields, and of lists written as one text, to the types a caller expects."""
+"""Conversion of fields, and of lists written as one text, to the types that a caller expects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def text(document: Document, key: str, default: str = "") -> str:
 
 
 def flag(document: Document, key: str, default: bool | None = None) -> bool | None:
-    """Return a field as a truth value.
+    """Return a field as a Boolean.
 
     Accepted texts are true, yes, on and 1, and false, no, off and 0, in upper or lower case.
 
@@ -123,7 +123,8 @@ def split_globs(text: str) -> tuple[str, ...]:
 
 
 def _split(text: str, separators: str, opening: str, closing: str) -> Iterator[str]:
-    # A bracket that is never closed protects nothing: the separators after it would be lost.
+    # A bracket that is never closed is ignored: otherwise the separators after it would have no
+    # effect.
     opened = sum(text.count(letter) for letter in opening)
     closed = sum(text.count(letter) for letter in closing)
     depth = 0
@@ -149,7 +150,7 @@ def _bare(text: str) -> str:
 
 
 def unquoted(text: str) -> str:
-    """Remove a pair of quotes around a text. In ``"a" and "b"`` they are two pairs, and stay."""
+    """Remove a pair of quotes around a text. The two pairs in ``"a" and "b"`` are kept."""
     inner = text[1:-1]
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" and text[0] not in inner:
         return inner

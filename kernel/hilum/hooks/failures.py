@@ -19,7 +19,7 @@ _CALLERS = frozenset(("hilum", "trio", "outcome", "contextlib", "asyncio", "func
 
 
 def describe_error(error: BaseException) -> str:
-    """Return the class and the text of an exception, also if it cannot make its text.
+    """Return the class and the text of an exception, even if its ``__str__`` raises.
 
     The result has no full stop at its end, so that it can be part of a sentence.
     """
@@ -29,7 +29,7 @@ def describe_error(error: BaseException) -> str:
 def locate_function(function: object) -> str:
     """Return file and line of a function, as ``package/module.py, line 7``; empty if unknown.
 
-    The path begins at the package: where that is installed is of no interest.
+    The path begins with the package's own folder, not with the place where it is installed.
     """
     function = getattr(function, "__func__", function)
     code = getattr(function, "__code__", None)
@@ -41,7 +41,7 @@ def locate_function(function: object) -> str:
 def locate_error(error: BaseException) -> str:
     """Return file and line of the plugin's code that raised an exception; empty if unknown.
 
-    It is the last line of the package that the kernel called: a line of a library that this package
+    It is the last line in the package that the kernel called: a line in a library that this package
     uses would not help its author.
     """
     place = ""
@@ -60,7 +60,7 @@ def locate_error(error: BaseException) -> str:
 
 
 def _place(path: str, line: int, module: str) -> str:
-    if not path.endswith(".py"):  # code that was made from a text
+    if not path.endswith(".py"):  # code that was compiled from a string
         return ""
     folders = module.count(".")
     if os.path.basename(path) == "__init__.py":
@@ -118,7 +118,7 @@ def is_interrupt(error: BaseException) -> bool:
 
 
 def unwrap_group(error: BaseException) -> BaseException:
-    """Return the only exception in a group or in nested groups; any other one as it is."""
+    """Return the only exception in a group or in nested groups; any other exception unchanged."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
@@ -157,7 +157,7 @@ class Mistake(NamedTuple):
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Return a question with the known names that are similar to an unknown one, or nothing."""
+    """Return a question that suggests similar known names; empty if there are none."""
     from difflib import get_close_matches  # 2 ms, only after a mistake
 
     near = get_close_matches(name, sorted(known), n=2)
@@ -199,7 +199,7 @@ class PluginFailure(msgspec.Struct, frozen=True):
         if isinstance(error, trio.TooSlowError):
             return f"it took longer than its deadline. {error}".rstrip(". ")
         if isinstance(getattr(error, "hint", None), str):
-            # An error of hilum is a sentence for the reader, who does not know its class.
+            # An error that hilum raises is a sentence for users, who do not know its class.
             return _text(error).removesuffix(".")
         place = locate_error(error)
         return f"{describe_error(error)} ({place})" if place else describe_error(error)

@@ -1,6 +1,6 @@
 """Lifespans: one supervised task per plugin, from opening to closing.
 
-A crash in it ends that plugin alone.
+A crash in such a task ends only its plugin.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Lifespans(msgspec.Struct, eq=False):
         hook: Name of the function in a plugin's module that opens its lifespan.
         owner: The kernel or session, which is passed to implementations.
         crashed: Called with plugin and error when a lifespan fails after it has opened.
-        project: The project of pluggy's marker, which the function must have.
+        project: The project name of the pluggy marker that the function must have.
         deadline: Maximum number of seconds for opening.
     """
 
@@ -42,7 +42,7 @@ class Lifespans(msgspec.Struct, eq=False):
     _open: list[_Lifespan] = []
 
     async def open(self, plugin: str, module: object, *, preferred: bool = False) -> object:
-        """Enter a plugin's lifespan, if it has one.
+        """Open a plugin's lifespan, if it has one.
 
         Args:
             plugin: Name of the plugin.

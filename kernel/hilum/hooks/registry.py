@@ -64,8 +64,8 @@ class Contribution:
             yield options["specname"] or attribute, options, vars(self)[attribute]
 
     def __dir__(self) -> Iterable[str]:
-        # pluggy looks at every name that dir() returns. All others would cost half of the time
-        # that a session takes to register its plugins.
+        # pluggy looks at every name that dir() returns. Looking at all of them would take half of
+        # the time that a session needs to register its plugins.
         return list(self._marks)
 
 
@@ -135,7 +135,7 @@ class Registry(pluggy.PluginManager):
             self.register(contribution, name)
             self.check_pending()
         except pluggy.PluginValidationError as error:
-            # pluggy stops at the first mistake, and does not say where it is.
+            # pluggy stops at the first mistake, and does not report its location.
             self.unregister(name=name)
             found = self._find_mistakes(contribution) or [Mistake(str(error))]
             raise make_error(found, self._error) from error
@@ -196,12 +196,12 @@ class Registry(pluggy.PluginManager):
         return found
 
     def _check_call(self, hook: str, options: Marks, function: Any) -> Mistake | None:
-        """Return why a function cannot be called as its hook is, which pluggy does not check."""
+        """Return why a function cannot be called as its hook requires, unchecked by pluggy."""
         if not isinstance(function, FunctionType | MethodType):
             return Mistake(f"{hook} must be a function.")
         # The table calls functions itself, and would call a wrapper like any implementation.
         if options.get("wrapper") or options.get("hookwrapper"):
-            problem = f"{hook} is marked as a wrapper, but hooks have no wrappers."
+            problem = f"{hook} is marked as a wrapper, but hook wrappers are not supported."
             return Mistake(problem, place=locate_function(function))
         spec = self._specs.get(hook)
         if spec is None:

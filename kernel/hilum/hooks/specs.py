@@ -31,16 +31,17 @@ class Spec(msgspec.Struct, frozen=True):
 
     Args:
         shape: How implementations combine: ``collect`` (plain ``def``, items joined), ``gather``
-            (all at once), ``first`` (until one answers), ``pipe`` (each gets the value of the one
-            before), ``filter`` (the same in plain ``def``, which may be called in a thread),
-            ``gate`` (all at once; the caller takes the strictest) or ``supervised`` (a lifespan).
+            (all at once), ``first`` (until one returns a value), ``pipe`` (each gets the value of
+            the previous one), ``filter`` (the same in plain ``def``, which may be called in a
+            thread), ``gate`` (all at once; the caller takes the strictest) or ``supervised`` (a
+            lifespan).
         deadline: Maximum number of seconds for an implementation.
         on_failure: The consequence of a failure, as a phrase.
         function: The decorated function: an implementation may take any of its arguments.
-        returns: Type of an answer, or of its items if the answer is an iterable; any other type is
-            a failure.
+        returns: Type of a result, or of its items if the result is an iterable; any other type is a
+            failure.
         returns_many: Whether a list or tuple of these is accepted as well.
-        raises: Exceptions that are answers, not failures.
+        raises: Exceptions that count as results, not as failures.
     """
 
     shape: Shape
@@ -63,10 +64,10 @@ class Spec(msgspec.Struct, frozen=True):
         return self.shape in ("gate", "pipe", "filter")
 
     def checked(self, value: Any) -> Any:
-        """Return an answer after checking its type.
+        """Return a result after checking its type.
 
         Raises:
-            WrongAnswer: It is of the wrong type.
+            WrongAnswer: The result is of the wrong type.
         """
         if value is None or isinstance(value, self.returns):
             return value

@@ -16,7 +16,7 @@ import trio
 GRACE_SECONDS = 5.0
 """Seconds that a cancelled task has to clean up before its shields are removed."""
 BROKEN_SECONDS = 1.0
-"""Seconds that it has afterwards, before it is abandoned."""
+"""Seconds that it then has to end, before it is abandoned."""
 
 
 class Supervised:
@@ -134,7 +134,7 @@ async def call_within(
 def _break_shields(scope: trio.CancelScope) -> None:
     """Remove the shields of all scopes inside a cancelled one.
 
-    trio has no other way to end a task that shields itself for ever, and ``trio.run`` does not
+    trio has no other way to end a task that shields itself forever, and ``trio.run`` does not
     return before it has ended. The tree of scopes is not a public API: if it is missing, the
     shields stay.
     """

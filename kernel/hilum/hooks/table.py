@@ -1,8 +1,8 @@
 """Calling hooks: a table of implementations.
 
-The shape that a specification declares decides how implementations are called. Each one is isolated:
-a failure of one implementation never reaches another one or the caller: it is reported
-(``report``), its contribution is left out, and three failures in a row switch the plugin off. Gates
+The shape that a specification declares decides how implementations are called. Each implementation
+is isolated: its failure never reaches another implementation or the caller. The failure is reported
+(``report``), the contribution is left out, and three failures in a row switch the plugin off. Gates
 fail closed, and stay closed when their plugin is switched off.
 """
 
@@ -153,7 +153,8 @@ class Table:
     def _declare_implemented(self, plugin: str, names: Iterable[str]) -> set[str]:
         """Declare the gates among the names of a plugin's functions.
 
-        This is done before registration can fail, so that a gate with a mistake is closed.
+        This is done before registration can fail, so that a gate whose implementation has a mistake
+        is closed.
 
         Returns:
             The gates that the plugin had not declared itself.
@@ -172,7 +173,7 @@ class Table:
         self.forget(plugin)
 
     def forget(self, plugin: str) -> None:
-        """Remove all of a plugin's implementations. Its gates stay declared."""
+        """Remove all of a plugin's implementations. Its gates remain declared."""
         self.registry.remove(plugin)
 
     def names(self, plugin: str) -> list[str]:
@@ -202,7 +203,7 @@ class Table:
             self.closed.setdefault(gate, {})[plugin] = reason
 
     def reopen(self, plugin: str) -> None:
-        """Open the gates of a plugin, which is in working order."""
+        """Open the gates of a plugin that is in working order."""
         for plugins in self.closed.values():
             plugins.pop(plugin, None)
 
@@ -216,21 +217,21 @@ class Table:
     # --- calls ------------------------------------------------------------------------------------
 
     def collect(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
-        """Call all; return (plugin, item) for every item of every answer."""
+        """Call all implementations; return (plugin, item) for every item of every result."""
         found: list[tuple[str, Any]] = []
         check = self.specs[hook].checked
         for impl in self.registry.implementations(hook):
             with self._guard(hook, impl):
                 items = self._inline(hook, impl, _arguments(impl, arguments))
                 if items is not None and not isinstance(items, Iterable):
-                    items = [items]  # the check of its type says what is expected
+                    items = [items]  # the type check reports what is expected
                 found += [(impl.plugin, check(item)) for item in items or ()]
         return found
 
     async def gather(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
-        """Call all at once; return (plugin, answer) in order, without ``None``.
+        """Call all implementations at once; return (plugin, result) in order, without ``None``.
 
-        The answer of an implementation that failed is its ``PluginFailure``.
+        The result of an implementation that failed is its ``PluginFailure``.
         """
         impls = self.registry.implementations(hook)
         answers = {}
@@ -251,7 +252,7 @@ class Table:
         return [(impl.plugin, answers[impl]) for impl in impls if answers[impl] is not None]
 
     async def first(self, hook: str, **arguments: Any) -> Any:
-        """Call one after another until one answers; a failure does not count as an answer."""
+        """Call implementations in order until one returns a value; a failure does not count."""
         for impl in self.registry.implementations(hook):
             value = await self._call(hook, impl, arguments)
             if value is not None and not isinstance(value, PluginFailure):
@@ -323,7 +324,7 @@ class Table:
                 value = await call_within(spec.deadline, impl.function, *given, name=name)
             else:
                 value = self._inline(hook, impl, given)
-                # Such as a functools.partial of a coroutine function.
+                # For example, a functools.partial of a coroutine function.
                 if inspect.isawaitable(value):
                     value = await call_within(spec.deadline, _awaited, value, name=name)
             return spec.checked(value)

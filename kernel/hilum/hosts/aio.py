@@ -87,7 +87,7 @@ async def iterate(portal: Portal, stream: Any) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def hold(portal: Portal, manager: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
-    """Enter and leave an async context manager on the trio side, in one task there.
+    """Enter and leave an async context manager on the trio side, in a single task.
 
     An error in the block is raised in the manager on the trio side; if the block is cancelled, the
     manager is cancelled as well.

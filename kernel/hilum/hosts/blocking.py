@@ -1,4 +1,4 @@
-"""A trio program inside a synchronous one: each call blocks until it is done.
+"""A trio program inside a synchronous one: each call blocks until it has finished.
 
 Ctrl-C waits until the trio side has unwound.
 
@@ -88,7 +88,7 @@ def iterate(portal: Portal, stream: Any) -> Iterator[Any]:
 
 @contextmanager
 def hold(portal: Portal, manager: AbstractAsyncContextManager[T]) -> Iterator[T]:
-    """Enter and leave an async context manager on the trio side, in one task there.
+    """Enter and leave an async context manager on the trio side, in a single task.
 
     An error in the block is raised in the manager on the trio side; if the block is interrupted,
     the manager is cancelled.

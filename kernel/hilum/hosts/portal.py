@@ -5,14 +5,14 @@ run never unwinds.
 
 Neither is ``anyio.from_thread.start_blocking_portal`` (measured with anyio 4.16), for four reasons:
 
-- Ctrl-C in ``portal.call`` raises at once and does not cancel the function: a tool could still be
-  writing a file when the host's ``except KeyboardInterrupt`` runs. In asyncio, ``call_async`` waits
-  for a cancelled function, but not after a second ``Task.cancel``.
+- Ctrl-C in ``portal.call`` raises immediately and does not cancel the function: a tool could still
+  be writing a file when the host's ``except KeyboardInterrupt`` runs. In asyncio, ``call_async``
+  waits for a cancelled function, but not after a second ``Task.cancel``.
 - An error that is not an ``Exception``, such as ``SystemExit`` in one function, ends the portal and
   cancels every other call.
 - ``wrap_async_context_manager`` is for synchronous hosts only, and does not wait on exit either.
-- The kernel would depend on anyio, whose import takes 100 ms of CPU time, and a call takes
-  700 µs instead of 566 (``tests/benchmarks/portal.py``, in plain code).
+- The kernel would depend on anyio, whose import takes 100 ms of CPU time, and a call takes 700 µs
+  instead of 566 (``tests/benchmarks/portal.py``, in synchronous code).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Job(Generic[T]):
 
 
 class Portal:
-    """Runs functions on a separate trio thread, which lives until ``close``.
+    """A separate trio thread, which runs functions until ``close``.
 
     Args:
         name: Name of the thread.
@@ -97,8 +97,8 @@ class Portal:
             await self._stop.wait()
 
     def _end(self) -> None:
-        # Each job is cancelled by its own scope, not by that of the nursery: so no cancellation
-        # propagates out of its job.
+        # Each job is cancelled by its own scope, not by that of the nursery: so that no
+        # cancellation propagates out of its job.
         scopes = self._scopes or ()
         self._scopes = None
         for scope in scopes:

@@ -28,9 +28,7 @@ GRACE = 0.15
 
 _PATIENCE = 4.5  # seconds for the keeper to end a tree, in addition to the grace
 _DRAIN = 2.0  # seconds to read the rest of an ended command's output
-_LOST = (
-    "The process that watches over this command was ended from outside, and the command with it."
-)
+_LOST = "The process that supervises this command was killed, and the command was ended with it."
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _START = (
     "import sys; sys.path.append(sys.argv[1]); import warden; warden.serve(int(sys.argv[2]),"
@@ -70,7 +68,7 @@ class Completed(NamedTuple):
         stdout: The standard output. A line replaces the part that exceeded the limit.
         stderr: The standard error, likewise.
         seconds: Seconds that the command took.
-        dropped: Bytes cut out of the middle of both streams together.
+        dropped: Number of bytes cut out of the middle of the two streams.
     """
 
     returncode: int
@@ -81,7 +79,7 @@ class Completed(NamedTuple):
 
 
 class Warden:
-    """The process that starts and ends all child processes of its owner.
+    """The process that starts and ends all of its owner's child processes.
 
     It starts with the first command, and again with the next one if it was killed. An async context
     manager: leaving it ends every process that is still running, and waits for that.
@@ -191,7 +189,9 @@ class Warden:
         grace: float = GRACE,
         hold: bool = False,
     ) -> AsyncIterator[Process]:
-        """Start a command and communicate with it; leaving the block ends its whole tree.
+        """Start a command and communicate with it.
+
+        Leaving the ``async with`` block ends the whole process tree.
 
         Args:
             command: The command.
@@ -239,14 +239,14 @@ class Warden:
         The caller closes its copies.
         """
         message = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", descriptors))]
-        # Two commands at once must not start two wardens.
+        # Two concurrent commands must not start two wardens.
         async with self._lock:
             if self._process is not None and self._process.returncode is not None:
                 await self.aclose()
             try:
                 # Descriptors can only be sent along with at least one byte of data (unix(7)).
                 await (self._socket or await self._start()).sendmsg([b"+"], message)
-            except OSError:  # it was killed from outside a moment ago: start a new one
+            except OSError:  # it has just been killed: start a new one
                 await self.aclose()
                 await (await self._start()).sendmsg([b"+"], message)
 
@@ -352,7 +352,7 @@ class Process:
         """
         try:
             if not self.pid:
-                # The request is half sent, or the command has not started yet.
+                # Only a part of the request was sent, or the command has not started yet.
                 self._channel.socket.shutdown(socket.SHUT_WR)
             elif not self._end or self._end[0] == "left":
                 await self._channel.socket.send(b"%f\n" % max(grace, 0))
@@ -368,10 +368,10 @@ class Process:
             # marshal is built into Python, so the warden starts fast; both ends run the same
             # version.
             request = marshal.dumps((argv, os.fsencode(command.cwd), env, hold, command.reports))
-        # A surrogate that does not stand for a byte has no spelling in the file system's encoding.
+        # A surrogate that does not stand for a byte cannot be encoded for the file system.
         except UnicodeEncodeError:
             raise self._refused(command, EINVAL, "program") from None
-        with suppress(trio.BrokenResourceError):  # the report says why
+        with suppress(trio.BrokenResourceError):  # the keeper reports the reason
             await self._channel.send_all(request)
         report = await self._report()
         if report[0] == "failed":

@@ -97,7 +97,9 @@ class Processes:
         grace: float = GRACE,
         hold: bool = False,
     ) -> AsyncIterator[Process]:
-        """Start a command and communicate with it; leaving the block ends its whole tree.
+        """Start a command and communicate with it.
+
+        Leaving the ``async with`` block ends the whole process tree.
 
         Args:
             argv: Program and arguments; no shell is involved.

@@ -7,7 +7,7 @@
 
 For each command the owner sends one byte, and with it the descriptors of a channel and of the
 command's stdio. An idle keeper takes them, reads the request from the channel, starts the command
-in a session of its own, and writes::
+in a separate process session, and writes::
 
     started PID      or      failed ERRNO folder|program      then      left CODE, if it may      then      ended CODE LEFT
 
@@ -145,7 +145,7 @@ def children() -> list[int]:
 
 
 def reap() -> tuple[dict[int, int], bool]:
-    """Collect the children that exited: their exit codes by pid, and whether any child is left."""
+    """Reap the children that exited; return exit codes by pid, and whether any child is left."""
     codes: dict[int, int] = {}
     while True:
         try:
@@ -238,7 +238,7 @@ def start(
         actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(stdio)]
         if notice >= 0:
             actions.append((os.POSIX_SPAWN_DUP2, notice, NOTICE))
-        # No process can change the actions of these two.
+        # No process can change the actions of these two signals.
         default = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
         return os.posix_spawnp(
             argv[0], argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=default
@@ -277,7 +277,7 @@ def end_children(number: int) -> None:
 
 
 class Keeper:
-    """Runs one command, and ends all processes that it started.
+    """The supervisor of one command, which ends all processes that the command started.
 
     Args:
         channel: Connection to the owner.

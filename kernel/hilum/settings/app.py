@@ -44,7 +44,7 @@ class Settings:
     Attributes:
         explained: Every effective value with its source, in the order of declaration.
         problems: One message for each mistake, if ``load`` does not raise.
-        ignored: One sentence for each value of a project's file that has no effect.
+        ignored: One sentence for each ineffective value in a project's settings file.
     """
 
     def __init__(
@@ -97,21 +97,23 @@ class App(NamedTuple):
     def config_folder(self, environ: Mapping[str, str] = os.environ) -> Path:
         """Return the folder of the user's configuration.
 
-        It is the variable ``…_CONFIG``, ``$XDG_CONFIG_HOME/NAME`` or ``~/.config/NAME``.
+        It is ``$…_CONFIG``, ``$XDG_CONFIG_HOME/NAME`` or ``~/.config/NAME``, whichever is set
+        first.
         """
         return self._folder("CONFIG", ".config", environ)
 
     def data_folder(self, environ: Mapping[str, str] = os.environ) -> Path:
         """Return the folder of the user's data.
 
-        It is the variable ``…_DATA``, ``$XDG_DATA_HOME/NAME`` or ``~/.local/share/NAME``.
+        It is ``$…_DATA``, ``$XDG_DATA_HOME/NAME`` or ``~/.local/share/NAME``, whichever is set
+        first.
         """
         return self._folder("DATA", ".local/share", environ)
 
     def cache_folder(self, environ: Mapping[str, str] = os.environ) -> Path:
         """Return the folder for files that can be created again.
 
-        It is the variable ``…_CACHE``, ``$XDG_CACHE_HOME/NAME`` or ``~/.cache/NAME``.
+        It is ``$…_CACHE``, ``$XDG_CACHE_HOME/NAME`` or ``~/.cache/NAME``, whichever is set first.
         """
         return self._folder("CACHE", ".cache", environ)
 
@@ -124,7 +126,7 @@ class App(NamedTuple):
                 path = Path(environ["HOME"], *path.parts[1:])
             return path.expanduser().absolute()
         base = environ.get(f"XDG_{what}_HOME", "")
-        if os.path.isabs(base):  # the specification of XDG says to ignore relative paths
+        if os.path.isabs(base):  # the XDG specification says to ignore relative paths
             return Path(base) / self.name
         return Path(environ.get("HOME") or Path.home()) / home / self.name
 
@@ -143,7 +145,9 @@ class App(NamedTuple):
             split_key(key)
         except ValueError as error:
             example = 'a name with a dot is quoted, as in roles."openai/gpt-4.1"=…'
-            raise SettingsError([f"command line: {key!r} is no key: {error}; {example}"]) from None
+            raise SettingsError(
+                [f"command line: {key!r} is not a key: {error}; {example}"]
+            ) from None
         return key, Raw(value)
 
     def load(

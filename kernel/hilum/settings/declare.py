@@ -21,7 +21,7 @@ from hilum.errors import PluginError
 
 T = TypeVar("T")
 Project = bool | Literal["lower", "higher", "user"]
-"""What the settings file of a project may do with a setting; see ``setting``."""
+"""What a project's settings file may do with a setting; see ``setting``."""
 _INFO = "hilum.settings"
 
 
@@ -88,8 +88,8 @@ def section(name: str | None = None) -> Callable[[type[T]], type[T]]:
 
     Args:
         name: Name of the table, by convention that of the plugin; ``""`` is the top level, for the
-            kernel. ``None`` is for a table nested in another one, which is the type of a setting
-            there.
+            kernel. ``None`` is for a table nested in another one, which is the type of a setting in
+            that table.
 
     Raises:
         PluginError: A setting has no default. (In nested tables it may be required.)

@@ -18,7 +18,7 @@ from hilum.settings.sources import read
 
 
 def change(path: Path, key: str | Sequence[str], value: Any | Callable[[Any], Any]) -> Path:
-    """Set or remove one key of a TOML file; comments, order and format of the rest are preserved.
+    """Set or remove one key in a TOML file, preserving comments, order and format of the rest.
 
     The result is checked before it is written: its data differs only in this key, and all lines are
     the same except those of the old value. Changes by several processes happen one after another.

@@ -24,7 +24,8 @@ class ChangeError(Exception):
 
 def explain_invalid_toml(error: Exception) -> str:
     """Return why a text is not valid TOML."""
-    # tomllib lets the plain ValueError of int() through, which speaks of Python's own limits.
+    # tomllib lets the plain ValueError of int() through, whose message is about Python's own
+    # limits.
     if "integer string conversion" in str(error):
         return "a number is too long"
     return str(error)

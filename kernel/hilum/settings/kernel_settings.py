@@ -71,8 +71,8 @@ class KernelSettings:
         minimum=0,
         project="user",
         help=(
-            "Seconds without content until a model counts as silent; keep-alives extend them up to"
-            " four times."
+            "Seconds without content after which a model counts as silent; keep-alive messages"
+            " extend this time up to fourfold."
         ),
     )
     answer_timeout: float = setting(
@@ -95,5 +95,5 @@ class KernelSettings:
         factory=PluginSettings, project=False, help="Which plugins are loaded."
     )
     session_kind: SessionKind = setting(
-        default="main", project=False, help="Kind of a new session: main, shared, headless."
+        default="main", project=False, help="Kind of a new session: main, shared or headless."
     )

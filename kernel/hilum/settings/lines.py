@@ -35,7 +35,7 @@ def _finder(text: str) -> _LineFinder:
 
 
 class _LineFinder:
-    """Finds the lines of keys in one text, whose parts are parsed once."""
+    """The lines of keys in one text, whose parts are parsed only once."""
 
     def __init__(self, text: str) -> None:
         # A part that ended in the middle of a line break would not be valid.
@@ -68,7 +68,7 @@ class _LineFinder:
         return 0
 
     def _appears(self, key: str, count: int) -> bool:
-        """Return whether a key exists after so many lines, or at the end of the last one's value."""
+        """Return whether a key exists after ``count`` lines, or at the end of the last one's value."""
         for end in range(count, len(self._lines) + 1):
             keys = self._keys_of(end)
             if keys is not None:

@@ -26,7 +26,7 @@ _EXPECTED = {bool: "true or false", int: "a whole number", float: "a number", st
 
 
 def _fits(kind: Any, value: object, info: Info) -> bool:
-    """Return whether a single value is of a type and not below its minimum."""
+    """Return whether a single value has the right type and is not below its minimum."""
     if kind is Any:
         return True
     if get_origin(kind) is Literal:
@@ -79,7 +79,7 @@ def _written(value: Any) -> str:
 
 
 class Reader(NamedTuple):
-    """Reads plain data as settings; returns the valid part and reports the rest.
+    """A reader of plain data as settings, which returns the valid part and reports the rest.
 
     Args:
         where: The source, as named in messages.
@@ -90,7 +90,7 @@ class Reader(NamedTuple):
             created.
         before: For a project's file: the values without it, by dotted key. ``None`` within a list,
             which is compared as a whole.
-        ignored: Receives one sentence for each value of a project's file that has no effect.
+        ignored: Receives one sentence for each ineffective value in a project's settings file.
         text: The text of the source if it is a file, in which the lines of keys are found.
     """
 
@@ -184,7 +184,7 @@ class Reader(NamedTuple):
         return attrs.NOTHING
 
     def _narrows(self, key: str, value: Any, info: Info) -> bool:
-        """Return whether a project's value only narrows the user's; report a value that does not."""
+        """Return whether a project's value only narrows the user's; report one that does not."""
         if self.before is None:
             return True
         own = self.before.get(key)
@@ -211,8 +211,8 @@ class Reader(NamedTuple):
         if self.ignored is not None:
             line = f"{key} = {_written(value)}"
             self.ignored.append(
-                f"{self._place(key)}: {line} is ignored: {why}. To use it all the same, put `{line}` into"
-                " your own settings file."
+                f"{self._place(key)}: {line} is ignored: {why}."
+                f" To use it anyway, put `{line}` in your own settings file."
             )
 
     def _wrong(self, key: str, what: str) -> Any:

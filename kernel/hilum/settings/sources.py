@@ -12,8 +12,8 @@ from hilum.settings.declare import Info, members, plain
 from hilum.settings.errors import explain_invalid_toml, near
 
 FILE = "settings.toml"
-# Variables that begin like settings but are not settings, without the application's prefix. They
-# name folders, change the output of a crash, set the credentials of `hilum mcp serve`, and mark a
+# Variables that look like settings but are not, without the application's prefix. They name
+# folders, change the output of a crash, set the credentials of `hilum mcp serve`, and mark a
 # command in the background. Reporting them as mistakes would make every command fail for users who
 # set them.
 OTHER_VARIABLES = frozenset({"CONFIG", "DATA", "CACHE", "TRACEBACK", "MCP_TOKEN", "BACKGROUND"})

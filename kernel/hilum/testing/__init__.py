@@ -14,9 +14,9 @@ with ``addopts = ["-p", "hilum.testing"]``; they need pytest-trio. Then a test i
         assert ended.text == "Three."
         assert b.assert_tool_called("count_words", path="a.txt").text == "3 words"
 
-``open_bench`` is the same as an async context manager. With ``autojump_clock``, hours pass at once;
-do not combine it with tools that work in threads or processes, because the clock jumps during a
-wait for those.
+``open_bench`` is the same as an async context manager. With ``autojump_clock``, hours pass
+instantly; do not combine it with tools that work in threads or processes, because the clock jumps
+during a wait for those.
 
 To play the recorded answers of a real model, record a cassette and load the plugin ``hilum-replay``
 in addition to yours:

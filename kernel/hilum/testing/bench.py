@@ -26,12 +26,12 @@ from hilum.testing.models import ModelProvider, ScriptedModel
 from hilum.testing.script import Scripted, say, use
 
 E = TypeVar("E", bound=Event)
-FOREVER = 1e9  # seconds on a mock clock: only a test that nothing can wake reaches it
+FOREVER = 1e9  # seconds on a mock clock: only a test that waits forever reaches it
 
 
 @attrs.frozen
 class Observed:
-    """A hook implementation, or a tool, that was called.
+    """One call of a hook implementation or of a tool.
 
     Attributes:
         kind: ``hook`` or ``tool``.
@@ -76,7 +76,7 @@ class Bench:
     # --- doing ------------------------------------------------------------------------------------
 
     async def run(self, text: str, **options: Any) -> RunEnded:
-        """Prompt the session and wait for the end. The arguments are those of ``Session.prompt``.
+        """Prompt the session and wait for the run's end; the arguments are as for ``prompt``.
 
         Raises:
             trio.TooSlowError: The run does not end.

@@ -15,7 +15,7 @@ def plugin(name: str = "inline", /, *tools: Tool, **members: Any) -> ModuleType:
     Args:
         name: The plugin's name.
         tools: Tools that it provides to every session.
-        members: Hook implementations by name; a function that is marked with ``hookimpl`` already
+        members: Hook implementations by name; a function that is already marked with ``hookimpl``
             keeps its options. Classes (settings sections, for example), and the tuples ``gates``
             and ``replaces``, become attributes as they are.
     """

@@ -1,4 +1,4 @@
-"""Models that need no network: one plays a script, one echoes, one fails randomly."""
+"""Models that need no network: one plays a script, one echoes prompts, one fails randomly."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class JsonWire:
-    """Encodes everything in hilum's own JSON format. Implements ``Wire``."""
+    """A wire format that encodes everything as hilum's own JSON. Implements ``Wire``."""
 
     key = "json"
 
@@ -66,7 +66,7 @@ class JsonWire:
 
 
 class ScriptedModel:
-    """Plays answers in order, regardless of the requests. Implements ``hilum.models.Model``.
+    """A model that plays answers in order, regardless of the requests. Implements ``Model``.
 
     An answer is a text, a part, a list of parts that arrive in one answer, an exception, or a
     function of the request that returns one of these (plain or async). See ``say``, ``use``,
@@ -149,7 +149,7 @@ class ScriptedModel:
             yield chunks
 
     async def answer(self, request: Request) -> Answer:
-        """Return the next answer of the script, and remove it from there.
+        """Remove the script's next answer, and return it.
 
         Raises:
             ModelError: There is no answer left.
@@ -226,7 +226,7 @@ def _words(text: str) -> list[str]:
 
 
 class EchoModel(ScriptedModel):
-    """Answers with the user's text, or with the results after a round of calls.
+    """A model that answers with the user's text, or with the results after a round of calls.
 
     A prompt of the form ``tool {"argument": 1}`` calls that tool, if the model has one of that
     name.
@@ -249,7 +249,7 @@ class EchoModel(ScriptedModel):
 
 
 class ChaosModel:
-    """Forwards requests to a model and spoils some of them; the same seed spoils the same ones.
+    """A model that forwards requests to another model and spoils some, always the same by seed.
 
     Implements ``Model``.
 
@@ -332,7 +332,7 @@ def _damage(part: Text | Thinking | ToolCall) -> Text | Thinking | ToolCall:
 
 
 class ModelProvider:
-    """Provides models under their names. Implements ``hilum.models.Provider``.
+    """A provider of models by name. Implements ``hilum.models.Provider``.
 
     Args:
         models: The models by the part of their names after the slash.

@@ -1,7 +1,7 @@
-"""The files of a project that extend what an agent can do there, and a hash of each.
+"""The files of a project that extend what an agent can do in it, and a hash of each.
 
 These are all files in ``.hilum``, except those known to be text or only to restrict, and the
-folders from which skills and agents of other programs are read: a file there can name tools, give
+folders from which skills and agents of other programs are read: a file in them can name tools, give
 instructions and contain scripts.
 """
 
@@ -29,6 +29,9 @@ PROJECT_FOLDERS = (
     ".opencode/agent",
     ".opencode/agents",
 )
+_REPLACE = "Replace it with a regular file or folder."
+_SHRINK = "Move the large files, or some of the files, out of this folder."
+_CHECK_ACCESS = "Check the file's permissions."
 # All of these files are read for the hash, so a project must not be able to make that slow.
 MAX_FILES = 2_000
 MAX_BYTES = 20_000_000
@@ -62,7 +65,7 @@ def hash_files(root: str) -> dict[str, str]:
 
     Raises:
         UsageError: A file cannot be trusted: it is unreadable, a link out of the project or not a
-            regular file, or there are too many or too large files.
+            regular file, or there are too many files, or files that are too large.
     """
     hashes: dict[str, str] = {}
     total_size = 0
@@ -75,12 +78,12 @@ def hash_files(root: str) -> dict[str, str]:
             total_size += size
             if len(hashes) > MAX_FILES or total_size > MAX_BYTES:
                 limit = f"more than {MAX_FILES:,} files or {MAX_BYTES // 1_000_000} MB"
-                raise _untrustable(folder, f"it contains {limit}")
+                raise _untrustable(folder, f"it contains {limit}", _SHRINK)
     return dict(sorted(hashes.items()))
 
 
 def combine_hashes(hashes: dict[str, str]) -> str:
-    """Return one digest of all the hashes that ``hash_files`` returns."""
+    """Return one digest of all hashes that ``hash_files`` returns."""
     total = hashlib.sha256()
     for name, value in hashes.items():
         encoded = os.fsencode(name)
@@ -99,7 +102,7 @@ def _find_files(root: str, folder: str) -> Iterator[tuple[str, str | None]]:
     if not os.path.lexists(top):
         return
     if folder == HILUM_FOLDER and (os.path.islink(top) or not os.path.isdir(top)):
-        raise _untrustable(folder, "it is a link or a file, not a folder")
+        raise _untrustable(folder, "it is a link or a file, not a folder", _REPLACE)
     if not _is_inside(top, root):
         yield folder, None
     elif os.path.isdir(top):
@@ -111,11 +114,12 @@ def _walk(root: str, folder: str, parents: set[str]) -> Iterator[tuple[str, str]
     shown = os.path.relpath(folder, root)
     real = os.path.realpath(folder)
     if real in parents or len(parents) == MAX_DEPTH:
-        raise _untrustable(shown, "it is too deep, or a link to a folder above it")
+        raise _untrustable(shown, "it is too deep, or a link to a folder above it", _REPLACE)
     try:
         names = sorted(os.listdir(folder))
     except OSError as error:
-        raise _untrustable(shown, error.strerror or "it cannot be read") from None
+        why = error.strerror or "it cannot be read"
+        raise _untrustable(shown, why, _CHECK_ACCESS) from None
     is_hilum_folder = folder == os.path.join(root, HILUM_FOLDER)
     for name in names:
         path = os.path.join(folder, name)
@@ -134,11 +138,11 @@ def _check_entry(root: str, path: str) -> None:
     """Raise UsageError unless a path is a file or folder whose content the hash covers."""
     shown = os.path.relpath(path, root)
     if os.path.islink(path) and not _is_inside(path, root):
-        raise _untrustable(shown, "it is a link out of the project, and its target can change")
+        why = "it is a link out of the project, and its target can change"
+        raise _untrustable(shown, why, _REPLACE)
     if not os.path.isdir(path) and not os.path.isfile(path):
-        raise _untrustable(
-            shown, "it is a broken link or not a regular file, and can become something else"
-        )
+        why = "it is a broken link or not a regular file, and can become something else"
+        raise _untrustable(shown, why, _REPLACE)
 
 
 def _is_inside(path: str, root: str) -> bool:
@@ -148,7 +152,7 @@ def _is_inside(path: str, root: str) -> bool:
 def _hash_file(name: str, path: str) -> tuple[str, int]:
     """Return the hash of a file, and its size in bytes.
 
-    The content is read again only if the status of the file changed.
+    The content is read again only if the file's metadata changed.
     """
     try:
         status = os.stat(path)
@@ -164,21 +168,19 @@ def _hash_file(name: str, path: str) -> tuple[str, int]:
         cached = _hashes.get(path)
         if cached is None or cached[0] != stamp:
             if status.st_size > MAX_BYTES:
-                raise _untrustable(name, f"it is larger than {MAX_BYTES // 1_000_000} MB")
+                why = f"it is larger than {MAX_BYTES // 1_000_000} MB"
+                raise _untrustable(name, why, _SHRINK)
             with open(path, "rb") as file:
                 cached = stamp, hashlib.sha256(file.read()).hexdigest()
             # On Windows, st_ctime is the time of creation, and the other times can be set back.
             if os.name != "nt" and time.time_ns() - status.st_ctime_ns > _CACHED_AFTER_NS:
                 _hashes[path] = cached
     except OSError as error:
-        raise _untrustable(name, error.strerror or "it cannot be read") from None
+        why = error.strerror or "it cannot be read"
+        raise _untrustable(name, why, _CHECK_ACCESS) from None
     is_executable = bool(status.st_mode & 0o111)
     return f"{is_executable:d}{cached[1]}", status.st_size
 
 
-def _untrustable(name: str, why: str) -> UsageError:
-    return UsageError(
-        f"{name} cannot be trusted: {why}.",
-        code=errors.E_FAILED,
-        hint="Replace it with plain files.",
-    )
+def _untrustable(name: str, why: str, hint: str) -> UsageError:
+    return UsageError(f"{name} cannot be trusted: {why}.", code=errors.E_FAILED, hint=hint)

@@ -1,7 +1,7 @@
 """The folders that the user trusts, and whether they have changed since then.
 
 Trust is bound to the folder's real path and to a digest of its files (see ``hash_files``). After a
-change, the user must trust the folder again. A list of the files is stored beside the digest, so
+change, the user must trust the folder again. A list of the files is stored next to the digest, so
 that hilum can name the changed files. The list has no effect on trust.
 """
 

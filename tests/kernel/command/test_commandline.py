@@ -14,7 +14,7 @@ def test_wrong_arguments_are_an_error_with_the_nearest_option():
     assert found.value.hint == "Did you mean --session?"
     with pytest.raises(UsageError) as found:
         parser.parse_args(["--session"])
-    assert found.value.hint == "hilum words --help lists what it takes."
+    assert found.value.hint == "hilum words --help lists its options."
 
 
 def test_options_are_never_shortened():

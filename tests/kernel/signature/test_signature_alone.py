@@ -18,7 +18,7 @@ def test_the_example_in_the_page_runs(tmp_path):
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
     assert (
         done.stdout
-        == "{'description': 'Letters a word has at least.', 'type': 'integer', 'default': 1}\n1\n"
+        == "{'description': 'Minimum number of letters in a word.', 'type': 'integer', 'default': 1}\n1\n"
     )
 
 

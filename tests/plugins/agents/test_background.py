@@ -131,7 +131,7 @@ async def test_the_cost_limit_applies_to_the_main_agent(bench):
     dear = Answer(use("act").parts, usage=Usage(input=1, cost=0.4))
     kit = await bench(runs, TOOLS, answers=[dear] * 9, settings={"scheduler.cost_limit": 1.0})
     ended = await kit.run("x")
-    assert (ended.state, ended.code, ended.turns) == ("partial_success", "E_TOKEN_LIMIT", 3)
+    assert (ended.state, ended.code, ended.turns) == ("partial_success", "E_COST_LIMIT", 3)
     assert "1 US dollars" in ended.error
     again = await kit.run("Go on.")
     assert again.turns == 3

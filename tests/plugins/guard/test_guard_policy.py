@@ -389,7 +389,7 @@ async def test_under_auto_a_command_is_asked_where_no_sandbox_holds_files(bench)
     result = await kit.call("run_terminal_cmd", command="touch made")
     assert result.code == E_DENIED
     for part in (
-        "nobody is there",
+        "no user is present",
         "guard.unsandboxed=run",
         "hilum doctor",
         'hilum permissions allow "run_terminal_cmd(',

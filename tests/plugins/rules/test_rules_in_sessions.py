@@ -323,7 +323,7 @@ async def test_nor_does_it_by_another_name(bench, path: str) -> None:
     )
     (b.workspace / "AGENTS.md").symlink_to("docs/house.md")
     await b.run("Hi")
-    assert "nobody is there" in b.result("write_file").text
+    assert "no user is present" in b.result("write_file").text
     assert "The agent wants to change rules that are enforced: it " in b.result("write_file").text
     assert not (b.workspace / "AGENTS.override.md").exists()
 

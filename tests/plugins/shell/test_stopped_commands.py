@@ -82,7 +82,7 @@ async def test_a_run_that_is_out_of_time_keeps_it_as_well(tmp_path, mock_clock) 
             ended = await run.wait()
         assert ended.state == "timed_out"
         assert kit.results[0].code == E_TIMEOUT
-        assert "because the time of the run was over. Its output so far:" in kit.results[0].text
+        assert "because the run exceeded its time limit. Its output so far:" in kit.results[0].text
 
 
 @pytest.mark.parametrize("works", [True, False])

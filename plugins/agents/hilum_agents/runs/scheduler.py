@@ -360,7 +360,7 @@ class Scheduler:
 
     def _stop_was_requested(self, job: Job) -> bool:
         agent = self._session.agents.get(job.actor)
-        return agent is not None and agent.conversation.stopped == job.run
+        return agent is not None and agent.conversation.stopped_run == job.run
 
     def finish(self, job: Job, ended: ev.RunEnded) -> None:
         """Write the result of a job exactly once, and start the next job."""

@@ -1,4 +1,4 @@
-"""Time limits that hold even for tools that ignore them.
+"""Time limits for calls, which apply even to tools that ignore cancellation.
 
 A call that does not end in time is abandoned, and the session continues.
 """
@@ -24,13 +24,13 @@ def calls_left_behind() -> int:
     return len(_left_behind)
 
 
-class BoundCall(msgspec.Struct, eq=False):
+class TimedCall(msgspec.Struct, eq=False):
     """A function that runs within a time limit, in a task that its caller can abandon.
 
     Attributes:
         plugin: Name of the plugin it belongs to.
         deadline: Time at which it is cancelled, on trio's clock.
-        grace: Seconds it has to end after that.
+        grace: Seconds that it has to end after that.
         value: Its return value.
         error: The exception that it raised, except its own cancellation.
         ended_at: Time at which it ended.
@@ -54,14 +54,15 @@ class BoundCall(msgspec.Struct, eq=False):
         return self._scope.cancelled_caught
 
     def cancel(self) -> None:
-        """Cancel it; if it does not end within its grace, it is abandoned."""
+        """Cancel it; if it does not end within its grace period, it is abandoned."""
         self._scope.cancel()
         self._patience.deadline = min(self._patience.deadline, trio.current_time() + self.grace)
 
     async def run(self, function: Callable[[], Awaitable[Any]]) -> None:
         """Run the function until it ends, or is abandoned.
 
-        Cancelling this method cancels the function, and waits for it until its grace is over.
+        Cancelling this method cancels the function, and waits for it until its grace period is
+        over.
         """
         self._scope.deadline = self.deadline
         self._patience.deadline = self.deadline + self.grace
@@ -97,7 +98,7 @@ class BoundCall(msgspec.Struct, eq=False):
         try:
             with self._scope:
                 self.value = await function()
-        # No exception may escape from a system task; the caller checks for one.
+        # No exception may escape from a system task; the caller checks ``error``.
         except BaseException as error:
             self.error = error
         self.ended_at = trio.current_time()
