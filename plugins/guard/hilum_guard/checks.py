@@ -9,11 +9,11 @@ from pathlib import Path
 from hilum import config_folder
 from hilum.checks import Check
 
-from hilum_guard import sandbox_probe
-from hilum_guard.backends import INSTALL_ADVICE
-from hilum_guard.permissions_command import find_tools
-from hilum_guard.redaction import Redactor
-from hilum_guard.rule_files import load
+from hilum_guard.rules.permissions_command import find_tools
+from hilum_guard.rules.rule_files import load
+from hilum_guard.sandbox import sandbox_probe
+from hilum_guard.sandbox.backends import INSTALL_ADVICE
+from hilum_guard.secrets.redaction import Redactor
 
 
 def check_guard(folder: Path, online: bool) -> Iterator[Check]:

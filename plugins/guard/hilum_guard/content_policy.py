@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from hilum_guard.protected import hidden
-from hilum_guard.redaction import Redactor, is_settings, is_source
-from hilum_guard.repository_settings import repository_doubt
+from hilum_guard.protected_files import hidden
+from hilum_guard.repositories.repository_settings import repository_doubt
+from hilum_guard.secrets.redaction import Redactor, is_settings, is_source
 
 
 def redact(text: str, path: str = "") -> str:

@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING
 import attrs
 from hilum import Verdict, allow, ask, deny, errors
 
-from hilum_guard import protected
-from hilum_guard.addresses import carried_data, hosts_within, is_known, is_loopback
-from hilum_guard.approval_scopes import suggest_rule
-from hilum_guard.checked_calls import CheckedCall
+from hilum_guard import protected_files
+from hilum_guard.call_reader import CheckedCall
+from hilum_guard.commands import judge_command
+from hilum_guard.effects.resolved_effects import Effect, Reach
 from hilum_guard.file_names import resolve_links
-from hilum_guard.judge import judge_command
-from hilum_guard.patterns import exact_path, fit_path, pattern_words
-from hilum_guard.resolved_effects import Effect, Reach
-from hilum_guard.rule_files import Rules
-from hilum_guard.rules import (
+from hilum_guard.hosts.addresses import carried_data, hosts_within, is_known, is_loopback
+from hilum_guard.rules.approval_scopes import suggest_rule
+from hilum_guard.rules.matching import (
     DOMAIN,
     EXACT,
     CallFacts,
@@ -34,13 +32,15 @@ from hilum_guard.rules import (
     harmless_wrapper,
     unresolved_reason,
 )
-from hilum_guard.tool_names import STANDARD
-from hilum_guard.tool_names import Effect as RuleEffect
+from hilum_guard.rules.patterns import exact_path, fit_path, pattern_words
+from hilum_guard.rules.rule_files import Rules
+from hilum_guard.rules.tool_names import STANDARD
+from hilum_guard.rules.tool_names import Effect as RuleEffect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hilum_guard.commands import CommandVerdict, SimpleCommand
+    from hilum_guard.commands.verdicts import CommandVerdict, SimpleCommand
 
 Judged = tuple[Verdict | None, str]
 """A verdict, None for no opinion, and the rule or check that it comes from."""
@@ -181,14 +181,14 @@ class Gate:
         for path, shown in call.reached:
             # hilum's own folders contain the rules: a tool that writes there could give itself
             # every permission.
-            if protected.own(path):
+            if protected_files.own(path):
                 verdict = deny(f"{shown} is in hilum's own folders, which tools may not use.")
                 return verdict, "self-protection"
         also = f" ({call.shown})" if call.shown else ""
         tool = call.facts.tool
         for path, shown in call.reached:
             why = self._explain_execution(path, shown) if call.changes else ""
-            why = why or protected.secret(shown) or protected.linked_secret(path, shown)
+            why = why or protected_files.secret(shown) or protected_files.linked_secret(path, shown)
             if why and not self._is_named(tool, shown):
                 scope = f"{tool}({exact_path(shown)})"
                 return ask(f"{shown}: {why}.{also}", scope=scope), "protected file"
@@ -199,7 +199,7 @@ class Gate:
         for executed, by in self.executed:
             if path.is_relative_to(executed):
                 return f"it is executed by {by}"
-        return protected.governing(shown) or protected.metadata(str(path))
+        return protected_files.governing(shown) or protected_files.metadata(str(path))
 
     def _judge_other(self, call: CheckedCall, also: str = "") -> Judged:
         facts = call.facts
@@ -244,7 +244,7 @@ class Gate:
         facts = call.facts
         for command in read.all_commands:
             # Under every policy and rule: a command must not change the rules that judge it.
-            why = protected.governs_hilum(command.words + command.writes, command.cwd)
+            why = protected_files.governs_hilum(command.words + command.writes, command.cwd)
             if why:
                 verdict = deny(f"{why}: no tool may change what governs hilum.")
                 return verdict, "self-protection"
@@ -309,7 +309,9 @@ class Gate:
             full = os.path.join(call.root, effect.path)
             if not _touches_content(effect, full):
                 continue
-            why = protected.secret(effect.path) or protected.linked_secret(Path(full), effect.path)
+            why = protected_files.secret(effect.path) or protected_files.linked_secret(
+                Path(full), effect.path
+            )
             if why and not any(self._is_named(tool, effect.path) for tool in _READING):
                 found[effect.path] = why
         return found
@@ -414,7 +416,7 @@ def _find_rule_of_parts(
 
 
 def _is_harmless_read(effect: Effect) -> bool:
-    return not (effect.path.startswith("/") or protected.secret(effect.path))
+    return not (effect.path.startswith("/") or protected_files.secret(effect.path))
 
 
 def _find_rule_of_command(rules: Sequence[Rule], command: SimpleCommand) -> Rule | None:

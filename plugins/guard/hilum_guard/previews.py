@@ -19,8 +19,8 @@ from hilum import Session, ToolError
 from hilum.command import escape_terminal
 from hilum.events import ApprovalAsked
 
-from hilum_guard.addresses import host_of
-from hilum_guard.rules import DOMAIN, EXACT, parse
+from hilum_guard.hosts.addresses import host_of
+from hilum_guard.rules.matching import DOMAIN, EXACT, parse
 
 MAX_BYTES = 2_000_000
 """Maximum size of a file, in bytes, for which a diff is shown."""

@@ -24,20 +24,22 @@ from hilum import (
     hookimpl,
 )
 
-from hilum_guard import content_policy, judgement, rule_files, sandbox
+from hilum_guard import call_judge, content_policy
+from hilum_guard.call_judge import SECRET_ADDRESS, JudgeRequest
 from hilum_guard.file_names import resolve_listed
-from hilum_guard.judgement import SECRET_ADDRESS, JudgeRequest
-from hilum_guard.known_hosts import KnownHosts
-from hilum_guard.lasting_approvals import LastingApprovals
-from hilum_guard.result_redaction import ResultRedactor, explain_placeholder, read_path
-from hilum_guard.sandbox import ExtraAccess, ProtectedPaths
-from hilum_guard.secret_paths import SecretFiles
+from hilum_guard.hosts.known_hosts import KnownHosts
+from hilum_guard.rules import rule_files
+from hilum_guard.rules.lasting_approvals import LastingApprovals
+from hilum_guard.rules.tool_names import STANDARD, describe_tools
+from hilum_guard.sandbox import session_sandbox
+from hilum_guard.sandbox.session_sandbox import ExtraAccess, ProtectedPaths
+from hilum_guard.secrets.result_redaction import ResultRedactor, explain_placeholder, read_path
+from hilum_guard.secrets.secret_paths import SecretFiles
 from hilum_guard.settings import GuardSettings
-from hilum_guard.tool_names import STANDARD, describe_tools
-from hilum_guard.workspace_guard import WorkspaceGuard
+from hilum_guard.watching.workspace_guard import WorkspaceGuard
 
 if TYPE_CHECKING:
-    from hilum_guard.denied_paths import DeniedPaths
+    from hilum_guard.rules.denied_paths import DeniedPaths
 
 _OUTCOMES = {
     "allow": "It would run.",
@@ -90,7 +92,7 @@ class Guard:
         workspace_guard: Undoes what commands leave in the workspace for other programs to execute.
     """
 
-    def __init__(self, session: Session, box: sandbox.Sandbox) -> None:
+    def __init__(self, session: Session, box: session_sandbox.Sandbox) -> None:
         self._session = session
         self._config = config_folder()
         self._settings = session.settings(GuardSettings)
@@ -122,7 +124,9 @@ class Guard:
         """Reload the rules if their files or the tools changed, and report mistakes."""
         number = self._begin_reading()
         request = self._make_request(None, "")
-        rules = await trio.to_thread.run_sync(judgement.read_rules, request, abandon_on_cancel=True)
+        rules = await trio.to_thread.run_sync(
+            call_judge.read_rules, request, abandon_on_cancel=True
+        )
         self._take_rules(rules, request, number)
 
     def _begin_reading(self) -> int:
@@ -171,7 +175,9 @@ class Guard:
             request = self._make_request(tool, arguments)
             # One thread does everything that reads the disk. It can be abandoned, because the
             # kernel treats a gate that takes too long as broken.
-            judged = await trio.to_thread.run_sync(judgement.judge, request, abandon_on_cancel=True)
+            judged = await trio.to_thread.run_sync(
+                call_judge.judge, request, abandon_on_cancel=True
+            )
             self._take_rules(judged.rules, request, number)
             if judged.undecided:
                 await self.sandbox.enforced()
@@ -216,7 +222,7 @@ class Guard:
             tool: The tool.
             arguments: Its arguments, as JSON.
         """
-        from hilum_guard.checked_calls import read_call  # with the first call
+        from hilum_guard.call_reader import read_call  # with the first call
 
         approve = self._session.approve
         if approve == "readonly" and tool.risk != "read":
@@ -309,7 +315,7 @@ class Guard:
             base: The path that the search covers, relative to the workspace. The call was judged
                 with this path, so any approval that it needs has been given.
         """
-        from hilum_guard.search_filter import make_filter  # with the first search
+        from hilum_guard.rules.search_filter import make_filter  # with the first search
 
         return make_filter(self.rules, base, self._session.workspace.root, self._list_tools())
 
@@ -343,7 +349,7 @@ class Guard:
 
     def _find_secrets_to_hide(self) -> ProtectedPaths:
         """Return the workspace files that are hidden from commands. Blocks."""
-        from hilum_guard.patterns import exact_path  # with the first command
+        from hilum_guard.rules.patterns import exact_path  # with the first command
 
         root = str(self._session.workspace.root)
         shown = resolve_listed(self._settings.readable, root)
@@ -371,7 +377,7 @@ class Guard:
         return ProtectedPaths(denied.protected, denied.hidden)
 
     def _find_denied_paths(self) -> DeniedPaths:
-        from hilum_guard.denied_paths import find_denied_paths  # with the first command
+        from hilum_guard.rules.denied_paths import find_denied_paths  # with the first command
 
         root = self._session.workspace.root
         return find_denied_paths(self.rules.of("deny"), root, self._list_tools())
@@ -455,13 +461,13 @@ async def sweep_in_thread() -> None:
     rest.
     """
     with suppress(OSError):
-        await trio.to_thread.run_sync(sandbox.sweep, abandon_on_cancel=True)
+        await trio.to_thread.run_sync(session_sandbox.sweep, abandon_on_cancel=True)
 
 
 @asynccontextmanager
 async def open_guard(session: Session) -> AsyncIterator[Guard]:
     """Open the guard of a session; on exit, stop everything that it started."""
-    async with sandbox.open_sandbox(session) as box:
+    async with session_sandbox.open_sandbox(session) as box:
         guard = Guard(session, box)
         await guard.reload()
         async with trio.open_nursery() as nursery:

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 from hilum_guard import judge_command
-from hilum_guard.resolved_effects import reach
+from hilum_guard.effects.resolved_effects import reach
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import hilum_guard
 import pytest
 from hilum import tool
 from hilum.testing import plugin
-from hilum_guard.rules import CallFacts, fit, parse
+from hilum_guard.rules.matching import CallFacts, fit, parse
 
 HOSTS = [
     ("example.com", "example.com", "yes", "yes"),

@@ -11,7 +11,7 @@ from hilum.errors import E_DENIED
 from hilum.events import ApprovalAsked
 from hilum.testing import plugin, say, use
 from hilum_cli import options
-from hilum_guard.addresses import carried_data, find_named_hosts, hosts_within, is_known
+from hilum_guard.hosts.addresses import carried_data, find_named_hosts, hosts_within, is_known
 
 
 @tool(risk="network", effect="pure")

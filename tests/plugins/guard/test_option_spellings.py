@@ -12,10 +12,10 @@ from hilum.errors import E_DENIED
 from hilum.events import ApprovalAsked
 from hilum.testing import say, use
 from hilum_guard import judge_command
-from hilum_guard.options import SYNTAX, parse, valued_only
-from hilum_guard.resolved_effects import reach
-from hilum_guard.rules import CallFacts, fit
-from hilum_guard.rules import parse as rule_of
+from hilum_guard.effects.resolved_effects import reach
+from hilum_guard.programs.options import SYNTAX, parse, valued_only
+from hilum_guard.rules.matching import CallFacts, fit
+from hilum_guard.rules.matching import parse as rule_of
 
 PLUGINS = (hilum_guard, hilum_files, hilum_shell)
 FILES = {

@@ -13,8 +13,8 @@ from hilum.errors import E_DENIED
 from hilum.events import ApprovalAsked
 from hilum.testing import plugin
 from hilum_guard import judge_command
-from hilum_guard.resolved_effects import Effect, Reach, reach
-from hilum_guard.rules import CallFacts, fit, parse
+from hilum_guard.effects.resolved_effects import Effect, Reach, reach
+from hilum_guard.rules.matching import CallFacts, fit, parse
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -294,7 +294,7 @@ def test_a_pattern_that_fits_too_much_is_unread(tmp_path, monkeypatch):
     """The work is bounded, whatever the pattern."""
     for number in range(40):
         (tmp_path / str(number)).mkdir()
-    monkeypatch.setattr("hilum_guard.resolved_effects.MAX_VISITED", 30)
+    monkeypatch.setattr("hilum_guard.effects.resolved_effects.MAX_VISITED", 30)
     assert reach(
         judge_command("cp */zzq* .", workspace=tmp_path).commands, str(tmp_path), complete=True
     ).unread
