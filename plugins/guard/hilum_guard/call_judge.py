@@ -168,21 +168,21 @@ def _make_gate(request: JudgeRequest, rules: rule_files.Rules, call: CheckedCall
     # Without a sandbox no files are protected.
     enforced = request.enforced or Enforcement()
     holds_files = enforced.files and enforced.protected
-    paths_held = False
+    denied_paths_enforced = False
     denied = tuple(rules.of("deny"))
     if is_command and denied and enforced.protected:
         paths = find_denied_paths(denied, request.workspace.root, request.catalog)
-        paths_held = paths.complete
+        denied_paths_enforced = paths.complete
     executed: tuple[tuple[str, str], ...] = ()
-    if is_command or (call.reached and call.changes):
+    if is_command or (call.paths and call.changes):
         executed = request.find_executed()
     is_network = call.facts.category == "network"
     return Gate(
         rules,
         request.approve,
-        held=holds_files or not is_command or request.approve != "auto",
-        paths_held=paths_held,
-        network_held=bool(enforced.network) and request.offline,
+        files_confined=holds_files or not is_command or request.approve != "auto",
+        denied_paths_enforced=denied_paths_enforced,
+        network_blocked=bool(enforced.network) and request.offline,
         known_hosts=request.known_hosts if is_network else frozenset(),
         catalog=request.catalog,
         executed=executed,

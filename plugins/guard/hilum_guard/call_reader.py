@@ -12,7 +12,13 @@ import msgspec
 from hilum import ToolError
 
 from hilum_guard.commands import judge_command
-from hilum_guard.effects.resolved_effects import Effect, Kind, Reach, reach, shown_path
+from hilum_guard.effects.resolved_effects import (
+    Effect,
+    Kind,
+    ResolvedEffects,
+    resolve_effects,
+    shown_path,
+)
 from hilum_guard.file_names import resolve_links
 from hilum_guard.hosts.addresses import host_of
 from hilum_guard.rules.matching import CallFacts
@@ -34,16 +40,16 @@ class CheckedCall:
         facts: The call as rules see it.
         risk: The permission category of the tool.
         root: Root of the workspace.
-        reached: For a tool with paths, the resolved paths, each with its display text.
-        shown: The paths as the call names them, if they resolve to different ones.
+        paths: For a tool with paths, the resolved paths, each with its display text.
+        differing: The paths that resolve to others, each with its target, as text.
         folder: For a command, the folder that it starts in.
     """
 
     facts: CallFacts
     risk: str
     root: Path
-    reached: tuple[tuple[Path, str], ...] = ()
-    shown: str = ""
+    paths: tuple[tuple[Path, str], ...] = ()
+    differing: str = ""
     folder: Path | None = None
 
     @property
@@ -72,7 +78,7 @@ def read_call(tool: Tool, text: str, workspace: Workspace) -> CheckedCall:
     if tool.schema is not None:  # a tool of an MCP server
         mentioned = tuple(_find_mentioned(workspace, arguments))
         facts = CallFacts(
-            tool.name, arguments, host=host, category=tool.risk, reach=Reach(mentioned)
+            tool.name, arguments, host=host, category=tool.risk, resolved=ResolvedEffects(mentioned)
         )
         return CheckedCall(facts, tool.risk, workspace.root)
     if tool.risk in ("read", "write"):
@@ -84,10 +90,14 @@ def read_call(tool: Tool, text: str, workspace: Workspace) -> CheckedCall:
 
 def _read_command_call(tool: Tool, arguments: dict[str, Any], workspace: Workspace) -> CheckedCall:
     folder = workspace.resolve(str(arguments.get("working_directory") or "."))
-    read = judge_command(arguments["command"], workspace=workspace.root, folder=folder)
+    command_verdict = judge_command(arguments["command"], workspace=workspace.root, folder=folder)
     # Implied commands count too: a Git alias may write files that its name does not suggest.
-    reached = reach(read.all_commands, str(workspace.root), complete=read.complete)
-    facts = CallFacts(tool.name, arguments, command=read, category=tool.risk, reach=reached)
+    resolved = resolve_effects(
+        command_verdict.all_commands, str(workspace.root), complete=command_verdict.complete
+    )
+    facts = CallFacts(
+        tool.name, arguments, command=command_verdict, category=tool.risk, resolved=resolved
+    )
     return CheckedCall(facts, tool.risk, workspace.root, folder=folder)
 
 
@@ -118,7 +128,7 @@ def _read_path_call(
         tuple(dict.fromkeys(reached.values())),
         host=host,
         category=tool.risk,
-        reach=Reach(tuple(effects)),
+        resolved=ResolvedEffects(tuple(effects)),
     )
     shown_paths = tuple(reached.items())
     return CheckedCall(facts, tool.risk, workspace.root, shown_paths, "; ".join(differing))

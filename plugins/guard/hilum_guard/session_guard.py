@@ -114,8 +114,8 @@ class Guard:
         self._used_secrets: dict[tuple[str, str], UsedSecrets] = {}
         self._revealed: dict[tuple[str, ...], frozenset[str]] = {}
         # The sandbox requests these before each command, in a thread.
-        box.held["rules that deny"] = self._find_denied_paths_to_hold
-        box.held["secrets"] = self._find_secrets_to_hide
+        box.extra_protected["rules that deny"] = self._find_denied_paths_to_protect
+        box.extra_protected["secrets"] = self._find_secrets_to_hide
         box.find_used_secrets = self._find_used_secrets
 
     # --- rules ------------------------------------------------------------------------------------
@@ -372,7 +372,7 @@ class Guard:
         """
         return self._find_denied_paths().hidden
 
-    def _find_denied_paths_to_hold(self) -> ProtectedPaths:
+    def _find_denied_paths_to_protect(self) -> ProtectedPaths:
         denied = self._find_denied_paths()
         return ProtectedPaths(denied.protected, denied.hidden)
 
@@ -393,9 +393,9 @@ class Guard:
                 disk. ``None`` ends the protection.
         """
         if paths is None:
-            self.sandbox.held.pop(name, None)
+            self.sandbox.extra_protected.pop(name, None)
         else:
-            self.sandbox.held[name] = paths
+            self.sandbox.extra_protected[name] = paths
 
     def protect_executed(self, by: str, paths: Callable[[], Iterable[str]]) -> None:
         """Protect files whose execution the user has approved.
@@ -407,7 +407,7 @@ class Guard:
             paths: Returns the files, absolute and resolved. A thread calls it; it may block.
         """
         self._executed[by] = paths
-        self.sandbox.held[by] = lambda: ProtectedPaths(tuple(paths()))
+        self.sandbox.extra_protected[by] = lambda: ProtectedPaths(tuple(paths()))
 
     def _find_executed(
         self, executed: Mapping[str, Callable[[], Iterable[str]]]

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 from hilum_guard import judge_command
-from hilum_guard.effects.resolved_effects import reach
+from hilum_guard.effects.resolved_effects import resolve_effects
 
 BASH = shutil.which("bash")
 PIECES = [
@@ -225,4 +225,4 @@ def test_a_link_that_cannot_be_read_needs_approval_and_raises_nothing(text, monk
     (tmp_path / "link").symlink_to("/proc/1/cwd")
     read = judge_command(text, workspace=tmp_path)
     assert read.kind != "auto", read
-    reach(read.all_commands, str(tmp_path), complete=read.complete)
+    resolve_effects(read.all_commands, str(tmp_path), complete=read.complete)

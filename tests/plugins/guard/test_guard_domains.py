@@ -42,7 +42,7 @@ def visit(url: str) -> str:
     [
         ("https://Docs.example.com:8443/a?b#c", "visit(domain:docs.example.com)"),
         ("http://[2001:db8::1]/", "visit(domain:2001:db8::1)"),
-        ("https://good.example@evil.example/", "visit(domain:evil.example)"),
+        ("https://good.example@evil.example/", "visit(url=https://good.example@evil.example/)"),
         ("https://b\u00fccher.example/", "visit(domain:xn--bcher-kva.example)"),
         ("https://\u0435vil.example/", "visit(domain:xn--vil-qdd.example)"),
         ("nonsense", "visit(url=nonsense)"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from hilum_guard.commands import git_aliases
-from hilum_guard.commands.path_checks import wide
+from hilum_guard.commands.path_checks import matches_any_name
 from hilum_guard.commands.shell_commands import FindAction, ShellState
 from hilum_guard.commands.shell_words import UNKNOWN, Word
 from hilum_guard.programs.program_names import (
@@ -242,7 +242,7 @@ def _predict_found(starts: tuple[Word, ...], tests: tuple[Word, ...]) -> list[Wo
         if word.value in _NAME_TESTS:
             if not re.search(r"[*?\[]", pattern):
                 found = [attrs.evolve(each, value=f"{each.value}/{pattern}") for each in starts]
-            elif not wide(pattern):
+            elif not matches_any_name(pattern):
                 return [_UNKNOWN_WORD]
         elif word.value in _NARROWING:
             return [_UNKNOWN_WORD]

@@ -14,7 +14,7 @@ import attrs
 from hilum_guard.commands.harmless_values import CHECKS
 from hilum_guard.commands.shell_words import Word
 from hilum_guard.programs.options import Parsed, Syntax, make_syntax, parse
-from hilum_guard.programs.tables import read_table
+from hilum_guard.programs.tables import parse_switch, read_table
 
 if TYPE_CHECKING:
     from hilum_guard.commands.shell_commands import ParsedCommand
@@ -30,8 +30,8 @@ class Program:
     Attributes:
         flags: Short options without a value.
         valued: Short options whose value is not a file.
-        longs: Long options without their dashes. `=` follows those that take the next word as their
-            value, which is not a file.
+        long_options: Long options without their dashes. A `=` marks those that take the next word
+            as their value, which is not a file.
         numbers: Whether a number may be an option (`head -20`).
         operands: `paths`, `text` (never opened), `first` (the first is text, the others are paths)
             or `none`.
@@ -44,8 +44,8 @@ class Program:
 
     flags: str = ""
     valued: str = ""
-    longs: str = ""
-    numbers: str = ""
+    long_options: str = ""
+    numbers: bool = attrs.field(default=False, converter=parse_switch)
     operands: str = "paths"
     instead: str = ""
     most: int = attrs.field(default=1000, converter=int)
@@ -57,7 +57,10 @@ class Program:
     def syntax(self) -> Syntax:
         """The options as the option parser needs them."""
         complete = make_syntax(
-            flags=self.flags, valued=self.valued, longs=self.longs, numbers=self.numbers
+            flags=self.flags,
+            valued=self.valued,
+            long_options=self.long_options,
+            numbers=self.numbers,
         )
         return attrs.evolve(complete, exact=True)
 

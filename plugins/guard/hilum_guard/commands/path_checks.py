@@ -66,7 +66,7 @@ def is_secret(path: str) -> bool:
     )
 
 
-def wide(pattern: str) -> bool:
+def matches_any_name(pattern: str) -> bool:
     """Return whether a name pattern matches every name."""
     return any(all(fnmatch.fnmatchcase(name, pattern) for name in names) for names in _WIDE)
 
@@ -114,7 +114,7 @@ class PathChecker:
         if path is None:
             return ""
         contents = False
-        while word.glob and path != "/" and wide(os.path.basename(path)):
+        while word.glob and path != "/" and matches_any_name(os.path.basename(path)):
             path = os.path.dirname(path)
             contents = True
         shown = path

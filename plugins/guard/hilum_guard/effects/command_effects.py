@@ -1,6 +1,6 @@
 """Read the effects of simple commands, program by program, as ``CommandEffects``.
 
-A program that is in none of the tables here, in ``program_files`` and in ``options`` may do
+A program that no table here describes, and that ``program_files`` does not know completely, may do
 anything with the files that its arguments name. Paths stay as written; ``resolved_effects``
 resolves them.
 """
@@ -46,9 +46,9 @@ _LISTERS = frozenset(
 _READERS: dict[str, str] = {
     **dict.fromkeys(
         """cat head tail less more wc nl tac rev cut paste join comm cmp column fold fmt expand
-        unexpand od hexdump xxd base64 base32 md5sum sha1sum sha256sum sha512sum b2sum cksum sum
-        strings uniq jq yq bat batcat zcat bzcat xzcat diff sdiff look iconv gzcat zless basenc
-        openssl sort sed gsed""".split(),
+        unexpand od hexdump base64 base32 md5sum sha1sum sha256sum sha512sum b2sum cksum sum
+        strings jq bat batcat zcat bzcat xzcat diff sdiff look iconv gzcat zless basenc
+        sort""".split(),
         "",
     ),
     **dict.fromkeys("rg ag ack".split(), "*"),
@@ -356,7 +356,7 @@ _PROGRAMS: dict[str, Callable[[Invocation, Parsed], None]] = {
     **dict.fromkeys(
         "chmod chown chgrp setfacl chattr chflags chcon setfattr".split(), _read_attributes
     ),
-    **dict.fromkeys("sed gsed perl ruby awk gawk".split(), _read_stream_editor),
+    **dict.fromkeys("sed gsed perl ruby awk gawk mawk".split(), _read_stream_editor),
     **dict.fromkeys(
         "tee truncate touch mkdir mkfifo mknod nano pico emacs joe sponge".split(), _read_writer
     ),

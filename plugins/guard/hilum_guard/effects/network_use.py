@@ -23,8 +23,8 @@ class Row(NamedTuple):
     """The sub-commands of a program.
 
     Attributes:
-        verbs: Those with which it uses the network.
-        syntax: The options that may precede them.
+        verbs: The sub-commands with which it uses the network.
+        syntax: The options that may precede a sub-command.
     """
 
     verbs: frozenset[str]

@@ -19,7 +19,7 @@ import attrs
 
 from hilum_guard.effects.file_access import FileAccess
 from hilum_guard.programs.options import Parsed, Syntax, parse, valued_only
-from hilum_guard.programs.tables import read_table
+from hilum_guard.programs.tables import parse_switch, read_table
 
 
 @attrs.frozen(slots=False)
@@ -27,14 +27,14 @@ class Row:
     """The ways in which a program names files.
 
     Attributes:
-        valued: Short options that take a value, besides those of the other columns.
-        longs: Long options that take the next word as their value, besides those of the other
-            columns.
+        valued: Short options that take a value, besides those in the other columns.
+        value_options: Long options that take the next word as their value, besides those in the
+            other columns.
         writes: Options whose value is a file that is written.
         folders: Options whose value is a folder in which any file may be written.
         prefixes: Options whose value is a prefix of the names of files that are written.
         reads: Options whose value is a file that is read.
-        operands: What happens to the operands, in order: ``r`` is read, ``w`` is written, ``f`` is
+        operand_uses: What happens to the operands, in order: ``r`` is read, ``w`` is written, ``f`` is
             a folder that is written to, ``p`` is a prefix of names of files that are written, ``-``
             is not a file; a code followed by ``*`` applies to any number of operands.
         whole: Whether options of several letters follow a single dash (`-out FILE`).
@@ -48,15 +48,15 @@ class Row:
     """
 
     valued: str = ""
-    longs: str = ""
+    value_options: str = ""
     writes: str = ""
     folders: str = ""
     prefixes: str = ""
     reads: str = ""
-    operands: str = ""
-    whole: bool = attrs.field(default=False, converter=bool)
-    stops: bool = attrs.field(default=False, converter=bool)
-    known: bool = attrs.field(default=False, converter=bool)
+    operand_uses: str = ""
+    whole: bool = attrs.field(default=False, converter=parse_switch)
+    stops: bool = attrs.field(default=False, converter=parse_switch)
+    known: bool = attrs.field(default=False, converter=parse_switch)
     default: str = ""
     special: str = ""
     ending: str = ""
@@ -76,7 +76,7 @@ class Row:
     def syntax(self) -> Syntax:
         """The options that take a value, in the form that the option parser needs."""
         shorts = [f"-{letter}" for letter in self.valued]
-        valued = frozenset((*shorts, *self.longs.split(), *self.option_codes))
+        valued = frozenset((*shorts, *self.value_options.split(), *self.option_codes))
         return valued_only(valued, whole=self.whole, stops=self.stops)
 
 
@@ -143,7 +143,7 @@ def _read_row(row: Row, parsed: Parsed) -> Iterator[FileAccess]:
 
 def _get_operand_codes(row: Row, count: int) -> list[str]:
     """Return the codes of the operands described by a row."""
-    codes = row.operands.split()
+    codes = row.operand_uses.split()
     if codes and codes[-1].endswith("*"):
         codes += codes[-1:] * (count - len(codes))
     return [code[0] for code in codes]

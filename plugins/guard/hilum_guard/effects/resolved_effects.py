@@ -49,7 +49,7 @@ class Effect:
 
 
 @attrs.frozen
-class Reach:
+class ResolvedEffects:
     """The effects of a command line.
 
     Attributes:
@@ -65,7 +65,9 @@ class Reach:
     unread: bool = False
 
 
-def reach(commands: Iterable[SimpleCommand], root: str, *, complete: bool) -> Reach:
+def resolve_effects(
+    commands: Iterable[SimpleCommand], root: str, *, complete: bool
+) -> ResolvedEffects:
     """Return the combined effects of simple commands. Reads the disk for links and patterns.
 
     Args:
@@ -84,7 +86,7 @@ def reach(commands: Iterable[SimpleCommand], root: str, *, complete: bool) -> Re
         hosts += effects.hosts
         network |= effects.network
         unread |= bool(effects.unknown)
-    return Reach(
+    return ResolvedEffects(
         tuple(dict.fromkeys(resolver.effects)),
         tuple(dict.fromkeys(hosts)),
         network,

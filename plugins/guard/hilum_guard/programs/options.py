@@ -1,8 +1,8 @@
 """Parse the options of programs: clusters, attached values, `--name=value`, abbreviations, `--`.
 
-All command readers use this parser. For a program whose options are all known, it reports every
-other option. Such an option may take the next word as its value, so it is not known which words are
-files, and a deny rule has to treat the command as unreadable.
+All command readers use this parser. For a program whose options are all listed, it reports every
+other option. An unlisted option may take the next word as its value, so hilum cannot tell which
+words are files, and a deny rule must treat the command as unreadable.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 
 import attrs
 
-from hilum_guard.programs.tables import read_table
+from hilum_guard.programs.tables import parse_switch, read_table
 
 
 @attrs.frozen
@@ -22,7 +22,8 @@ class Syntax:
 
     Attributes:
         flags: Short options without a value, or whose value can only be attached.
-        valued: Short options that take the rest of their word, or the next word, as their value.
+        valued: Short options whose value is the rest of the word, or the next word if nothing is
+            left.
         attached: The short options in ``flags`` whose value may be attached: the value is the rest
             of the cluster.
         longs: Long options without a value, or whose value can only follow `=`.
@@ -31,7 +32,7 @@ class Syntax:
         numbers: Whether a number may be an option (`head -20`).
         whole: Whether an option is the whole word after a single dash (`-out FILE`).
         stops: Whether options end with the first operand.
-        complete: Whether an option that is not listed is reported.
+        complete: Whether options that are not listed are reported.
         exact: Whether long options must be written in full: an abbreviation counts as unlisted.
     """
 
@@ -55,7 +56,7 @@ class Parsed:
     Attributes:
         options: Options with their values, in order; abbreviated names are completed.
         operands: The words that are neither options nor their values.
-        unknown: Options that are not known, if all options of the program should be.
+        unknown: Options that are not listed, if the syntax lists all options of the program.
         positions: The position of each operand in the words.
     """
 
@@ -74,7 +75,7 @@ class Parsed:
 
 
 def parse(words: Sequence[str], syntax: Syntax) -> Parsed:
-    """Return the options and operands of a command.
+    """Split the arguments of a command into options and operands.
 
     Args:
         words: The words after the program.
@@ -109,7 +110,7 @@ def parse(words: Sequence[str], syntax: Syntax) -> Parsed:
 def _option(
     word: str, following: str, syntax: Syntax, options: list[tuple[str, str]], unknown: list[str]
 ) -> int:
-    """Add the options of one word; return the number of following words that are values."""
+    """Add the options in one word; return how many of the following words are values."""
     if syntax.numbers and re.fullmatch(r"-\d+[A-Za-z]*", word):
         options.append(("-#", word[1:]))
         return 0
@@ -127,7 +128,7 @@ def _option(
 def _cluster(
     word: str, following: str, syntax: Syntax, options: list[tuple[str, str]], unknown: list[str]
 ) -> int:
-    """Add the options of a cluster (`-xvfFILE`); return the number of following values."""
+    """Add the options in a cluster (`-xvfFILE`); return how many following words are values."""
     for number, letter in enumerate(word[1:], 1):
         name = f"-{letter}"
         rest = word[number + 1 :]
@@ -151,7 +152,7 @@ _FLAGS_THAT_BEGIN_OTHERS = frozenset(
 
 
 def _complete_name(name: str, syntax: Syntax) -> str:
-    """Return the only long option that a name abbreviates, or else the name itself."""
+    """Return the long option that a name abbreviates; the name itself if it is not unique."""
     known = syntax.longs | syntax.long_valued
     is_complete = name in known or name in _FLAGS_THAT_BEGIN_OTHERS
     if is_complete or syntax.whole or syntax.exact or len(name) < 4:
@@ -190,9 +191,9 @@ def make_syntax(
     *,
     flags: str = "",
     valued: str = "",
-    longs: str = "",
+    long_options: str = "",
     attached: str = "",
-    numbers: str = "",
+    numbers: str | bool = False,
     reads: str = "",
 ) -> Syntax:
     """Return the syntax of a program whose options are all known.
@@ -200,13 +201,13 @@ def make_syntax(
     Args:
         flags: As in `Syntax`.
         valued: As in `Syntax`.
-        longs: Long options without their dashes. `=` follows those that take the next word as their
-            value.
-        attached: Further flags, whose value may be attached.
+        long_options: Long options without their dashes. A `=` marks those that take the next word
+            as their value.
+        attached: Further flags, whose values may be attached.
         numbers: `yes` if a number may be an option.
         reads: As in `Syntax`.
     """
-    names = [f"--{name}" for name in longs.split()]
+    names = [f"--{name}" for name in long_options.split()]
     return Syntax(
         flags=frozenset(flags + attached),
         valued=frozenset(valued),
@@ -214,7 +215,7 @@ def make_syntax(
         longs=frozenset(name for name in names if not name.endswith("=")),
         long_valued=frozenset(name[:-1] for name in names if name.endswith("=")),
         reads=frozenset(reads.split()),
-        numbers=bool(numbers),
+        numbers=parse_switch(numbers),
         complete=True,
     )
 
@@ -222,12 +223,12 @@ def make_syntax(
 def _read_syntaxes() -> dict[str, Syntax]:
     rows = read_table("options")
     for columns in rows.values():
-        columns["longs"] = columns.get("longs", "") + " help version"
+        columns["long_options"] = columns.get("long_options", "") + " help version"
     return {name: make_syntax(**columns) for name, columns in rows.items()}
 
 
 SYNTAX = _read_syntaxes()
-"""The programs whose options are all known."""
+"""The options of the programs whose options are all known, by program."""
 
 LISTS = frozenset("--files0-from --files-from --restore".split())
 """Options whose value is a file that lists further file names."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import shlex
+import sys
 from collections.abc import Container, Iterator, Sequence
 from typing import NamedTuple
 
@@ -19,11 +20,11 @@ class Row(NamedTuple):
 
     Attributes:
         valued: Its short options that take a value.
-        skipped: How many of its operands precede the command. A 9 marks programs whose command is
-            not the rest of the line.
+        skipped: How many of its operands precede the command; `all` if the command is not the rest
+            of the line.
         runs: Its sub-commands that run the rest of the line.
-        launches: The same for a program that first downloads the command or sets up an environment;
-            `*` stands for the program itself.
+        launches: Sub-commands that run the rest of the line after downloading a program or setting
+            up an environment; `*` stands for the program without a sub-command.
     """
 
     valued: str = ""
@@ -33,20 +34,26 @@ class Row(NamedTuple):
 
 
 _ROWS = {name: Row(**columns) for name, columns in read_table("runners").items()}
+
+
+def _parse_skipped(text: str) -> int:
+    return sys.maxsize if text == "all" else int(text)
+
+
 # Programs that run the rest of their line: their options with values, and the operands to skip.
 PREFIXES = {
-    name: (row.valued, int(row.skipped))
+    name: (row.valued, _parse_skipped(row.skipped))
     for name, row in _ROWS.items()
     if not row.runs and not row.launches
 }
 RUNNERS = {name: tuple(row.runs.split()) for name, row in _ROWS.items() if row.runs}
-# An empty sub-command stands for the program itself.
+# An empty sub-command stands for the program without one.
 LAUNCHERS = {
     name: tuple(row.launches.replace("*", "").split(" "))
     for name, row in _ROWS.items()
     if row.launches
 }
-# These programs' long options that take the next word as their value.
+# The long options of these programs that take the next word as their value.
 LONG_VALUES = frozenset(
     """--user --group --signal --kill-after --adjustment --unset --chdir --split-string --prompt
     --host --root --interval --setuid --setgid --target --unit --property --class --classdata

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hilum_guard.rules.matching import exact, harmless_wrapper
+from hilum_guard.rules.matching import exact_pattern, harmless_wrapper
 
 if TYPE_CHECKING:
     from hilum_guard.commands.verdicts import CommandVerdict
@@ -83,7 +83,7 @@ def suggest_rule(tool: str, text: str, read: CommandVerdict) -> str:
             prefix = _find_prefix(command.words)
             if prefix:
                 return f"{tool}({' '.join(prefix)} *)"
-    return f"{tool}({exact(text)})"
+    return f"{tool}({exact_pattern(text)})"
 
 
 def _find_prefix(words: Sequence[str]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from hilum.errors import similar_names
 
 from hilum_guard.effects.network_use import hosts_of
 from hilum_guard.effects.resolved_effects import Effect as PathEffect
-from hilum_guard.effects.resolved_effects import Reach, values
+from hilum_guard.effects.resolved_effects import ResolvedEffects, values
 from hilum_guard.file_names import folded
 from hilum_guard.rules.patterns import (
     NAMED,
@@ -126,7 +126,7 @@ class CallFacts:
         command: For a tool that runs a command line: the verdict on that command line.
         host: For a tool with a URL: its host, in lower case and ASCII.
         category: The permission category: ``read``, ``write``, ``execute`` or ``network``.
-        reach: The effects of the call on paths and hosts.
+        resolved: The effects of the call on paths and hosts.
     """
 
     tool: str
@@ -135,7 +135,7 @@ class CallFacts:
     command: CommandVerdict | None = None
     host: str = ""
     category: str = ""
-    reach: Reach = Reach()
+    resolved: ResolvedEffects = ResolvedEffects()
 
 
 # --- texts ----------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def _parse_host(text: str, name: str, pattern: str) -> str:
     return f"{DOMAIN}{pattern}" if _HOST.fullmatch(pattern) else pattern
 
 
-def exact(text: str) -> str:
+def exact_pattern(text: str) -> str:
     """Return the pattern that matches only the given command line."""
     return EXACT + text
 
@@ -336,16 +336,16 @@ def _fit_effects(rule: Rule, facts: CallFacts, catalog: Mapping[str, str]) -> It
             yield from _fit_category(rule.tool, facts)
         return
     if rule.about_paths:
-        yield from _fit_paths(rule, facts.reach, path_kinds(rule.tool, catalog))
+        yield from _fit_paths(rule, facts.resolved, path_kinds(rule.tool, catalog))
 
 
-def _fit_paths(rule: Rule, reach: Reach, kinds: frozenset[str]) -> Iterator[Fit]:
+def _fit_paths(rule: Rule, resolved: ResolvedEffects, kinds: frozenset[str]) -> Iterator[Fit]:
     """Yield whether a call has effects of the given kinds on the paths of a rule."""
     if not kinds:
         return
-    for effect in reach.effects:
+    for effect in resolved.effects:
         yield _fit_path_effect(rule.pattern or "", effect, kinds)
-    if reach.unread:
+    if resolved.unread:
         yield "unread"
 
 
@@ -357,17 +357,17 @@ def _is_about_network(rule: Rule, catalog: Mapping[str, str]) -> bool:
 
 def _fit_reached_host(pattern: str, facts: CallFacts) -> Fit:
     """Return whether a call contacts a host."""
-    reach = facts.reach
-    if _fits_any_host(pattern, [*reach.hosts, facts.host]):
+    resolved = facts.resolved
+    if _fits_any_host(pattern, [*resolved.hosts, facts.host]):
         return "yes"
     if facts.command is None:
         if facts.category != "network":
             return ""
         hosts = chain.from_iterable(map(hosts_of, values(facts.arguments)))
         return _YES[_fits_any_host(pattern, hosts)]
-    if reach.network and not reach.hosts:
+    if resolved.network and not resolved.hosts:
         return "maybe"
-    return "unread" if reach.unread else ""
+    return "unread" if resolved.unread else ""
 
 
 def _fits_any_host(pattern: str, hosts: Iterable[str]) -> bool:
@@ -378,13 +378,13 @@ def _fit_category(category: str, facts: CallFacts) -> Iterator[Fit]:
     """Yield whether a command does what a permission category covers."""
     if facts.command is None:
         return
-    reach = facts.reach
-    if category == "network" and (reach.network or reach.hosts):
+    resolved = facts.resolved
+    if category == "network" and (resolved.network or resolved.hosts):
         yield "yes"
     kinds = _KINDS_OF_CATEGORY.get(category, ())
-    if any(effect.kind in kinds for effect in reach.effects):
+    if any(effect.kind in kinds for effect in resolved.effects):
         yield "yes"
-    if reach.unread:
+    if resolved.unread:
         yield "unread"
 
 

@@ -94,7 +94,7 @@ class Sandbox:
     Attributes:
         watch: Makes files inert that commands leave for other programs to execute.
         protected: The paths that the last command could not write to.
-        held: Functions that return more paths to protect, by the name of the requester. Threads
+        extra_protected: Functions that return more paths to protect, by the name of the requester. Threads
             call them.
         extra_access: The extra permissions of single commands, by their words.
         find_used_secrets: Returns the hidden files that a command in a folder may see.
@@ -113,7 +113,7 @@ class Sandbox:
         self.settings = settings
         self.folder = folder
         self.temp = os.path.join(folder, "tmp")
-        self.held: dict[str, Callable[[], ProtectedPaths]] = {}
+        self.extra_protected: dict[str, Callable[[], ProtectedPaths]] = {}
         self.extra_access: dict[tuple[str, ...], ExtraAccess] = {}
         self.find_used_secrets: Callable[[tuple[str, ...], str], frozenset[str]] = (
             lambda argv, folder: frozenset()
@@ -247,7 +247,9 @@ class Sandbox:
             policy = attrs.evolve(policy, writable=writable)
         protected = [*watched]
         hidden = {*policy.hidden}
-        for find_paths in list(self.held.values()):  # the event loop may add an entry meanwhile
+        for find_paths in list(
+            self.extra_protected.values()
+        ):  # the event loop may add an entry meanwhile
             paths = find_paths()
             protected += paths.protected
             hidden.update(paths.hidden)

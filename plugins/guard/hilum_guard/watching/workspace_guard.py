@@ -169,7 +169,7 @@ class WorkspaceGuard(SandboxObserver):
             read: CheckedCall = await trio.to_thread.run_sync(
                 read_call, tool, call.arguments, self._session.workspace, abandon_on_cancel=True
             )
-            paths = tuple(str(path) for path, _ in read.reached)
+            paths = tuple(str(path) for path, _ in read.paths)
             self._expected[agent.name, call.id] = paths
             if not self._follows and self._nursery is not None:
                 self._follows = True
