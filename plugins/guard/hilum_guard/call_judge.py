@@ -1,8 +1,8 @@
-"""Judges one call in a single thread, which does all the disk reads.
+"""Judge one call in a single thread, which does all the disk reads.
 
 The event loop only gathers what it owns (``JudgeRequest``) and takes the result (``Judgement``).
-Nothing here changes the session's state, so a judgement can be abandoned if the disk does not
-respond.
+Nothing here changes the session's state, so the session can abandon a judgement if the disk does
+not respond.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class JudgeRequest:
         rules: The rules found by the most recent read.
         tools: The names of the session's tools when these rules were read.
         names: The current names of the session's tools; None while it has none yet.
-        describe_tools: Returns what rules can be checked against, by the names of the tools.
+        describe_tools: Returns the tools that rules can be checked against, by name.
         catalog: The permission categories of the tools, by name.
         approve: The approval policy.
         kind: The kind of session, for rules that apply to one kind only.
@@ -51,7 +51,7 @@ class JudgeRequest:
         run_unsandboxed: Whether the user lets commands run without a sandbox that protects files.
         known_hosts: The hosts that the user or a search result mentioned.
         find_executed: Returns the files that are executed although their names do not suggest it,
-            each with what executes it. Blocks.
+            each with the program that executes it. Blocks.
         explain_placeholder: Returns why a call that contains a placeholder must not run; empty if
             it may run.
         carries_secret: Returns whether a URL contains a secret.
@@ -143,7 +143,7 @@ def judge(request: JudgeRequest) -> Judgement:
 def _judge_early(
     request: JudgeRequest, rules: rule_files.Rules, call: CheckedCall
 ) -> Judgement | None:
-    """Return the judgement of a call that needs no gate, None if it needs one."""
+    """Return the judgement of a call that needs no gate; None if it needs one."""
     reason = request.explain_placeholder(call)
     if reason:
         return Judgement(rules, deny(reason), "a hidden secret", call)

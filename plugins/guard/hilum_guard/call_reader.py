@@ -1,4 +1,4 @@
-"""Prepares tool calls for the gate: checks arguments, resolves paths and reads commands."""
+"""Prepare tool calls for the gate: check arguments, resolve paths and read commands."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PATH_PARAMETERS = frozenset(
 
 @attrs.frozen
 class CheckedCall:
-    """A call to judge.
+    """A call that is ready to be judged.
 
     Attributes:
         facts: The call as rules see it.
@@ -137,7 +137,7 @@ def _read_path_call(
 def _effect_kind(tool: Tool, parameter: str) -> Kind | None:
     """Return what a tool does to the path in a parameter, for rules about other tools.
 
-    ``None`` if only rules about the tool itself apply.
+    Return None if only rules about the tool itself apply.
     """
     if tool.name == "delete_file":
         return "delete"

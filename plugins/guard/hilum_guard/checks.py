@@ -1,4 +1,4 @@
-"""The guard's checks for ``hilum doctor``: rules, secrets that are too short, and the sandbox."""
+"""Run the guard's checks for ``hilum doctor``: of rules, short secrets and the sandbox."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_guard(folder: Path, online: bool) -> Iterator[Check]:
 def _check_rules(folder: Path) -> Iterator[Check]:
     rules = load(config_folder(), folder)
     tools = find_tools(folder, rules.rules)
-    # A rule for a tool that does not exist is also a mistake.
+    # Load the rules again, because a rule for a tool that does not exist is also a mistake.
     rules = load(config_folder(), folder, tools)
     for mistake in rules.mistakes:
         yield Check(

@@ -69,8 +69,8 @@ class Gate:
     Attributes:
         rules: The rules that apply.
         approve: The approval policy.
-        files_confined: Whether a sandbox keeps commands from writing outside the workspace, and from
-            writing files that are executed later.
+        files_confined: Whether a sandbox keeps commands from writing outside the workspace, and
+            from writing files that are executed later.
         denied_paths_enforced: Whether the sandbox protects the paths that rules deny from commands
             whose effects are unknown.
         network_blocked: Whether the sandbox denies such commands network access.
@@ -132,7 +132,7 @@ class Gate:
         return None
 
     def _find_unenforced_denial(self, facts: CallFacts) -> Rule | None:
-        """Return a deny rule for an effect that a call may hide and the sandbox does not prevent."""
+        """Return a deny rule for an effect that a call may have and no sandbox prevents."""
         for rule in self.rules.of("deny"):
             if fit(rule, facts, self.catalog) != "unread":
                 continue
@@ -273,8 +273,8 @@ class Gate:
             if why:
                 verdict = deny(f"{why}. No tool may change what governs hilum.")
                 return verdict, "self-protection"
-        # The scope of an approval request for the whole command. For grave commands and secrets, the
-        # scope is the exact text instead.
+        # The scope of an approval for the whole command. For grave commands and secrets, the scope
+        # is the exact text instead.
         scope = suggest_rule(facts.tool, str(facts.arguments["command"]), command_verdict)
         exact_rule = self._find_exact_rule(facts)
         question = self._question_files(call, command_verdict, scope, exact_rule)
@@ -317,7 +317,7 @@ class Gate:
         return None
 
     def _judge_by_policy(self, command_verdict: CommandVerdict, scope: str) -> Judged:
-        """Return the verdict on a command that neither a rule nor the list of harmless commands decides."""
+        """Return the verdict on a command that is neither harmless nor covered by a rule."""
         if self.approve == "ask_first":
             return ask(command_verdict.reason, scope=scope), "policy"
         if self.files_confined:
@@ -365,7 +365,7 @@ class Gate:
     def _judge_harmless(
         self, call: CheckedCall, command_verdict: CommandVerdict, scope: str
     ) -> Judged:
-        """Return the verdict on a harmless command, whose redirections are judged as file writes."""
+        """Return the verdict on a harmless command; its redirections are judged as writes."""
         if not command_verdict.writes:
             return allow(command_verdict.reason, settled=True), "harmless command"
         shown = tuple(os.path.relpath(path, call.root) for path in command_verdict.writes)

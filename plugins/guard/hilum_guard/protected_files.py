@@ -1,4 +1,4 @@
-"""Files that tools may touch only with approval or never: executed files, secrets, hilum's."""
+"""Recognise the files that tools may use only with approval, or never."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def governing(path: str) -> str:
 
 
 def metadata(place: str) -> str:
-    """Return why the files beside a file make it Git metadata; empty if they do not.
+    """Return why the files next to a file make it Git metadata; empty if they do not.
 
     Args:
         place: The file, resolved, existing or not.

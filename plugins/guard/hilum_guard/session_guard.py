@@ -1,4 +1,4 @@
-"""The guard of one session: judges its calls, sandboxes its commands, and redacts its texts."""
+"""Guard one session: judge its calls, sandbox its commands, and redact its texts."""
 
 from __future__ import annotations
 
@@ -108,9 +108,10 @@ class Guard:
         # Reads of the rules: how many have begun, and which one was accepted last.
         self._begun = 0
         self._taken = 0
-        # Files whose execution the user has approved, by what executes them.
+        # Functions that return files whose execution the user has approved, by what executes the
+        # files.
         self._executed: dict[str, Callable[[], Iterable[str]]] = {}
-        # Secrets that calls in flight may read, by agent and call, and those that plugins reveal.
+        # Secrets that calls in flight may read, by agent and call, and secrets that plugins reveal.
         self._used_secrets: dict[tuple[str, str], UsedSecrets] = {}
         self._revealed: dict[tuple[str, ...], frozenset[str]] = {}
         # The sandbox requests these before each command, in a thread.
@@ -216,7 +217,7 @@ class Guard:
         )
 
     async def explain(self, tool: Tool, arguments: str) -> CallExplanation:
-        """Return what would happen to a call by the approval policy and the guard.
+        """Return what the approval policy and the guard would do with a call.
 
         Args:
             tool: The tool.
@@ -252,7 +253,7 @@ class Guard:
         if verdict is None or verdict.kind != "ask":
             return verdict
         if source == "protected file":
-            # The files that a killed session's command left are undone first: they must not be
+            # First, the files that a killed session's command left are made inert: they must not be
             # mistaken for files that the user approves now.
             await self.workspace_guard.recover()
             await self.workspace_guard.expect(agent, call, tool)
@@ -277,7 +278,7 @@ class Guard:
     async def check_result(
         self, agent: Agent, call: ToolCall, result: ToolResult
     ) -> ToolResult | None:
-        """Undo what a command left for other programs, and replace secrets in the result."""
+        """Undo what a command left for others to execute, and replace secrets in the result."""
         # The approval was for this call only.
         self._used_secrets.pop((agent.name, call.id), None)
         checked = await self.workspace_guard.check_result(agent, call, result)
@@ -473,8 +474,8 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(guard.approvals.follow)
             guard.workspace_guard.start(nursery)
-            # This runs before any command of the session, so that files that a killed session left
-            # are not mistaken for the user's.
+            # This runs before any command of the session, so files that a killed session left are
+            # not mistaken for the user's.
             await guard.workspace_guard.recover()
             nursery.start_soon(sweep_in_thread)
             yield guard

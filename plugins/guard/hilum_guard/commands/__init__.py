@@ -1,4 +1,4 @@
-"""Judges command lines. The Bash reader loads with the first one."""
+"""Read command lines, without running them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hilum_guard.commands.verdicts import CommandVerdict
 
 
 def judge_command(text: str, *, workspace: Path, folder: Path | None = None) -> CommandVerdict:
-    """Judge a Bash command line by reading it, without running anything.
+    """Judge a Bash command line by parsing it, without running anything.
 
-    It never raises: a text that cannot be parsed needs approval.
+    The function never raises: a text that cannot be parsed needs approval.
 
     Args:
         text: The command line.
@@ -20,7 +20,7 @@ def judge_command(text: str, *, workspace: Path, folder: Path | None = None) -> 
     """
     if sys.platform == "win32":
         return CommandVerdict("ask", "PowerShell commands are not parsed.", complete=False)
-    # The grammar takes some 30 ms to load, which a session without commands saves.
+    # Loading the grammar takes about 30 ms, which a session without commands saves.
     from hilum_guard.commands.bash_judge import judge
 
     return judge(text, workspace, folder)

@@ -1,6 +1,6 @@
 """Judges a command line by parsing it with the shell grammar.
 
-Importing this module imports the grammar, so ``commands`` imports it only with the first command.
+Importing this module loads the shell grammar, so ``commands`` imports it with the first command.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_SOURCE = 200
 
 
 def judge(text: str, workspace: Path, folder: Path | None) -> CommandVerdict:
-    """Judge a command line for Bash (see ``judge.judge_command``)."""
+    """Judge a command line for Bash (see ``commands.judge_command``)."""
     checker = PathChecker(os.path.realpath(workspace), os.path.realpath(os.path.expanduser("~")))
     start = os.path.abspath(folder or checker.workspace)
     reader = ShellReader(checker, start)
@@ -64,7 +64,7 @@ def judge(text: str, workspace: Path, folder: Path | None) -> CommandVerdict:
 
 
 def _read_text(reader: ShellReader, text: str) -> str:
-    """Read a text, and return why it cannot be read; empty if it can."""
+    """Read a text; return why it cannot be read, empty if it can."""
     try:
         reader.read(text)
     except Unreadable as error:
@@ -109,7 +109,7 @@ def _explain_ruin(reader: ShellReader) -> str:
 
 
 def _explain_first(commands: Iterable[ParsedCommand], check: Callable[[ParsedCommand], str]) -> str:
-    """Return the first reason that a check finds against one of the commands, with that command."""
+    """Return the first objection of a check to one of the commands, with that command."""
     for simple in commands:
         why = check(simple)
         if why:
@@ -125,8 +125,8 @@ def _explain_ruin_in_statements(text: str, checker: PathChecker, folders: Iterab
     Args:
         text: The text.
         checker: Checks paths.
-        folders: The working folder at the start of the text, and the one at the end of the part
-            that could be read.
+        folders: The working folder at the start of the text, and at the end of the part that could
+            be read.
     """
     for statement in split_statements(text):
         for folder in folders:
@@ -149,12 +149,12 @@ def _explain_doubt(reader: ShellReader) -> tuple[str, tuple[str, ...]]:
         return why, ()
     if not reader.commands:
         return "It contains no command.", ()
-    # An attacker could use a difference between the grammar and Bash. It would also have to deceive
-    # a second reader that shares no code with the grammar.
+    # An attacker could exploit a difference between the grammar and Bash. With this check, the
+    # attacker must also deceive a second parser that shares no code with the grammar.
     if not reader.source.matches_shlex([text for _, text in sorted(reader.literal_words)]):
         return "Two parsers of the command disagree about its words.", ()
     words = (word for simple in reader.commands for word in simple.words)
-    # A pattern may match a file that the same text writes, and whose name is an option.
+    # A pattern may match a file that the same text writes and whose name looks like an option.
     if writes and any(word.glob for word in words):
         return "It writes files and uses patterns for file names.", ()
     return "", tuple(dict.fromkeys(writes))

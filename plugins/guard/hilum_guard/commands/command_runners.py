@@ -1,7 +1,7 @@
 """Read the commands that `xargs`, `find`, containers, `ssh` and Git run.
 
-These programs run a command for the files that they find, in a container, on another machine, or
-from a setting.
+Such a command runs for the files that a program finds, in a container, on another machine, or
+because of a setting.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hilum_guard.commands.shell_commands import ParsedCommand
     from hilum_guard.commands.shell_reader import ShellReader
 
-# Maximum number of piped words to read; each may become a separate command.
+# Maximum number of piped words to read; each word may become a separate command.
 MAX_ARGUMENTS = 20
 FOLDER_ACTIONS = frozenset({"-execdir", "-okdir"})
 """`find` actions that run a command in the folder of each found file."""
@@ -182,7 +182,7 @@ def read_fd(reader: ShellReader, command: ParsedCommand) -> str | None:
 
 
 def read_find(reader: ShellReader, command: ParsedCommand) -> str | None:
-    """Read `find PATHS … -delete` or `-exec`: what it deletes, or runs for everything found."""
+    """Read `find PATHS … -delete` or `-exec`: what it deletes, or runs for each found file."""
     starts, tests = _split_find_words(command.words[1:])
     targets = _predict_found(starts, tests)
     found = []
@@ -234,7 +234,7 @@ def _ends_action(before: str, value: str) -> bool:
 def _predict_found(starts: tuple[Word, ...], tests: tuple[Word, ...]) -> list[Word]:
     """Return paths that stand for everything that a `find` finds.
 
-    One unknown path if the result depends on the files.
+    Return one unknown path if the result depends on the files.
     """
     found = list(starts)
     for word, following in pairwise(tests):
@@ -246,7 +246,8 @@ def _predict_found(starts: tuple[Word, ...], tests: tuple[Word, ...]) -> list[Wo
                 return [_UNKNOWN_WORD]
         elif word.value in _NARROWING:
             return [_UNKNOWN_WORD]
-    # The folders that `-empty` finds have nothing to lose, and a negation inverts the other tests.
+    # Folders that `-empty` finds contain nothing that could be lost, and a negation inverts the
+    # other tests.
     if any(word.value in _NEGATING for word in tests):
         return [_UNKNOWN_WORD]
     return found
@@ -376,7 +377,7 @@ def read_git(reader: ShellReader, command: ParsedCommand) -> str | None:
 
 
 def _get_git_text(words: tuple[Word, ...], values: list[str], at: int) -> str:
-    """Return the shell text that a word of a Git command introduces; empty if it introduces none."""
+    """Return the shell text that a word of a Git command introduces; empty if there is none."""
     value = values[at]
     following = values[at + 1] if at + 1 < len(values) else ""
     if value == "-c":

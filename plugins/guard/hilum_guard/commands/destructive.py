@@ -1,8 +1,8 @@
 """Find commands that are certainly destructive, and those that always need the user's approval.
 
-A *destructive* command is a literal command with a literal target whose effect nobody wants from an
-agent: it is blocked. A *grave* command may be wanted but cannot be undone (deleting all files of
-the workspace, local history or a database): it needs approval under every policy.
+A *destructive* command is a literal command with a literal target that nobody wants an agent to
+run: it is blocked. A *grave* command may be wanted but cannot be undone (deleting all files of the
+workspace, local history or a database): it needs approval under every policy.
 """
 
 from __future__ import annotations
@@ -111,12 +111,12 @@ def find_history_loss(commands: Sequence[ParsedCommand]) -> str:
 def find_mass_kill(commands: Sequence[ParsedCommand]) -> str:
     """Return why commands together end every process; empty if they do not.
 
-    They do if `kill` receives a list of all processes.
+    This happens if `kill` receives a list of all processes.
     """
     if not any(map(_kills_unknown, commands)):
         return ""
     with_words = [command for command in commands if command.words]
-    # A filter anywhere in the text may shorten the list, so the user decides.
+    # A filter anywhere in the text may shorten the list, so the command is not blocked.
     if any(map(_selects_processes, with_words)):
         return ""
     if any(map(_lists_all_processes, with_words)):
@@ -241,7 +241,7 @@ def _find_removed_file(command: ParsedCommand, path: str, recursive: bool) -> st
 def _means_only_contents(command: ParsedCommand, word: Word) -> bool:
     """Return whether a word means the files of the workspace, but not its folder or history.
 
-    Such words are `*` and `./*`.
+    Examples are `*` and `./*`.
     """
     checker = command.checker
     path = checker.absolute(word.value, command.cwd)
@@ -395,7 +395,7 @@ def _check_git(command: ParsedCommand) -> str:
 
 
 def _check_disk(command: ParsedCommand) -> str:
-    """Check programs that write to a device unless they only list it."""
+    """Check programs that write to a device, unless they only list its contents."""
     values = command.arguments
     if not _DISK_LISTINGS.isdisjoint(values):
         return ""
@@ -434,7 +434,7 @@ def _match_arguments(pattern: str, why: str) -> _Check:
 
 
 def _unless_help(why: str) -> _Check:
-    """Return a check that returns `why` unless the command only prints something."""
+    """Return a check that returns `why`, unless the command only prints help."""
     harmless = frozenset(("--help", "--version", "-c", "--show", "-w", "--wtmp-only"))
 
     def check(command: ParsedCommand) -> str:

@@ -1,8 +1,8 @@
-"""Find what a Git sub-command runs: aliases from the command line, environment and settings files.
+"""Find what Git aliases run, from a command's options, its environment and settings files.
 
 Git looks for a built-in command first, then for a program ``git-NAME``, then for an alias, so only
-names that are not built in need resolving. Every definition counts, whichever one Git would use:
-rules that deny apply to all of them.
+other names need to be resolved. If an alias has several definitions, deny rules apply to each of
+them, whichever one Git would use.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class GitWords(NamedTuple):
         options: The words before the sub-command, including ``git``.
         settings: Names and values that ``-c`` sets.
         folders: The folders of ``-C``, in order.
-        redirected: Whether an option makes Git read settings or run programs from another place.
+        redirected: Whether an option makes Git read settings or run programs from another location.
         rest: The sub-command and the words after it.
     """
 
@@ -132,7 +132,7 @@ def split_words(words: tuple[Word, ...]) -> GitWords:
 
 
 def read_alias(reader: ShellReader, command: ParsedCommand) -> None:
-    """Read the commands that a Git sub-command stands for, and note if they are unknown."""
+    """Read the commands that a Git sub-command stands for, and record if they are unknown."""
     parts = split_words(command.words)
     # A sub-command that is known only at run time may match any rule.
     if not parts.rest or not parts.rest[0].known:
@@ -165,12 +165,12 @@ def _read_definitions(reader: ShellReader, command: ParsedCommand, parts: GitWor
 def _find_definitions(
     reader: ShellReader, command: ParsedCommand, parts: GitWords
 ) -> tuple[list[str], str]:
-    """Return all definitions of an alias, and why there may be others; empty if there cannot be."""
+    """Return all known definitions of an alias, and why there may be more (empty if not)."""
     from_environment, is_incomplete = _read_environment(reader)
     settings = [*parts.settings, *reader.git_settings, *from_environment]
     why = ""
     if _is_redirected(reader, parts):
-        why = "its options or variables make Git read settings from another place"
+        why = "its options or variables make Git read settings from another location"
     elif is_incomplete or any(UNKNOWN in name or _is_include(name) for name, _ in settings):
         why = "it has settings that are known only at run time"
     elif any(map(_may_write_settings, reader.commands)):
@@ -192,7 +192,7 @@ def _is_include(name: str) -> bool:
 
 
 def _is_redirected(reader: ShellReader, parts: GitWords) -> bool:
-    """Return whether Git may read its settings from an unusual place."""
+    """Return whether Git may read its settings from an unusual location."""
     variables = reader.state.variables
     home = (encode_source(reader.checker.home),)
     has_variable = not _REDIRECTING_VARIABLES.isdisjoint(variables)
@@ -234,7 +234,7 @@ def _read_environment(reader: ShellReader) -> tuple[list[tuple[str, str]], bool]
 
 
 def _note_settings(reader: ShellReader, rest: tuple[Word, ...]) -> None:
-    """Note the settings that `git config` in the text makes for later commands."""
+    """Record the settings that `git config` in the text makes for later commands."""
     values = [word.value for word in rest]
     for name, following in zip_longest(values[1:], values[2:], fillvalue=""):
         if name.casefold().startswith("alias.") or _is_include(name) or UNKNOWN in name:
@@ -244,7 +244,7 @@ def _note_settings(reader: ShellReader, rest: tuple[Word, ...]) -> None:
 
 
 def _may_write_settings(command: ParsedCommand) -> bool:
-    """Return whether a command may write a settings file, judging by its words."""
+    """Return whether the words of a command suggest that it writes a settings file."""
     texts = [redirect.target.value for redirect in command.redirects if ">" in redirect.operator]
     if command.words and os.path.basename(command.words[0].value) != "git":
         texts += command.arguments

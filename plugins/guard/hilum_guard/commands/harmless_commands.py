@@ -1,7 +1,7 @@
 """The list of harmless commands, with the options and operands that keep them harmless.
 
-A command with an unlisted option is not harmless: a tool's new option needs approval until somebody
-has checked what it does.
+A command with an unlisted option is not harmless: a new option of a program needs approval until
+somebody has checked what it does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hilum_guard.commands.shell_commands import ParsedCommand, Redirect
 
 PROGRAMS = read_programs("harmless")
 _PLAIN_REDIRECTIONS = frozenset(("<", ">", ">>", ">|", "&>", "&>>"))
-# Variables that change how output looks, not what runs.
+# Variables that change the appearance of output, but not what runs.
 _HARMLESS_VARIABLES = re.compile(
     r"LANG|LANGUAGE|LC_[A-Z]+|NO_COLOR|FORCE_COLOR|CLICOLOR|COLUMNS|LINES|CI"
 )

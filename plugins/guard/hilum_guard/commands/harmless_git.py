@@ -20,8 +20,9 @@ PAIRS: dict[tuple[str, ...], Program] = {
     tuple(words.partition(" ")[::2]): known
     for words, known in read_programs("harmless_git_pairs").items()
 }
-"""Commands that only read if this word follows; an empty one stands for no word."""
-# Commands that never compare the working tree, for which Git enters nested repositories.
+"""Commands that only read if this word follows; an empty word stands for the command alone."""
+# Commands that never compare the working tree. For such a comparison, Git enters nested
+# repositories.
 _HISTORY_ONLY = frozenset(
     "log show shortlog rev-list branch rev-parse ls-tree merge-base name-rev cat-file blame"
     " check-ignore count-objects version help reflog remote tag config notes".split()
@@ -68,7 +69,7 @@ def _read_front_options(command: ParsedCommand) -> tuple[int, list[str | None], 
 
     Returns:
         The position of the sub-command, the folders that Git runs in, and why the options are not
-        harmless; the reason is empty if they are.
+        harmless (empty if they are).
     """
     values = command.arguments
     cwds = list(command.cwds)
@@ -89,7 +90,7 @@ def _read_front_options(command: ParsedCommand) -> tuple[int, list[str | None], 
     return at, cwds, ""
 
 
-# `-c`, `--git-dir` and `--exec-path` are missing on purpose: they change the settings or the
+# `-c`, `--git-dir` and `--exec-path` are deliberately not listed: they change the settings or the
 # programs that Git uses, so even `git status` could run any program.
 _HARMLESS_OPTIONS = frozenset(("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"))
 _UNKNOWN_FOLDER = "The folder that it runs in is known only at run time."

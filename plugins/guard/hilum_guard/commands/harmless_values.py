@@ -24,7 +24,7 @@ _SED = re.compile(
 
 
 def _check_sed(options: Sequence[Option], operands: Sequence[Word]) -> str:
-    """Allow only scripts that print, delete and substitute: no `e`, `w`, `r`, no script file."""
+    """Check `sed`: scripts may only print, delete and substitute, and not come from a file."""
     scripts = [value for name, value in options if name in {"-e", "--expression"}]
     if not scripts:
         scripts = [word.value for word in operands[:1]]
@@ -103,8 +103,8 @@ def _check_ps(options: Sequence[Option], operands: Sequence[Word]) -> str:
     is_plain = all(word.value in {"aux", "ax", "axu", "u", "x"} for word in operands)
     names = {name for name, _ in options}
     letters = "".join(name + value for name, value in options if not name.startswith("--"))
-    # ps reads all options in the style of BSD, where `e` shows environments, if they are not valid
-    # otherwise: for `-x`, or a user that does not exist.
+    # If its options are not valid otherwise, for example `-x` or the name of a user that does not
+    # exist, ps reads them in BSD style, where `e` shows environments.
     is_ambiguous = bool(operands) or not names.isdisjoint(("-x", "-u"))
     if is_plain and not (is_ambiguous and "e" in letters):
         return ""
@@ -120,4 +120,4 @@ CHECKS: dict[str, Callable[[Sequence[Option], Sequence[Word]], str]] = {
     "sleep": _check_sleep,
     "ps": _check_ps,
 }
-"""Checks by name. Each returns why the values are not harmless; an empty text if they are."""
+"""Checks by name. Each returns why the values are not harmless; empty if they are."""

@@ -1,6 +1,6 @@
-"""Read the commands that a text runs without naming them.
+"""Read the commands that a text runs indirectly.
 
-They run through variables, through files that the text writes first, and through links and copies
+They run through variables, through files that the text writes first, or through links to and copies
 of programs. A command that is known only at run time is added as unknown. All of these commands are
 implied: only rules that ask or deny apply to them.
 """
@@ -48,7 +48,7 @@ _CODE_VARIABLES = {
     "DYLD_INSERT_LIBRARIES": re.compile(r"\S"),
     "TAR_OPTIONS": re.compile(r"action|-command|-F"),
 }
-# Programs that do not write a script to a file that their arguments name.
+# Programs that do not write scripts to the files that their arguments name.
 _NEVER_WRITE = SHELLS | frozenset(
     """. source cat ls head tail less more wc grep egrep fgrep rg chmod chown test [ [[ stat file
     diff cmp shellcheck shfmt touch rm mkdir tee echo printf pytest ruff mypy black bat which type
@@ -79,7 +79,7 @@ _SED_SUBSTITUTE = re.compile(
 
 
 def read_variable(reader: ShellReader, name: str, value: str) -> None:
-    """Read what a variable makes a program run."""
+    """Read the commands that a variable makes a program run."""
     with reader.implying():
         if name in _COMMAND_VARIABLES:
             # LESSOPEN may begin with these characters.
@@ -113,7 +113,7 @@ def _read_start_files(reader: ShellReader, variable: str, value: str) -> None:
 def read_indirect(
     reader: ShellReader, command: ParsedCommand, name: str, output: str | None, before: int
 ) -> None:
-    """Read what a command runs under another name, and note what it prepares for later commands.
+    """Read what a command runs under another name, and record what it prepares for later commands.
 
     Args:
         reader: The reader of the text.
@@ -167,7 +167,7 @@ def _get_sed_scripts(arguments: list[str]) -> list[str]:
 
 
 def _note_copies(reader: ShellReader, command: ParsedCommand, name: str) -> None:
-    """Note the names that a program gets through a link or a copy."""
+    """Record the names that a program gets through a link or a copy."""
     values = command.arguments
     if name == "hash" and len(values) == 3 and values[0] == "-p":
         reader.program_copies.setdefault(values[2], []).append(values[1])
@@ -184,13 +184,13 @@ def _note_copies(reader: ShellReader, command: ParsedCommand, name: str) -> None
 
 
 def _find_in_folder(name: str, command: ParsedCommand) -> str:
-    """Return the path of a file in the command's folder; the name itself if there is no such file."""
+    """Return the path of a file in the command's folder; its name if there is no such file."""
     present = [path for path in _resolve(name, command) if os.path.exists(path)]
     return present[0] if present else name
 
 
 def _read_linked(reader: ShellReader, command: ParsedCommand, name: str) -> bool:
-    """Read a link to a program or a copy of it as that program; return whether the command is one."""
+    """Read a link to or copy of a program as that program; return whether it is one."""
     sources = _find_originals(reader, command)
     for source in sources:
         if UNKNOWN in source:
@@ -227,7 +227,7 @@ def _fold_name(path: str) -> str:
 
 
 def note_writes(reader: ShellReader, command: ParsedCommand, output: str | None) -> None:
-    """Note the files that a command writes through redirections and `tee`, with their contents."""
+    """Record the files that redirections and `tee` write, with their contents."""
     for redirect in command.redirects:
         if ">" in redirect.operator:
             appends = redirect.operator.endswith(">>")
@@ -287,7 +287,7 @@ def _read_written_script(
 
 
 def _get_script(command: ParsedCommand, name: str) -> tuple[str, bool]:
-    """Return the file that a command runs, and whether a shell reads it; the path is empty if there is none."""
+    """Return the file that a command runs (empty if none), and whether a shell reads it."""
     words = command.words
     if name in (".", "source"):
         return (words[1].value if len(words) > 1 else ""), True
@@ -318,7 +318,7 @@ def _may_be_written(path: str, earlier: list[ParsedCommand], is_new: bool) -> bo
 
 
 def _may_write(command: ParsedCommand, path: str, is_missing: bool) -> bool:
-    """Return whether a command may write a file, judging by its words."""
+    """Return whether the words of a command suggest that it writes a file."""
     name = get_program_name(command.words[0])
     if name == "git":
         if any(value in _GIT_NEVER_WRITES for value in command.arguments):

@@ -1,6 +1,6 @@
 """Read the commands that run other commands, and those that affect the commands after them.
 
-Examples are `sudo`, `bash -c` and `eval`; `cd`, `set` and `alias`.
+Examples are `sudo`, `bash -c` and `eval`, and `cd`, `set` and `alias`.
 """
 
 from __future__ import annotations
@@ -150,8 +150,9 @@ def _read_runner(reader: ShellReader, command: ParsedCommand) -> str | None:
 def _read_alternatives(reader: ShellReader, command: ParsedCommand, name: str) -> None:
     """Read the commands that a program may run in addition to the obvious one.
 
-    An unknown option may take the next word as its value, so that the command may begin later; and
-    `python -m pip` is `pip`. These commands are implied: only rules that ask or deny apply to them.
+    An unknown option may take the next word as its value, so the command may begin later; and
+    `python -m pip` runs `pip`. These commands are implied: only rules that ask or deny apply to
+    them.
     """
     words = command.words
     for at in dict.fromkeys(_find_starts(words, name)):
@@ -166,7 +167,7 @@ def _read_alternatives(reader: ShellReader, command: ParsedCommand, name: str) -
 
 
 def _find_starts(words: tuple[Word, ...], name: str) -> list[int]:
-    """Return the other positions at which the command that a program runs may begin."""
+    """Return the other positions at which the command run by a program may begin."""
     if name in PREFIXES:
         valued, skipped = PREFIXES[name]
         first = find_first_operand(words, valued)

@@ -17,7 +17,7 @@ from hilum_guard.secrets.secret_names import NOT_SECRET, SECRET_NAMES, matches, 
 from hilum_guard.secrets.secret_paths import SKIPPED
 from hilum_guard.watching import executed_files
 
-# Folders whose loss would destroy the machine or the work of its users.
+# Folders whose loss would destroy the system or its users' work.
 SYSTEM = frozenset(
     """/ /applications /bin /boot /dev /etc /home /lib /lib32 /lib64 /library /media /mnt
     /mnt/c /mnt/c/users /mnt/c/windows /opt /private /private/etc /private/var /proc
@@ -25,7 +25,7 @@ SYSTEM = frozenset(
     /usr/lib32 /usr/lib64 /usr/libexec /usr/local /usr/local/bin /usr/local/lib
     /usr/sbin /usr/share /var /var/lib /var/log /var/spool /volumes""".split()
 )
-# Folders in which writing or deleting a single file may do harm.
+# Folders in which writing or deleting a single file may cause damage.
 GUARDED = tuple(
     "/bin /boot /etc /lib /lib32 /lib64 /private/etc /proc /sbin /sys /system /usr/bin /usr/lib"
     " /usr/lib64 /usr/sbin /var/spool/cron".split()
@@ -34,7 +34,7 @@ SAFE_DEVICES = (
     r"/dev/(null|zero|full|random|urandom|stdin|stdout|stderr|tty|ptmx|fd|shm|mqueue|pts)(/.*)?"
     r"|/dev"
 )
-# Programs, libraries and system settings, which contain none of the user's own data.
+# Programs, libraries and system settings, without any of the user's own data.
 READABLE = ("/usr", "/opt", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/private/etc")
 READABLE_FILES = frozenset(
     "/dev/null /proc/cpuinfo /proc/meminfo /proc/version /proc/loadavg /proc/uptime".split()
@@ -43,7 +43,7 @@ READABLE_FILES = frozenset(
 # later, or what needs approval.
 GOVERNING = (*executed_files.PATTERNS, "agents.md", "claude.md", ".env", ".env.*", ".gitattributes")
 _KEY_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".kube", ".password-store"})
-# Names so different that a pattern matching all of them matches every name.
+# Names that are so different that a pattern which matches all of them matches every name.
 _WIDE = (("qxvzk", "Wjq.7u", "build"), (".qxvzk", ".Wjq.7u", ".git"))
 _OWN_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".config", ".local"})
 _STREAMS = ("/dev/stdout", "/dev/stderr")
@@ -189,7 +189,7 @@ class PathChecker:
         path = self.absolute(word.value, cwd)
         if path is None:
             return ""
-        # For the shell that runs the command, the path refers to another file than for this
+        # For the shell that runs the command, the path refers to a different file than for this
         # process.
         if re.fullmatch(r"/dev/(fd/\d+|std(in|out|err))", path):
             return ""
@@ -317,7 +317,7 @@ class PathChecker:
 
 
 def _resolve_target(path: str, given: str) -> str:
-    """Return the path that is deleted: for a link, the link itself unless a slash follows."""
+    """Return the path to be deleted: for a link, the link itself unless a slash follows."""
     if given.endswith(("/", "/.")):
         return resolve_links(path)
     return os.path.join(resolve_links(os.path.dirname(path)), os.path.basename(path))

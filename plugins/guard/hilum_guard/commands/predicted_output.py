@@ -20,7 +20,7 @@ def predict_output(command: ParsedCommand, name: str) -> str | None:
     values = command.arguments
     if name in _SILENT:
         return ""
-    # The output of these does not depend on unknown words.
+    # The output of these commands does not depend on unknown words.
     by_input = _BY_INPUT.get(name)
     if by_input is not None:
         return by_input(command, values)
@@ -41,7 +41,7 @@ def _predict_tee(command: ParsedCommand, values: list[str]) -> str | None:
 
 
 def _predict_mktemp(command: ParsedCommand, values: list[str]) -> str | None:
-    # The folder is guaranteed to be below /tmp only if neither an option nor TMPDIR changes it.
+    # The folder is certainly in /tmp only if neither an option nor TMPDIR changes it.
     plain = {"-d", "-q", "--directory", "--quiet"}
     if command.assigned or not plain.issuperset(values):
         return None
@@ -58,7 +58,7 @@ def _predict_which(command: ParsedCommand, values: list[str]) -> str | None:
 
 
 def _predict_ls(command: ParsedCommand, values: list[str]) -> str | None:
-    # A pattern represents the names: `ls / | xargs rm -rf` deletes all of them.
+    # A pattern stands for the names in the folder: `ls / | xargs rm -rf` deletes all of them.
     folders = [value for value in values if not value.startswith("-")] or ["."]
     return "\n".join(f"{folder.rstrip('/')}/*" for folder in folders)
 

@@ -59,7 +59,7 @@ _VARIABLE = re.compile(r"(?:export\s+|override\s+)*([\w.-]+)\s*(?::{0,3}|\?|\+)=
 
 
 class Scripts(NamedTuple):
-    """The commands that scripts run.
+    """The commands found in scripts.
 
     Attributes:
         found: The commands in the scripts.
@@ -161,7 +161,7 @@ def _get_shell_script(command: ParsedCommand, name: str) -> str:
 def _load(path: str) -> str | None:
     """Return the text of a small regular file; return None for anything else.
 
-    It never waits for a pipe or a device.
+    The function never waits for a pipe or a device.
     """
     if UNKNOWN in path or "\0" in path:
         return None
@@ -251,7 +251,7 @@ _FILE_OPTIONS = ("-f", "--file", "--makefile", "--justfile")
 
 
 def _get_recipe_syntax(*, just: bool) -> Syntax:
-    # `-d` takes a folder with `just`, and prints debugging information with `make`.
+    # `-d` takes a folder in `just`, and prints debugging information in `make`.
     valued = {*_FOLDER_OPTIONS, *_FILE_OPTIONS}
     return valued_only(frozenset(valued if just else valued - {"-d"}))
 

@@ -1,4 +1,4 @@
-"""The result of reading shell text: its simple commands, and the resulting shell state."""
+"""Data classes for shell text that has been read: its simple commands, and the shell state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Redirect:
 
 @attrs.frozen
 class FindAction:
-    """A `find` action that runs a command for the files found.
+    """A `find` action that runs a command for the found files.
 
     Attributes:
         words: The words of the `find`.
@@ -49,9 +49,9 @@ class ParsedCommand:
         stdin: The text that is piped into it; None if that is not known.
         source: The command's text.
         wrapper: Whether it runs the command that follows it in the list (`timeout 5 ls`).
-        checker: Checks paths of the machine or container that it runs in.
+        checker: Checks paths on the machine or in the container that it runs in.
         finder: The `find` that runs it.
-        implied: Whether it is not written in the text, but results from an alias, a script or an
+        implied: Whether it does not appear in the text, but results from an alias, a script or an
             unknown text.
         recipe: Whether it is part of a recipe or of an npm script, in which the running program may
             substitute more than a shell does.
@@ -90,7 +90,7 @@ class ShellState:
         functions: Functions, with the source and nodes of each body.
         aliases: Aliases, with their texts.
         positional: The positional parameters.
-        checker: Checks paths of the machine or container.
+        checker: Checks paths on the machine or in the container.
         finder: The `find` that runs the command being read.
         listed: The `find` whose results are piped into the next command.
     """

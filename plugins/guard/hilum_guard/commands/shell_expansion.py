@@ -25,7 +25,7 @@ EXPANSIONS = _SUBSTITUTIONS | {"simple_expansion", "expansion", "arithmetic_expa
 _ALL_PARAMETERS = frozenset("@*")
 _ALL_ELEMENTS = frozenset(("[@]", "[*]"))
 _DEFAULT_IFS = " \t\n"
-# A part of a longer value is unknown: finding what a pattern matches takes quadratic time.
+# Parts of longer values are unknown, because finding what a pattern matches takes quadratic time.
 MAX_CUT = 512
 # `${x%pattern}`, `${x##pattern}`, `${x:1:2}`: parts of a value.
 _PART = re.compile(r"\$\{(\w+)(?:(%%?|##?)(.*)|:(\d{1,4})(?::(\d{1,4}))?)\}", re.DOTALL)
@@ -203,7 +203,7 @@ class Expander(ABC):
         self, values: tuple[str, ...], operator: str, word: str, name: str
     ) -> tuple[str, ...]:
         """Apply `:-`, `:=`, `:+` or `:?`; a variable that the text does not set counts as unset."""
-        # The reader cannot know the command's environment, so `${X:-/}` is read as `/`.
+        # The reader does not know the command's environment, so it reads `${X:-/}` as `/`.
         unset = values == (UNKNOWN,) or (operator.startswith(":") and values == ("",))
         is_dynamic = re.search(r"[$`\\]", word)
         default = (UNKNOWN,) if is_dynamic else (word.strip("\"'"),)

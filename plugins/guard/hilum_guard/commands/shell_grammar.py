@@ -54,12 +54,12 @@ class Source:
         if text.count("<<") > MAX_HEREDOCS:
             raise Unreadable("The command has too many here-documents.")
         if BRACE in text or "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
-            raise Unreadable("The command has characters that no command needs.")
+            raise Unreadable("The command contains characters that no command needs.")
         self.doubts = [] if text.isascii() and text.isprintable() else _find_odd_characters(text)
         self._joined_text = self._join_lines(text)
         data = _WORD_BRACE.sub(BRACE, self._joined_text).encode()
         self.text = data.decode("latin-1")
-        # The nodes do not keep their tree alive.
+        # Keep a reference to the tree, because its nodes do not.
         self._tree = tree_sitter.Parser(_load_language()).parse(data)
         self.root = self._tree.root_node
         if self.root.has_error:
@@ -105,7 +105,7 @@ def _without_operators(words: list[str]) -> list[str]:
 def _find_odd_characters(text: str) -> list[str]:
     """Yield why characters of a text are doubtful.
 
-    Some are displayed as something else, and others are whitespace only to the grammar.
+    Some characters look like others, and some are whitespace only to the grammar.
     """
     for char in text:
         category = unicodedata.category(char)

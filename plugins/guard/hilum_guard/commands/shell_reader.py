@@ -1,9 +1,9 @@
 """Read shell text as Bash would run it, without running it.
 
-The result is every simple command with the words that it would get. The reader follows
-assignments, `cd`, functions, loops over literal words, pipes of literal text into shells, and the
-commands that other commands run (`nested_commands`), as far as the text alone determines them.
-Everything else is `UNKNOWN` and a doubt.
+The result is every simple command with the words that it would get. The reader follows assignments,
+`cd`, functions, loops over literal words, pipes of literal text into shells, and the commands that
+other commands run (`nested_commands`), as far as the text alone determines them. Everything else is
+`UNKNOWN`, and the text then counts as doubtful.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-# A hostile text must not keep the reader busy. A text beyond these limits counts as unreadable, so
-# it needs approval.
+# A hostile text must not keep the reader busy. A text that exceeds these limits counts as
+# unreadable, so it needs approval.
 MAX_DEPTH = 40
 MAX_NESTED = 8
 MAX_COMMANDS = 400
@@ -289,7 +289,7 @@ class ShellReader(Expander):
         return None
 
     def _read_while(self, node: Node, stdin: str | None) -> str | None:
-        """Read `while` and `until`; a `read` in the condition gets one line of the input a time."""
+        """Read `while` and `until`; a `read` in the condition gets one line of input at a time."""
         lines = list(filter(None, (stdin or "").split("\n")))
         if not lines:
             return self.read_nodes(node.named_children, stdin)
@@ -316,7 +316,7 @@ class ShellReader(Expander):
                 self.add_doubt("It has words after a redirection.")
             printed = self.read_node(body, stdin) if body is not None else ""
             self._add_redirects(redirects, node)
-        # The grammar makes the text after `<<E |` a part of the here-document.
+        # The grammar includes the text after `<<E |` in the here-document.
         heredocs = [child for child in node.named_children if child.type == "heredoc_redirect"]
         for heredoc in heredocs:
             for child in heredoc.named_children:

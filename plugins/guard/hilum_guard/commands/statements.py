@@ -1,6 +1,6 @@
 """Splits a shell text into statements without parsing it.
 
-It handles texts that are too long or too unusual for the grammar.
+This handles texts that are too long or too unusual for the grammar.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The verdict on a command line: certainly destructive, harmless, or the user's to decide."""
+"""Data classes for the verdict on a command line: destructive, harmless, or in need of approval."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Unresolved:
 
 @attrs.frozen
 class CommandVerdict:
-    """The result of reading a command line.
+    """The verdict on a command line, with what was read in it.
 
     Attributes:
         kind: ``block`` (certainly destructive), ``auto`` (harmless as written) or ``ask``

@@ -79,7 +79,7 @@ _PATCH_INPUT = options.valued_only(frozenset("-p -F -V -B -Y -z -g -d -D -i -o -
 
 
 def read_effects(command: SimpleCommand) -> CommandEffects:
-    """Return the effects of a simple command. Checks the disk for folders and patches."""
+    """Return the effects of a simple command. Reads the disk for folders and patches."""
     call = _make_invocation(command, command.words)
     for path in command.writes:
         call.access("write", path)
@@ -159,7 +159,7 @@ def _read_option_files(call: Invocation, parsed: Parsed, reads: frozenset[str]) 
 
 
 def _read_found_files(command: SimpleCommand) -> tuple[FoundFiles, ...]:
-    """Return what a command does to the files for which a `find` runs it."""
+    """Return what a command that a `find` runs does to the found files."""
     if not command.found:
         return ()
     return tuple(_read_found_in(command, cwd) for cwd in command.cwds or (command.cwd,))
@@ -193,7 +193,7 @@ def _move_to_found(access: FileAccess) -> FileAccess:
 
 
 def _find_patterns(finder: tuple[str, ...]) -> list[FileAccess]:
-    """Return patterns for everything that a `find` may find: its folders, or the names that it matches."""
+    """Return patterns for what a `find` may find: its folders, or the names in its tests."""
     starts, tests = split_find_words(finder)
     names = []
     for word, following in pairwise(tests):
@@ -285,7 +285,7 @@ def _read_writer(call: Invocation, parsed: Parsed) -> None:
 
 
 def _read_editor(call: Invocation, parsed: Parsed) -> None:
-    """Read the files that an editor opens; `program_files` reads the editor's own commands."""
+    """Add the files that an editor opens; `program_files` reads the editor's own commands."""
     call.unknown = "all"
     for path in parsed.operands:
         if not path.startswith("+"):
@@ -380,7 +380,7 @@ def _is_mode(call: Invocation) -> bool:
 
 
 def _get_changed(call: Invocation, parsed: Parsed) -> tuple[str, ...]:
-    """Return the operands of `chmod` or `chown` that are files, without a mode or an owner."""
+    """Return the files among the operands of `chmod`, `chown` and similar programs."""
     match call.name:
         case "setfacl" | "setfattr":
             only_files = True
@@ -396,7 +396,7 @@ def _get_changed(call: Invocation, parsed: Parsed) -> tuple[str, ...]:
 
 
 def _reads_everything_below(name: str, parsed: Parsed) -> bool:
-    """Return whether a program reads everything below the folders that it is given."""
+    """Return whether a program reads everything below the folders in its operands."""
     deep = _READERS.get(name, "")
     if deep == "*" or "recurse" in parsed.values("-d", "--directories"):
         return True

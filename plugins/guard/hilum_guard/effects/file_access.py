@@ -20,18 +20,18 @@ class FileAccess:
 
     Attributes:
         kind: What the command does. `write` creates or changes, `link` gives the file another name,
-            and `any` is for a program that gets the path and may do anything with it.
+            and `any` means that a program gets the path and may do anything with it.
         path: The path as written, relative to the working folder. It may contain patterns and
             ``UNKNOWN``.
         deep: Whether the command does the same to files below the path: to some of them, or to all.
         certain: Whether the access certainly happens.
-        stored: Whether the contents come from the objects of a Git repository, where no sandbox can
-            hide a path.
+        stored: Whether the contents come from a Git object database, in which no sandbox can hide a
+            path.
         existing: Whether the command changes the file only if it exists.
-        generated: Whether a program generates the content, instead of the call itself.
+        generated: Whether a program generates the content, so that the call does not contain it.
         if_folder: Whether the access happens only if an earlier command makes the target a folder.
         moved: Whether the path is deleted because it is moved elsewhere.
-        source: The file or folder whose contents are copied there; empty if that is unknown.
+        source: The file or folder whose contents are copied to the path; empty if unknown.
         cwds: The folders that the command may run in; None for an unknown folder.
     """
 
@@ -99,7 +99,8 @@ class Script:
 
     Attributes:
         path: The path as written.
-        position: Its position in the words; the position after the last word if it is the input.
+        position: Its position in the words; the position after the last word if it is standard
+            input.
         shell: Whether a shell runs it.
     """
 
@@ -110,7 +111,7 @@ class Script:
 
 @attrs.frozen
 class CommandEffects:
-    """The effects of one simple command, judging by its words.
+    """The effects of one simple command, as far as its words show them.
 
     Attributes:
         program: The name of the program in lower case; empty if there are only redirections.
@@ -120,7 +121,7 @@ class CommandEffects:
         network: Whether it certainly uses the network.
         code: Texts that it may run as code in a language that the guard does not parse.
         script: The file that it runs.
-        unknown: What else it may do: read any file, or anything at all.
+        unknown: What else it may do: read any file, or do anything at all.
     """
 
     program: str = ""

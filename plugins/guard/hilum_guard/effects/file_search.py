@@ -1,7 +1,7 @@
 """Search the disk for the files that a `find` or a `git clean` would reach.
 
-Tests that are not evaluated here (time, size, regular expressions) may be true. The search has no
-answer if the command has unknown words.
+Tests that are not evaluated here (time, size, regular expressions) count as possibly true. The
+search has no result if the command has unknown words.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _search_find(query: FindQuery) -> Findings:
 
 
 class _Unanswerable(Exception):
-    """The result of a search cannot be determined."""
+    """An exception for a search whose result cannot be determined."""
 
 
 # --- find -----------------------------------------------------------------------------------------

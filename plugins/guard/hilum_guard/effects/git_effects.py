@@ -140,7 +140,7 @@ def _enter_folders(git: _Git) -> None:
 
 
 def _enter(cwd: str | None, folder: str) -> str | None:
-    """Return the working folder after a change to another one; None if it is unknown."""
+    """Return the working folder after a change of folder; None if it is unknown."""
     folder = os.path.expanduser(folder)
     if UNKNOWN in folder or (cwd is None and not folder.startswith("/")):
         return None
@@ -161,7 +161,7 @@ def _read_stored(git: _Git) -> None:
 
 
 def _find_top(cwd: str | None) -> str | None:
-    """Return the top of the repository that contains a folder; the folder itself if there is none."""
+    """Return the top of a folder's repository; the folder itself if it is in none."""
     folder = cwd
     while folder is not None and not os.path.lexists(os.path.join(folder, ".git")):
         above = os.path.dirname(folder)
@@ -208,7 +208,8 @@ def _read_restore(git: _Git) -> bool:
     elif not paths:
         paths = git.operands
     if paths:
-        # Another revision may change every file, and the index only files that were edited.
+        # Restoring from another revision may change every file; restoring from the index changes
+        # only edited files.
         for path in paths:
             git.call.access("write", path, deep="all" if takes_revision else "some")
         return True

@@ -17,7 +17,8 @@ class Shown(NamedTuple):
 
     Attributes:
         path: The path; empty for everything.
-        top: Whether the path is relative to the top of the repository, not the working folder.
+        top: Whether the path is relative to the top of the repository instead of the working
+            folder.
         deep: Whether everything below the path is shown as well.
         certain: Whether the path is certainly shown.
     """
@@ -219,8 +220,8 @@ def _split(verb: str, rest: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _is_in_revision(word: str) -> bool:
     """Return whether a word names a path in a revision: `HEAD:docs/x.md`, `:docs/x.md`."""
-    # `:/text` names a commit by its message (gitrevisions(7)), and in a pathspec the other
-    # beginnings are magic (gitglossary(7)).
+    # `:/text` names a commit by its message (gitrevisions(7)), and the other prefixes are pathspec
+    # magic (gitglossary(7)).
     return ":" in word and not word.startswith((":/", ":(", ":!", ":^"))
 
 

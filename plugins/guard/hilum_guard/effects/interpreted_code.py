@@ -20,10 +20,10 @@ _INTERPRETER = re.compile(
     r"|rscript|r|julia|osascript|guile|racket|elixir|groovy|expect|gawk|awk|mawk|pwsh|powershell"
     r"|gdb|ex|ed|tmux|screen|crontab|parallel|watch|xargs|script|at|batch|busybox"
 )
-# Programs that read code from their input, and none of whose operands is a code file.
+# Programs that read code from standard input, and whose operands are not code files.
 _INPUT_ONLY = frozenset("sqlite3 vim nvim vi emacs sed gsed make gmake npm npx jq ssh".split())
-# Programs whose arguments are patterns, or texts for people: they do not run a command that is
-# named there.
+# Programs whose arguments are patterns, or texts for people: they do not run commands in their
+# arguments.
 _TEXTUAL = frozenset(
     """echo printf git gh glab hub grep egrep fgrep rg ag ack cat tee head tail wc sort diff less
     more comm tr cut jq yq hilum""".split()
@@ -44,7 +44,7 @@ class Code:
 
 
 def read_code(command: SimpleCommand) -> Code:
-    """Return the texts that a simple command runs as code."""
+    """Return the code that a simple command runs."""
     # If code only prints, the program that reads its output is judged by that output.
     if _only_prints(command):
         return Code()
@@ -82,7 +82,7 @@ def _find_script(command: SimpleCommand) -> Script | None:
         return Script(first, 0, False) if runs_file else None
     if _has_code_option(command, is_shell):
         return None
-    # `bash -s` and similar commands read their input; the words after `-s` are arguments.
+    # `bash -s` and similar commands read standard input; the words after `-s` are arguments.
     parsed = options.parse(command.words[1:], _OPTIONS)
     if parsed.operands:
         position = parsed.positions[0] + 1

@@ -1,4 +1,4 @@
-"""A program with its arguments, and the effects that have been found in them so far."""
+"""A data class for a program with its arguments, and for the effects found in them so far."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Invocation:
         words: The words after it.
         cwds: The folders that it may run in.
         stdin: The text that is piped into it, if that is known.
-        fed: The files that are redirected into it.
+        fed: The files from which its standard input is redirected.
         files: What it does to files, as far as its words have been read.
         found: What it does to files that a search finds.
         unknown: What else it may do.
@@ -121,7 +121,7 @@ class Invocation:
     def patch(self, words: Sequence[str], named: Sequence[str], folder: str = "") -> bool:
         """Add the changes that a patch makes; return whether one could be read.
 
-        The patch is in the named files or in the input.
+        The patch is in the named files or in standard input.
         """
         parsed = options.parse(words, options.valued_only(_PATCH_VALUED))
         strip_text = "".join(parsed.values("-p", "--strip")[:1])
@@ -136,7 +136,7 @@ class Invocation:
 
 
 def _find_mentioned(word: str) -> set[str]:
-    """Return the parts of a word that may be a path: the word, values in it, `PATH` in `-xPATH`."""
+    """Return the parts of a word that may be a path: all of it, its values, `PATH` in `-xPATH`."""
     if "://" in word or "\n" in word or len(word) >= MAX_MENTION:
         return set()
     parts = {word, *re.split(r"[=@:,]", word), re.sub(r"^-\w", "", word)}

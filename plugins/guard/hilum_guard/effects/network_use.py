@@ -20,7 +20,7 @@ _NETWORK = frozenset(
 
 
 class Row(NamedTuple):
-    """The sub-commands of a program.
+    """The columns of a program: its sub-commands that use the network.
 
     Attributes:
         verbs: The sub-commands with which it uses the network.

@@ -24,7 +24,7 @@ from hilum_guard.programs.tables import parse_switch, read_table
 
 @attrs.frozen(slots=False)
 class Row:
-    """The ways in which a program names files.
+    """The columns of a program: how its arguments name files.
 
     Attributes:
         valued: Short options that take a value, besides those in the other columns.
@@ -34,17 +34,17 @@ class Row:
         folders: Options whose value is a folder in which any file may be written.
         prefixes: Options whose value is a prefix of the names of files that are written.
         reads: Options whose value is a file that is read.
-        operand_uses: What happens to the operands, in order: ``r`` is read, ``w`` is written, ``f`` is
-            a folder that is written to, ``p`` is a prefix of names of files that are written, ``-``
-            is not a file; a code followed by ``*`` applies to any number of operands.
+        operand_uses: What happens to the operands, in order: ``r`` is read, ``w`` is written, ``f``
+            is a folder that is written to, ``p`` is a prefix of names of files that are written,
+            ``-`` is not a file; a code followed by ``*`` applies to any number of operands.
         whole: Whether options of several letters follow a single dash (`-out FILE`).
         stops: Whether options end with the first operand, because another command follows.
-        known: Whether the program does nothing else to files, so that rules need not assume more.
+        known: Whether the program does nothing else to files.
         default: The file that is written if neither an option nor an operand names one.
         special: The name of the function in ``_SPECIAL`` that reads what columns cannot express.
-        ending: The ending of a compressed file.
-        rewrites: Options and words with which a formatter rewrites its files; always if there are
-            none.
+        ending: The suffix of a compressed file.
+        rewrites: Options and words with which a formatter rewrites its files; without any, it
+            always does.
     """
 
     valued: str = ""
@@ -171,7 +171,7 @@ def _write(paths: Sequence[str]) -> Iterator[FileAccess]:
 
 
 def _take_contents(paths: Sequence[str], *, moves: bool) -> Iterator[FileAccess]:
-    """Yield the reading of files for an archive, and their deletion if they are moved into it."""
+    """Yield a read of each file for an archive, and a deletion if it is moved there."""
     for path in paths:
         yield FileAccess("read", path, deep="some")
         if moves:
@@ -211,7 +211,7 @@ def _read_curl(call: _Call) -> Iterator[FileAccess]:
 
 def _find_uploads(parsed: Parsed) -> list[str]:
     """Return the files whose contents `curl` sends: cookies, data and forms."""
-    # curl takes a cookie without a `=` for the name of a file with cookies.
+    # If a cookie contains no `=`, curl reads it as the name of a file with cookies.
     paths = [value for value in parsed.values("-b", "--cookie") if "=" not in value]
     for value in parsed.values(*_CURL_DATA):
         # `@FILE`, and `NAME@FILE` for --data-urlencode, send the contents of a file (curl(1)).
@@ -245,7 +245,7 @@ def _read_zip(call: _Call) -> Iterator[FileAccess]:
         return
     archive, *paths = call.operands
     yield FileAccess("write", archive)
-    # `zip` adds its ending to a name that has none.
+    # `zip` adds its suffix to a name that has none.
     if "." not in os.path.basename(archive):
         yield FileAccess("write", f"{archive}.zip")
     yield from _take_contents(paths, moves=call.parsed.has("-m", "--move"))
@@ -283,7 +283,7 @@ def _read_tar(call: _Call) -> Iterator[FileAccess]:
 
 
 def _add_tar_dashes(words: Sequence[str], row: Row) -> Sequence[str]:
-    """Return the words of `tar` with old-style ones (`cfz FILE`) as options.
+    """Return the words of `tar` with old-style options (`cfz FILE`) written with dashes.
 
     The values of old-style options follow in the order of their letters.
     """
@@ -402,7 +402,7 @@ def _split_in_place(words: Sequence[str]) -> tuple[list[str], str | None]:
 
 
 def _name_copy(path: str, suffix: str) -> str:
-    """Return the name of the backup that `sed -iSUFFIX` keeps; a `*` in it means the file name."""
+    """Return the name of the backup of `sed -iSUFFIX`; a `*` in SUFFIX means the file name."""
     name = os.path.basename(path)
     copy = suffix.replace("*", name) if "*" in suffix else f"{name}{suffix}"
     return copy if "/" in suffix else os.path.join(os.path.dirname(path), copy)

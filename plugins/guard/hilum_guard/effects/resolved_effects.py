@@ -1,4 +1,4 @@
-"""Determine what command lines do to paths and hosts, for rules about these and categories."""
+"""Resolve what command lines do to paths and hosts, for rules about paths, hosts and categories."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Effect:
         path: The path with links followed: relative to the workspace, or absolute if outside it.
         deep: Whether the effect extends to everything below the path.
         certain: Whether the effect is certain.
-        stored: Whether the contents come from the objects of a Git repository, in which a sandbox
-            cannot hide a path.
+        stored: Whether the contents come from a Git object database, in which no sandbox can hide a
+            path.
     """
 
     kind: Kind
@@ -50,7 +50,7 @@ class Effect:
 
 @attrs.frozen
 class ResolvedEffects:
-    """The effects of a command line.
+    """The effects of a call on paths and hosts.
 
     Attributes:
         effects: Its effects on paths.
@@ -132,7 +132,7 @@ class _Resolver:
     def add(self, access: FileAccess) -> None:
         """Add the effects of an access."""
         if access.kind == "link":
-            return  # the access to the file under its own name is recorded here, too
+            return  # the access to the file under its own name is also recorded
         for path in self._find_paths(access):
             if path is None:
                 self.unresolved = True

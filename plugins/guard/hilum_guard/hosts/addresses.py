@@ -1,4 +1,4 @@
-"""Checks addresses: their hosts, and data that they may leak."""
+"""Check URLs: their hosts, and the data that they may leak."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from urllib.parse import unquote, urlsplit
 
 MAX_TOKEN = 32
 """Minimum length, in characters, of a random-looking word that may contain encoded data."""
-# Every character of an address can carry data to the server.
+# Every character of a URL can carry data to the server.
 MAX_ADDRESS = 600
 MAX_QUERY = 300
 # Bits of entropy per character: English words have 2.5 to 3.2, base64 and hexadecimal digits of
-# random bytes 3.5 and more. A token of mixed words and numbers needs more entropy than a plain one
-# to count as encoded.
+# random bytes 3.5 and more. To count as encoded, a token that mixes words and numbers needs more
+# entropy than a plain token.
 _MIXED_BITS = 3.9
 _HAS_HOST = r"(?i)https?://[^/?#]"
 # URL parsers handle whitespace, control characters and backslashes differently.
@@ -60,7 +60,7 @@ def ascii_host(host: str) -> str:
     """Return a host in ASCII; empty if it is not a valid host name."""
     if host.isascii():
         return host.lower().rstrip(".")
-    import idna  # large tables, which few sessions need
+    import idna  # it loads large tables, which few sessions need
 
     try:
         # UTS #46 maps letters as browsers do, so that other spellings of a host give the same name.
@@ -85,7 +85,7 @@ def find_named_hosts(text: str) -> Iterator[str]:
 
 def is_known(host: str, known: Iterable[str]) -> bool:
     """Return whether a host is known, with or without ``www.``."""
-    # Subdomains of a known host are not known: anybody can get a subdomain of `github.io`.
+    # Subdomains of a known host do not count as known: anybody can get a subdomain of `github.io`.
     bare = host.removeprefix("www.")
     return bool(bare) and any(bare == each.removeprefix("www.") for each in known)
 

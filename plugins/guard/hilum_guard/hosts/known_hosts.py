@@ -1,4 +1,4 @@
-"""The hosts that a session may contact without approval, as the user or a search mentioned them."""
+"""Collect the hosts that the user or a search mentioned, which need no approval."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hilum_guard.hosts.addresses import ascii_host, find_named_hosts, host_of, r
 
 
 class KnownHosts:
-    """The hosts of one session.
+    """The known hosts of one session.
 
     Args:
         session: The session.

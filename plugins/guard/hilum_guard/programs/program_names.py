@@ -1,4 +1,4 @@
-"""Find a command's program and operands, with tables of programs that run other programs."""
+"""Find a command's program and operands, using a table of programs that run other programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHELLS = frozenset("sh bash dash zsh ksh mksh ash fish rbash busybox-sh".split()
 
 
 class Row(NamedTuple):
-    """How a program runs another one.
+    """The columns of a program: how it runs another one.
 
     Attributes:
         valued: Its short options that take a value.

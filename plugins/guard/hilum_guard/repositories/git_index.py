@@ -1,4 +1,4 @@
-"""Find nested repositories in the index of a Git folder, also in one that Git did not write.
+"""Find nested repositories in the index of a Git folder, even if Git did not write the index.
 
 The format is that of gitformat-index(5), versions 2 to 4.
 """
@@ -14,16 +14,15 @@ from itertools import chain, islice
 
 MAX_BYTES = 100_000_000
 MAX_ENTRIES = 5_000_000
-"""Maximum number of entries to read. The extension `IEOT` could name the same ones repeatedly."""
+"""Maximum number of entries to read; the extension `IEOT` could repeat the same entries."""
 _HEADER = struct.Struct(">4sII")
 _HASH_SIZES = (20, 32)  # bytes of SHA-1 and SHA-256
-# An entry has 24 bytes before the mode, and after the hash the flags, which hold the length of
-# the path.
+# An entry has 24 bytes before the mode; the flags after the hash contain the length of the path.
 _ENTRIES = {size: struct.Struct(f">24xI{12 + size}xH") for size in _HASH_SIZES}
 _LONG_PATH = 0xFFF
 _EXTENDED = 0x4000
-# Types of entries in a mode: a nested repository, and a folder of a sparse index, which may hold
-# one. Git ignores all other bits of the mode, so that a comparison with 0160000 is not enough.
+# Types of entries in a mode: a nested repository, and a folder of a sparse index, which may contain
+# one. Git ignores all other bits of the mode, so comparing it with 0160000 is not enough.
 _TYPE = 0xF000
 _NESTED = 0xE000
 _SPARSE = 0x4000
@@ -31,7 +30,7 @@ _BLOCK = struct.Struct(">II")
 
 
 def may_have_nested_repositories(folder: str) -> bool:
-    """Return whether the index of a Git folder may name a nested repository. Looks at the disk.
+    """Return whether the index of a Git folder may name a nested repository. Reads the disk.
 
     Git enters nested repositories when it compares the working tree, and follows their settings.
     The index must have hashes of 20 bytes.
@@ -57,7 +56,7 @@ def may_have_nested_repositories(folder: str) -> bool:
         if mode & _TYPE in (_NESTED, _SPARSE):
             return True
         at = end
-    # If the index has this extension, Git reads entries from the places that the extension names.
+    # If the index has this extension, Git reads entries at the offsets that the extension names.
     return data.find(b"IEOT", at) >= 0
 
 
@@ -92,17 +91,17 @@ def _find_names(data: bytes, count: int, version: int) -> Iterator[bytes]:
     for start, number in chain([(_HEADER.size, count)], _find_blocks(data)):
         # The index does not name its hash algorithm, so it is read with both.
         for size in _HASH_SIZES:
-            # Where an entry is not valid, Git stops, or the hashes are of the other size.
+            # At an invalid entry, either Git stops too, or the hashes have the other size.
             with suppress(ValueError, struct.error, IndexError):
                 for mode, name, _ in _read_entries(data, start, number, version, size):
-                    # For Git, a path ends at a NUL byte; Python functions reject such a byte.
+                    # For Git, a path ends at a NUL byte; Python functions reject such bytes.
                     yield name.partition(b"\0")[0] if mode & _TYPE == _NESTED else b""
 
 
 def _find_blocks(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the places from which Git reads entries in parallel, and how many are there.
+    """Yield the offsets from which Git reads entries in parallel, and the number of entries there.
 
-    They are in the extension `IEOT`, which may name other entries than those after the header.
+    The extension `IEOT` contains them, and may name other entries than those after the header.
     """
     at = data.find(b"IEOT")
     while at >= 0:
@@ -119,8 +118,8 @@ def _read_entries(
 ) -> Iterator[tuple[int, bytes, int]]:
     """Yield the mode and the path of each entry, and where the entry ends.
 
-    Like Git this takes the length of a path from the flags: an attacker may have written another
-    path.
+    Like Git, this function takes the length of a path from the flags, because an attacker may have
+    written a path of another length.
 
     Args:
         data: The index.
@@ -151,13 +150,13 @@ def _read_entries(
         if version == 4:
             at = end + 1
         else:
-            # The path and at least one NUL byte fill up 8 bytes.
+            # The path is padded with NUL bytes, at least one, to a multiple of 8 bytes.
             at += (end - at + 8) // 8 * 8
         yield mode, path, at
 
 
 def _read_number(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number of variable length (``varint.c`` of Git), and where it ends."""
+    """Return a variable-length integer (see Git's ``varint.c``), and where it ends."""
     number = data[at] & 0x7F
     while data[at] & 0x80:
         at += 1

@@ -3,7 +3,7 @@
 A program in the sandbox may create repositories, and may write most of the metadata of existing
 ones. At the user's next `git status`, Git runs the programs named in this metadata outside any
 sandbox. Therefore everything that makes Git execute something is an ``Entry``, and entries that
-appear while a command runs are made inert (see ``workspace_watcher``).
+appear while a command runs are made inert (see ``watching.workspace_watcher``).
 
 Settings are compared with a list of those that execute nothing. Every other setting is an entry,
 and so is a line with unusual syntax, because this parser and Git must not disagree on what a file
@@ -38,9 +38,9 @@ UNREADABLE = "(too large to be read)"
 MAX_FOLLOWED = 40
 """Maximum number of configuration files to follow from one repository through `include.path`."""
 MAX_GIT_FOLDERS = 20_000
-"""Maximum number of folders in a Git folder to search for links, those nearest its root first."""
+"""Maximum number of folders in a Git folder to search for links, from its root downwards."""
 HEADS = frozenset({"HEAD", "commondir", "config.worktree"})
-"""Files that make a folder a Git folder, or provide its settings. Other uses are rare."""
+"""Names of files that make a folder a Git folder, or provide its settings; rare otherwise."""
 _PARTS = HEADS | {"objects", "refs", "config", "hooks"}
 # The names that Git reads in a Git folder. Other names belong to working trees inside it.
 _METADATA = frozenset(
@@ -49,8 +49,8 @@ _METADATA = frozenset(
     lfs annex description ORIG_HEAD FETCH_HEAD MERGE_HEAD COMMIT_EDITMSG MERGE_MSG
     reftable""".split()
 )
-# Folders in which Git never writes through links: it writes objects under a temporary name and then
-# renames them.
+# Folders in which Git never writes through links, because it writes each object under a temporary
+# name and then renames it.
 _OBJECTS = ("objects", "lfs/objects", "annex/objects")
 
 
@@ -270,7 +270,7 @@ def resolve(folder: str, path: str, *, home: bool = False) -> str:
 
 
 def digest(path: str) -> str:
-    """Return a digest of the contents of a file, for comparison."""
+    """Return a digest of a file's contents, for comparison."""
     text = read(path)
     if text is None:
         try:
@@ -307,8 +307,7 @@ def completed(path: str) -> str:
             found = {each for each in _PARTS if os.path.lexists(f"{folder}/{each}")}
             found.add(name)
             is_common = {"config", "objects", "refs"} <= found
-            # Two parts are enough, because it is not known which tool or command will write the
-            # last one.
+            # Two parts are enough, because another tool or command may write the last one.
             if is_repository(found) or is_common or (found & HEADS and len(found & _PARTS) > 1):
                 return folder
         folder, name = os.path.split(folder)
@@ -435,8 +434,8 @@ def _links_out(folder: str) -> Iterator[Entry]:
                 links = [entry.path for entry in found if entry.is_symlink()]
         except OSError:
             continue
-        # In these two folders the model may choose the names that Git writes to. In other folders,
-        # Git does not write to files that were made inert.
+        # In these two folders, the model may choose the names of the files that Git writes. In
+        # other folders, Git does not write to files that were made inert.
         is_chosen = f"{parent}/".startswith((f"{folder}/refs/", f"{folder}/logs/"))
         for path in links:
             if path.endswith(QUARANTINED) and not is_chosen:

@@ -1,7 +1,7 @@
-"""Repository settings that run programs even if Git only reads.
+"""Find repository settings that run programs even if Git only reads.
 
-This is separate from ``harmless_git``: the content policy needs it in every session, long before
-the first command.
+This module is separate from ``harmless_git``, because the content policy needs it in every session,
+long before the first command.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from hilum_guard.file_names import resolve_links
 from hilum_guard.repositories.git_index import may_have_nested_repositories
 
 MAX_SETTINGS = 100_000
-"""The most characters of a file of settings that are checked."""
+"""Maximum number of characters in a settings file; a longer one counts as unreadable."""
 # Repository settings that name programs, or include settings from elsewhere.
 _RUNS = (
     r"(?i)fsmonitor|pager|sshcommand|editor|external|textconv|command|program|driver|hookspath|askpass"
     r"|helper|proxy|include|smudge|clean|process|showsignature|worktree\s*=|attributesfile"
-    # Git fetches missing objects from a promisor remote, for which it runs `uploadpack`, or the
-    # program `git-remote-NAME` of `vcs`.
+    # To fetch missing objects from a promisor remote, Git runs `uploadpack`, or the program
+    # `git-remote-NAME` that `vcs` names.
     r"|promisor|partialclone|uploadpack|receivepack|packobjects|vcs"
-    # These make Git enter nested repositories, which have settings of their own.
+    # These settings make Git enter nested repositories, which have their own settings.
     r"|submodule\s*=|submodulesummary|recurse"
-    # Hashes of another size change the format of the index, which is read here.
+    # Hashes of another size change the format of the index, which hilum must be able to read.
     r"|objectformat"
 )
 
 
 def is_bare_repository(folder: str) -> bool:
-    """Return whether a folder is a Git folder itself. Looks at the disk."""
+    """Return whether a folder is itself a Git folder. Reads the disk."""
     # HEAD may be a link to a branch that does not exist, and `commondir` may name another folder
-    # for the objects.
+    # that contains the objects.
     if not os.path.lexists(os.path.join(folder, "HEAD")):
         return False
     parts = (os.path.join(folder, name) for name in ("objects", "commondir"))
@@ -44,15 +44,15 @@ def repository_doubt(folder: str, *, enters_nested: bool = False) -> str:
 
     Args:
         folder: A folder in the repository.
-        enters_nested: Whether the command enters nested repositories, as those do that compare the
-            working tree without ``--ignore-submodules=all``.
+        enters_nested: Whether the command enters nested repositories, as commands do that compare
+            the working tree without ``--ignore-submodules=all``.
 
     Returns:
         A sentence; empty if they cannot run programs, or if the folder is in no repository.
     """
     folder = resolve_links(folder)
     while True:
-        # Git also takes settings from such a folder, which an attacker may have added as data.
+        # Git also reads settings from such a folder, which an attacker may have added as data.
         if is_bare_repository(folder):
             return f"{folder} is a bare repository, whose settings may run programs."
         git = os.path.join(folder, ".git")
@@ -108,7 +108,7 @@ def _find_settings_doubt(git: str, enters_nested: bool) -> str:
 
 
 def _find_git_folders(git: str) -> list[str]:
-    """Return the Git folder that a `.git` refers to, and the one that it shares settings with."""
+    """Return the Git folder that a `.git` refers to, and the one with which it shares settings."""
     if os.path.isfile(git):
         prefix, _, pointer = _read_small(git).partition(" ")
         if prefix != "gitdir:":
@@ -133,8 +133,8 @@ def _read_small(path: str) -> str:
     """Return the text of a file.
 
     Raises:
-        ValueError: If it is not a regular file, too long, or not plain text. A text that is read in
-            part would hide the rest.
+        ValueError: It is not a regular file, is too long, or is not plain text. Reading only a part
+            of it would hide the rest.
     """
     if not os.path.isfile(path):
         raise ValueError("not a regular file")
@@ -147,7 +147,7 @@ def _read_small(path: str) -> str:
 
 
 def _remove_harmless_values(text: str) -> str:
-    """Return settings without values that may be any text: addresses, names, branches."""
+    """Return settings without the values that may be any text: addresses, names, branches."""
     return re.sub(_HARMLESS_VALUES, "", text)
 
 

@@ -36,7 +36,7 @@ _SINGLE = frozenset(
 _PASS_ON = frozenset(
     {("uv", "run"), ("poetry", "run"), ("pdm", "run"), ("pipenv", "run"), ("hatch", "run")}
 )
-# Sub-commands followed by a name, such as that of a script, which the rule also contains.
+# Sub-commands followed by a name, such as a script's, which the rule also contains.
 _NAMED = frozenset(
     {
         ("npm", "run"),
@@ -48,7 +48,7 @@ _NAMED = frozenset(
     }
     | {("git", "remote"), ("uv", "pip"), ("docker", "compose"), ("go", "tool")}
 )
-# Programs that can do anything, depending on their arguments: the rule covers only the exact text.
+# Programs that can do anything, depending on their arguments; the rule covers only the exact text.
 _ANYTHING = frozenset(
     """ash awk bash bun busybox chmod chown cp curl csh dash dd deno doas ed emacs env eval exec
     expect fd find fish gawk gdb hilum install irb java jshell ksh ln lua mawk mv nano nc ncat

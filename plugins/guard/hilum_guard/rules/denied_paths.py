@@ -1,4 +1,4 @@
-"""Finds the paths that rules deny; the sandbox protects them from commands that cannot be read."""
+"""Find the paths that rules deny; the sandbox protects them from commands with unknown effects."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def find_denied_paths(rules: Iterable[Rule], root: Path, catalog: Mapping[str, s
     """Return the existing paths that rules deny. Reads the workspace, so run it in a thread.
 
     Args:
-        rules: The rules that deny access.
+        rules: The deny rules.
         root: The root of the workspace, resolved.
         catalog: The permission categories of the tools, by name.
     """
@@ -54,7 +54,7 @@ def find_denied_paths(rules: Iterable[Rule], root: Path, catalog: Mapping[str, s
 
 
 def _find_matching(pattern: str, root: Path) -> tuple[list[str], bool]:
-    """Return the topmost existing paths that match a pattern, and whether all entries were checked."""
+    """Return the topmost paths that match a pattern, and whether all entries were checked."""
     folder = literal_folder(pattern)
     base = str(root) if folder is None else os.path.join(root, folder)
     if not os.path.lexists(base):
@@ -72,7 +72,7 @@ def _find_matching(pattern: str, root: Path) -> tuple[list[str], bool]:
         if fit_path(pattern, path, strict=False):
             # Protecting a path also protects everything below it.
             found.append(resolve_links(entry.path))
-        # Git's folder is protected by other means, and contains too many files.
+        # The `.git` folder is protected by other means, and contains too many files.
         elif entry.is_dir(follow_symlinks=False) and entry.name != ".git":
             walk.enter(entry.path)
     return found, True
@@ -85,7 +85,7 @@ def _is_everything_below(pattern: str) -> bool:
 
 
 class _Walk:
-    """An iterator over the entries of a folder and of the folders that the caller enters meanwhile."""
+    """An iterator over the entries of a folder, and of the folders that the caller enters."""
 
     def __init__(self, folder: str) -> None:
         self._waiting = [folder]

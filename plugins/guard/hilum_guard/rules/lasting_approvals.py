@@ -1,4 +1,4 @@
-"""Turns the approvals that the user gave permanently into rules."""
+"""Turn the user's lasting approvals into rules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hilum_guard.rules import rule_files
 
 
 class LastingApprovals:
-    """The approvals that outlast the session in which they were given.
+    """The approvals in a session that outlast the session.
 
     Args:
         session: The session.
@@ -29,7 +29,7 @@ class LastingApprovals:
         self._wanted = trio.Event()
 
     def offer(self, call_id: str, scope: str, *, can_be_kept: bool) -> None:
-        """Record that a question offers a scope.
+        """Record the scope that a question offers.
 
         Args:
             call_id: The call that the question is about.

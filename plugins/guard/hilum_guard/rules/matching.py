@@ -1,10 +1,10 @@
-"""Rules that allow, ask or deny tool calls: ``tool`` or ``tool(pattern)``, and their matching.
+"""Parse rules that allow, ask or deny tool calls, ``tool`` or ``tool(pattern)``, and match calls.
 
-The tool determines what the pattern is compared with: for a command, every simple command that the
-reader finds in it, never its text; for a tool with paths, the resolved path; otherwise the
-arguments by name. A rule that allows must match the call exactly. A rule that asks or denies also
-matches in doubtful cases, and it matches every call with the same effect: a rule about writing a
-path matches each tool and command that writes to it.
+The tool determines what the pattern is compared with: for a command line, each of its simple
+commands, never its text; for a tool with paths, the resolved paths; otherwise the arguments by
+name. An allow rule must match the call exactly. An ask or deny rule also matches in doubtful cases,
+and it matches every call with the same effect: a rule about writing a path matches each tool and
+command that writes to it.
 """
 
 from __future__ import annotations
@@ -102,12 +102,12 @@ class Rule:
 
     @property
     def about_hosts(self) -> bool:
-        """Whether its pattern is for hosts."""
+        """Whether its pattern matches hosts."""
         return self.pattern is not None and self.pattern.startswith(DOMAIN)
 
     @property
     def about_paths(self) -> bool:
-        """Whether its pattern can be for paths."""
+        """Whether its pattern may match paths."""
         pattern = self.pattern
         if pattern is None or self.about_all:
             return False
@@ -116,7 +116,7 @@ class Rule:
 
 @attrs.frozen
 class CallFacts:
-    """A call as rules see it.
+    """The facts about a call that rules are compared with.
 
     Attributes:
         tool: Name of the tool.
@@ -273,8 +273,9 @@ def fit(rule: Rule, facts: CallFacts, catalog: Mapping[str, str] = STANDARD) -> 
         catalog: The permission categories of the tools, by name.
 
     Returns:
-        ``yes``; empty for no. For a rule that asks or denies also ``maybe``, if the call may turn
-        out to match, and ``unread``, if a part of a command may do anything.
+        ``yes``; an empty text for no. An ask or deny rule may also return ``maybe``, if the call
+        may turn out to match, and ``unread``, if a part of a command may do anything. Compare the
+        result explicitly: ``maybe`` and ``unread`` are true as well.
     """
     direct = _fit_direct(rule, facts)
     if rule.strict:
@@ -299,8 +300,8 @@ def _fit_direct(rule: Rule, facts: CallFacts) -> Fit:
     if facts.paths:
         fits = [fit_path(rule.pattern, path, strict=rule.strict) for path in facts.paths]
         return _YES[all(fits) if rule.strict else any(fits)]
-    # The pattern has no meaning for this tool. In this case a rule that allows does not allow the
-    # call, and a rule that denies denies it.
+    # The pattern has no meaning for this tool. An allow rule then does not allow the call, and a
+    # deny rule denies it.
     return _YES[not rule.strict and rule.tool not in CATEGORIES]
 
 
@@ -398,7 +399,7 @@ def _fit_path_effect(pattern: str, effect: PathEffect, kinds: frozenset[str]) ->
     if not effect.deep:
         return ""
     folder = literal_folder(pattern)
-    if folder is None:  # a path below the folder may have such a name
+    if folder is None:  # a path below the folder may match the pattern
         return "maybe" if effect.stored else "unread"
     if not is_within(folder, effect.path):
         return ""
@@ -410,7 +411,7 @@ def _fit_path_effect(pattern: str, effect: PathEffect, kinds: frozenset[str]) ->
 
 # --- commands -------------------------------------------------------------------------------------
 
-# These run a program that is one of their words, or their input.
+# These programs run code in their arguments or standard input.
 _INTERPRETERS = re.compile(
     r"(python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|luajit|tclsh|wish|expect|osascript|awk"
     r"|gawk|mawk|nawk|irb|julia|Rscript|groovy|scala|jshell|guile|sbcl|emacs|vim|vi|ex|nvim|ed|gdb"

@@ -1,4 +1,4 @@
-"""The patterns of rules: for words of a command, paths, hosts and arguments."""
+"""Match the patterns of rules: for words of a command, paths, hosts and arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 UNKNOWN = "…"
-"""Placeholder in words for a part that is known only at run time."""
+"""Placeholder for a part of a word that is known only at run time."""
 NAMED = re.compile(r"[A-Za-z_]\w*=")
 """Matches the prefix of a pattern for named arguments."""
 _WILDCARDS = re.compile(r"[*?\[\\]")
@@ -48,9 +48,9 @@ def fit_words(
     Args:
         pattern: Words of the pattern.
         words: Program and arguments; those that are known only at run time contain ``…``.
-        strict: Whether they must match exactly. If not, options may be between the words and more
-            words may follow, the program may be given by its path, and an unknown word matches any
-            word.
+        strict: Whether they must match exactly. If not, there may be options between the words and
+            more words at the end, the program may be given by its path, and an unknown word matches
+            any word.
     """
     if _match_words(pattern, words, strict, doubtful=False):
         return "yes"

@@ -1,6 +1,6 @@
-"""``hilum permissions``: every rule with its source and meaning.
+"""Run ``hilum permissions``, which lists every rule with its source and meaning.
 
-It can also change rules and show what would happen to a call.
+The command can also change rules and show what would happen to a call.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ A rule is TOOL or TOOL(PATTERN); deny wins over ask, and ask over allow.
   hilum permissions remove "write_file(migrations/**)"       wherever you added it; with --workspace or --session only there
   hilum permissions test run_terminal_cmd "git push --force" what would happen, and why
 
-Your rules are in permissions.toml, beside your settings. A project can add rules that ask or deny, in
+Your rules are in permissions.toml, next to your settings. A project can add rules that ask or deny, in
 .hilum/permissions.toml.
 """
 
@@ -286,7 +286,7 @@ def _test(options: Namespace, folder: Path) -> int:
 async def _explain(
     folder: Path, name: str, given: Sequence[str], approve: str | None, kind: str
 ) -> CallExplanation:
-    """Open a temporary session, and ask its guard."""
+    """Return the guard's explanation of a call, from a temporary session."""
     async with (
         hilum.open_kernel(workspace=folder, store=MemoryStore()) as kernel,
         kernel.open_session(folder, approve=approve, kind=kind) as session,
@@ -306,7 +306,7 @@ async def _explain(
 def _arguments(tool: Any, given: Sequence[str]) -> str:
     """Convert the typed arguments to a JSON object.
 
-    They are a JSON object, ``name=value`` pairs, or a text for the first parameter.
+    The user may type a JSON object, ``name=value`` pairs, or a text for the first parameter.
     """
     parameters = tool.spec.parameters.get("properties", {})
     required = tool.spec.parameters.get("required", ())

@@ -1,4 +1,4 @@
-"""Reads and changes rule files: the user's ``permissions.toml``, and a project's.
+"""Read and change rule files: the user's ``permissions.toml``, and a project's.
 
 A project's file can only ask and deny. The lists of all files are combined. Every mistake is
 reported with its file and position, and until all are corrected, no call that makes changes runs.
@@ -375,7 +375,7 @@ def _change(config: Path, keys: list[str], change: Callable[[list[str]], list[st
         nonlocal changed
         made = change(list(old or ()))
         changed = (made or None) != (old or None)
-        # One rule more would make the whole file invalid.
+        # One more rule would make the whole file invalid.
         if len(made or ()) > len(old or ()) and number >= MAX_RULES:
             raise UsageError(
                 f"{user_file(config)} {_explain_too_many(number + 1)}.",

@@ -1,6 +1,6 @@
-"""The structure of a rule file, validated by strict cattrs.
+"""Define the structure of a rule file, which cattrs validates strictly.
 
-Importing this module imports cattrs, so it is imported only with the first rule file.
+Importing this module imports cattrs, so hilum does so only with the first rule file.
 """
 
 from __future__ import annotations

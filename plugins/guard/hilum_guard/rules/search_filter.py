@@ -1,4 +1,4 @@
-"""Chooses the files that a search leaves out: those that need approval to read."""
+"""Find the files that a search leaves out, because reading them needs approval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names that rules can use: effects, session kinds, tools and permission categories."""
+"""Define the names that rules can use: effects, session kinds, tools and permission categories."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def names(pattern: str, tool: str, category: str = "") -> bool:
 
 
 class KnownTool(NamedTuple):
-    """What rules can be checked against.
+    """A tool that rules can be checked against.
 
     Attributes:
         category: The permission category.
@@ -75,7 +75,7 @@ class KnownTool(NamedTuple):
 
 
 def describe_tools(tools: Mapping[str, Tool]) -> dict[str, KnownTool]:
-    """Return what rules can be checked against, by the names of the tools."""
+    """Return the tools that rules can be checked against, by name."""
     return {
         name: KnownTool(tool.risk, frozenset(tool.spec.parameters.get("properties", ())))
         for name, tool in tools.items()

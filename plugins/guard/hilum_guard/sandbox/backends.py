@@ -1,4 +1,4 @@
-"""Selects the sandbox that works on this system, and wraps commands in it.
+"""Select the sandbox that works on this system, and wrap commands in it.
 
 On Linux, hilum uses bubblewrap if it works, else Landlock; on macOS, it uses ``sandbox-exec``.
 Other systems have no sandbox, and hilum reports that. Importing this module imports all backends,
@@ -28,7 +28,7 @@ INSTALL_ADVICE = (
 _START = "import sys; sys.path.append(sys.argv[1]); import landlock; landlock.%s(*sys.argv[2:])"
 _ALONE = "Each command and its child processes have a separate loopback: {}."
 _TRIAL_TIMEOUT = 4  # seconds
-# The Landlock ABI versions that introduced support for truncation and for signals.
+# The Landlock ABI versions that added rules for truncation and for signals.
 _ABI_OF_TRUNCATION = 3
 _ABI_OF_SIGNALS = 6
 
@@ -172,7 +172,7 @@ def wrap(command: Command, policy: SandboxPolicy, found: Enforcement) -> Command
     program = command.argv[0]
     path = command.env.get("PATH", os.defpath)
     if "/" not in program and shutil.which(program, path=path) is None:
-        # Let the warden reject the missing program as it would without a sandbox. This folder does
+        # Let the warden reject a missing program as it would without a sandbox. This folder does
         # not exist, and no command can create it.
         return Command(command.argv, command.cwd, command.env | {"PATH": "/proc/nowhere"})
     if found.by == "landlock":
@@ -225,7 +225,7 @@ def make_loopback_command(by: str) -> list[str]:
 
 
 def make_namespace_filter() -> bytes:
-    """Return the filter for socket types that network namespaces do not confine, or an empty one."""
+    """Return the filter for sockets that no network namespace confines; empty if there is none."""
     return _make_filters(seccomp.UNSPACED)
 
 
@@ -246,7 +246,7 @@ def _launch_landlock(function: str) -> tuple[str, ...]:
 
 
 def _encode_spec(*parts: object) -> str:
-    """Return the arguments of ``landlock.main`` as text; they use marshal, which is quick to import."""
+    """Return the arguments of ``landlock.main`` as text; marshal is quick to import."""
     return marshal.dumps(parts).hex()  # type: ignore[arg-type]
 
 

@@ -196,7 +196,7 @@ def wrap(
 
 
 def find_interpreter() -> str:
-    """Return the base interpreter, which starts faster than that of a virtual environment."""
+    """Return the base interpreter, which starts faster than a virtual environment's interpreter."""
     return os.path.realpath(sys.executable)
 
 
@@ -248,7 +248,7 @@ def _make_mounts(policy: SandboxPolicy) -> dict[str, Mount]:
 
 
 def _make_system_mounts(temp: str) -> dict[str, Mount]:
-    """Return the mounts that every sandbox has: empty folders, the kernel's files, and ``/tmp``."""
+    """Return the mounts that every sandbox has: empty folders, kernel file systems and ``/tmp``."""
     mounts = {path: _empty(path) for path in ("/run", "/var/tmp") if os.path.isdir(path)}
     kernel = [f"/proc/{name}" for name in _KERNEL]
     mounts |= {path: _read_only(path) for path in kernel if os.path.exists(path)}

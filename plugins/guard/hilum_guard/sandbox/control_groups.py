@@ -1,9 +1,9 @@
 """Create a control group that limits root's number of processes, which `ulimit -u` cannot do.
 
 Moving a process into a group takes about 10 ms. Therefore the first command also moves the
-processes that start commands, which are the keeper and its warden (see ``hilum.processes``). Later
-commands then start inside the group. The warden serves all sessions, so each hilum process has one
-group for each limit. A group is removed when its hilum process ends.
+processes that start commands: the keeper and its warden (see ``hilum.processes``). Later commands
+then start inside the group. The warden serves all sessions, so each hilum process has one group for
+each limit. A group is removed when its hilum process ends.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def create_group(processes: int) -> str:
             # ordinary folder there.
             if not os.path.exists(f"{base}/cgroup.procs"):
                 continue
-            folder.mkdir(exist_ok=True)  # another thread may create it, too
+            folder.mkdir(exist_ok=True)  # another thread may have created it
             try:
                 (folder / "pids.max").write_text(str(processes))
             except OSError:

@@ -1,4 +1,4 @@
-"""The restrictions that this system enforces on child processes."""
+"""A data class for the restrictions that this system enforces on child processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The environment of child processes: hilum's own, without anything that looks like a secret.
+"""Remove everything that looks like a secret from the environment of child processes.
 
 A variable is omitted if its name or its value looks like a secret, or if it contains the value of
 an omitted variable. A variable that a plugin sets for its command is passed on, because the user
@@ -50,7 +50,7 @@ CACHES = {
     "GOCACHE": "go-build",
     "CCACHE_DIR": "ccache",
 }
-"""The caches of tools that are slow, or fail, if they cannot write to them.
+"""The caches of tools that are slow, or fail, without a writable cache.
 
 Maps the variable that sets the location of the cache to the name of its folder.
 """
@@ -59,7 +59,7 @@ MIN_KNOWN = 8
 
 
 def looks_secret(name: str, value: str) -> bool:
-    """Return whether a variable contains a secret, or gives access to a program that has secrets."""
+    """Return whether a variable contains a secret, or gives access to one."""
     if name in _AGENTS or _VALUE.search(value):
         return True
     return is_secret_name(name) and not _PLAIN.fullmatch(value)
@@ -78,7 +78,7 @@ def clean_environment(
     """
     kept = _find_kept(env, inherited, tuple(passed))
     secret = {name for name in env.keys() - kept if looks_secret(name, env[name])}
-    # A path is not a secret, though a variable with the path of a key file looks like one.
+    # A path is not a secret, although a variable with the path of a key file looks like one.
     values = [env[name] for name in secret if not env[name].startswith("/")]
     known = [value for value in values if len(value) >= MIN_KNOWN]
     return {
@@ -91,7 +91,7 @@ def clean_environment(
 def _find_kept(
     env: Mapping[str, str], inherited: Mapping[str, str], patterns: Iterable[str]
 ) -> set[str]:
-    """Return the variables that were set for the command, and those that the user passes on."""
+    """Return the variables that were set for the command, and those that the user lets through."""
     kept = {name for name, value in env.items() if inherited.get(name) != value}
     for pattern in patterns:
         kept.update(name for name in env if fnmatchcase(name, pattern))

@@ -1,13 +1,13 @@
 """The Landlock sandbox, for systems without bubblewrap.
 
-The process gives up its rights and then executes the command. Landlock can allow paths but cannot
-make exceptions: everything in a writable folder is writable, and to hide a folder, everything
-beside it is allowed path by path. Landlock does not cover modes, owners and times, nor sockets
-other than TCP. The network is confined by a namespace, where the system lets users create one, and
-by a system call filter (``seccomp``).
+The process gives up its rights and then executes the command. Landlock can grant access to paths
+but cannot make exceptions: everything in a writable folder is writable, and to hide a folder, hilum
+grants access to each of its siblings. Landlock covers neither modes, owners and times, nor sockets
+other than TCP sockets. The network is confined by a namespace, where the system lets users create
+one, and by a system call filter (``seccomp``).
 
-hilum imports this module, and it also runs before the command (``main``). There it runs outside the
-package and imports few modules, because its startup time adds to that of every command.
+hilum imports this module, and also runs it before each command (``main``). Then it runs outside the
+package and imports few modules, because every command waits for it to start.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _PR_SET_SECCOMP = 22
 _NEWUSER = 0x10000000
 _NEWNET = 0x40000000
 _NEWIPC = 0x08000000
-# Bits of the rights (linux/landlock.h): 0 execute, 1 write, 2 read, 3 list, 4 to 12 remove and
-# make, 13 refer, 14 truncate, 15 ioctl of devices.
+# Bits of the access rights (linux/landlock.h): 0 execute, 1 write, 2 read, 3 list, 4 to 12 remove
+# and make, 13 refer, 14 truncate, 15 ioctl on devices.
 _EXECUTE = 1
 _WRITE = 2
 _READ = 4
@@ -129,10 +129,9 @@ def restrict(
 
 
 def _add_rule(call: Callable[..., int], ruleset: int, path: str, rights: int) -> None:
-    """Allow rights to a path if it exists and is not a link."""
+    """Grant access rights to a path if it exists and is not a link."""
     try:
-        # A link's target is not allowed through the link, only by its own path, because the target
-        # may be hidden.
+        # A link grants no access to its target, which may be hidden and needs its own rule.
         fd = posix.open(path, posix.O_PATH | posix.O_CLOEXEC | posix.O_NOFOLLOW)
     except OSError:  # it does not exist, or this user cannot open it
         return
@@ -150,7 +149,7 @@ def _add_rule(call: Callable[..., int], ruleset: int, path: str, rights: int) ->
 
 
 def find_readable_paths(hidden: tuple[str, ...], folder: str = "/") -> Iterator[str]:
-    """Yield the paths to allow so that everything in a folder except hidden paths is readable."""
+    """Yield the paths that need a rule to make all but the hidden paths in a folder readable."""
     prefix = folder.rstrip("/") + "/"
     if folder in hidden:
         return
@@ -233,7 +232,7 @@ def drop_capabilities(call: Callable[..., int]) -> None:
     for number in range(_CAPABILITIES):
         try:
             call("prctl", _PR_CAPBSET_DROP, number, 0, 0, 0)
-        except OSError:  # past the last capability, or not root
+        except OSError:  # there is no such capability, or the process is not root
             return
 
 
@@ -263,7 +262,7 @@ def main(spec: str, *argv: str) -> None:
         spec: A marshalled tuple in hexadecimal, made by ``backends.confine``.
         argv: The command.
     """
-    init = __import__("sandbox_init")  # a module beside this one, outside the package
+    init = __import__("sandbox_init")  # a module next to this one, outside the package
     *options, env = marshal.loads(bytes.fromhex(spec))
     try:
         _give_up_rights(init, *options)
@@ -273,8 +272,8 @@ def main(spec: str, *argv: str) -> None:
         sys.stderr.flush()
         posix._exit(_FAILED)
     init.restore_signals()
-    # The variables are set only now, so that LD_PRELOAD and others affect the command but not this
-    # process.
+    # The variables are set only now, so that LD_PRELOAD and similar variables affect the command
+    # but not this process.
     os.environ.update(env)
     try:
         os.execvp(argv[0], argv)
@@ -315,7 +314,7 @@ def _give_up_rights(
     # The order matters: namespaces need rights that the later steps give up.
     join_namespaces(call, shared)
     if apart and not enter_namespaces(call, network and not shared):
-        raise OSError(0, "the namespaces cannot be made")
+        raise OSError(0, "the namespaces cannot be created")
     drop_capabilities(call)
     restrict(call, version, writable, hidden)
     if filters:

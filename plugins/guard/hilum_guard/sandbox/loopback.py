@@ -1,12 +1,12 @@
 """The loopback network that a session's commands share.
 
-It is a network namespace with the user namespace that owns it. A short-lived process creates both,
-and hilum opens them. Afterwards only hilum's descriptors and the running commands keep the
+The loopback is in a network namespace, which a user namespace owns. A short-lived process creates
+both, and hilum opens them. Afterwards only hilum's descriptors and the running commands keep the
 namespaces alive, so they end with the session and the last command, even if hilum is killed. No
-helper process has to stay alive, which could be killed or whose process id could be reused.
+helper process has to stay alive, so none can be killed, and no process id can be reused.
 
-Commands join by the paths of hilum's descriptors in ``/proc``, and create a user namespace of their
-own inside. So no command has any rights in the shared user namespace.
+Commands join through the paths of hilum's descriptors in ``/proc``, and create their own user
+namespace inside. So no command has any rights in the shared user namespace.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Masks: empty files and folders that a session creates in place of missing ones.
+"""Create masks: empty files and folders in place of missing ones.
 
-A killed session leaves them behind, and the next session removes them. Sessions lock the masks
-that they use (flock). A lock ends with its process, so a mask that can be locked no longer has an
-owner. On Windows there is no sandbox, and nothing is locked or removed.
+A killed session leaves its masks behind, and the next session removes them. Sessions lock the masks
+that they use (flock). A lock ends with its process, so a mask that can be locked has no owner. On
+Windows there is no sandbox, and nothing is locked or removed.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _remove_mask(path: str) -> None:
         _record(path).unlink(missing_ok=True)
         if os.path.isdir(path):
             os.rmdir(path)
-        # The user may have put something into it meanwhile; then it is the user's.
+        # The user may have put something into it in the meantime; then it belongs to the user.
         elif not os.path.getsize(path):
             os.unlink(path)
     except OSError:

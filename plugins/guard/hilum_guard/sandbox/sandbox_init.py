@@ -1,7 +1,7 @@
 """The first process (init) of a sandbox's process namespace.
 
 It starts the command, reaps its processes, and reports how the command ended. bubblewrap alone
-would report a command that was killed by a signal as an exit code, as shells do. So this process
+would report the death of a command by a signal as an exit code, as shells do. So this process
 writes the outcome to a descriptor: ``s`` and the signal number, or ``e`` for an exit.
 
 ``landlock.main`` uses the same limits, signals and messages. The module runs outside the package
@@ -27,7 +27,7 @@ NOTICE = 9
 The descriptor is open only if these processes may continue.
 """
 LINGER = 0.1
-"""Seconds that remaining processes get after the command exits; the same as the warden's."""
+"""Seconds that remaining processes get after the command exits; the warden uses the same value."""
 _POLL_SECONDS = 0.005
 _ERRORS = "surrogateescape"
 # The exit codes that shells use for a program that cannot be executed or does not exist.
@@ -49,7 +49,8 @@ def set_limits(processes: int, file_size: int) -> None:
         # An unprivileged process cannot raise its hard limit, and setrlimit would fail.
         hard = resource.getrlimit(kind)[1]
         value = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-        # The hard limit is set too, because the command could raise a soft limit up to it.
+        # The hard limit is set too, because the command could raise its soft limit up to the hard
+        # limit.
         resource.setrlimit(kind, (value, value))
 
 
@@ -73,7 +74,7 @@ def run_command(argv: tuple[str, ...], env: dict[bytes, bytes]) -> tuple[bytes, 
     Returns:
         The report for ``STATUS``, and the exit code that a shell would use.
     """
-    # The shell script outside ignores some signals, and child processes inherit that.
+    # The shell script outside the sandbox ignores some signals, and child processes inherit this.
     default = set(_signal.valid_signals()) - {_signal.SIGKILL, _signal.SIGSTOP}
     may_continue = _is_open(NOTICE)
     # These descriptors are closed, because the command could otherwise forge the report of how it

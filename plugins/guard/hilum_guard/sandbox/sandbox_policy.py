@@ -1,4 +1,4 @@
-"""The paths that a sandboxed command may access. Each command has its own policy.
+"""Determine the paths that a sandboxed command may access. Each command has its own policy.
 
 Three kinds of paths matter. *Writable* paths are the workspace, the folders that the user added
 and the session's temporary folder. *Protected* paths are inside writable paths but stay read-only,
@@ -22,7 +22,7 @@ from hilum_guard.settings import GuardSettings
 from hilum_guard.watching.executed_files import MASKED
 
 MASKED_FILES = ("config.worktree",)
-"""Files of a Git folder that may exist and be empty."""
+"""Files in a Git folder that may exist and be empty."""
 _MAX_POINTER = 4096  # maximum size of a `.git` file, in bytes
 # Shared by the whole process, because it caches folders that have not changed.
 _SECRET_FILES = SecretFiles()
@@ -32,14 +32,14 @@ _START_FILES = tuple(
     " .zlogin .gitconfig .config/git .config/fish .config/systemd .config/autostart .local/bin"
     " bin".split()
 )
-# Through these, Git executes programs or reads its settings from another place.
+# Through these files, Git executes programs or reads its settings from another location.
 _GIT_NAMES = ("hooks", "config", "config.worktree", "commondir", "gitdir")
 _WORKTREE_NAMES = ("commondir", "gitdir", "config.worktree")
 
 
 @attrs.frozen
 class SandboxPolicy:
-    """What one command may do. All paths are absolute and contain no links.
+    """The permissions of one command. All paths are absolute and contain no links.
 
     Args:
         writable: Folders that it may write to.
@@ -52,8 +52,8 @@ class SandboxPolicy:
         temp: The session's temporary folder.
         filter: A file with a system call filter (see ``seccomp``), if the sandbox uses one.
         group: Folder of the control group to join, if there is one (see ``control_groups``).
-        loopback: Namespaces to join for the session's loopback (see ``loopback``); without them
-            the command gets a loopback of its own.
+        loopback: Namespaces to join for the session's loopback (see ``loopback``); without them,
+            the command gets its own loopback.
         network: Whether it can use a network other than the loopback.
         processes: Maximum number of processes and threads at once.
         file_size: Maximum size of a file, in megabytes.
@@ -103,7 +103,7 @@ def _is_protectable(path: str, writable: Iterable[str]) -> bool:
     """Return whether a path exists in a writable folder and is not reached through a link."""
     if not os.path.lexists(path) or not is_below(path, writable):
         return False
-    # A mount on a link would protect only the link's target.
+    # A mount over a link would protect only the link's target.
     return os.path.realpath(path) == path
 
 

@@ -1,4 +1,4 @@
-"""Determines what this system enforces, either by trying it or by presuming it."""
+"""Determine what this system enforces, by trying its sandboxes or by a guess."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def probe() -> Enforcement:
 
 
 def presume_enforcement() -> Enforcement:
-    """Return what this system most likely enforces, without trying it."""
+    """Return what this system most likely enforces, without trying its sandboxes."""
     if probe.cache_info().currsize:
         return probe()
     if sys.platform == "darwin":

@@ -1,4 +1,4 @@
-"""The part of the system prompt that describes the sandbox to the model."""
+"""Describe the sandbox to the model, in the system prompt."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The macOS sandbox: a profile for ``sandbox-exec``.
+"""Build the macOS sandbox: a profile for ``sandbox-exec``.
 
-It follows published descriptions of the profile language and has not been tried on a Mac.
+The profile follows published descriptions of the profile language and has not been tested on a Mac.
 Paths are parameters (``-D``) and never part of the profile's text, so that no path can change it.
 """
 

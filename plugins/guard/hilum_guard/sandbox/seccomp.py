@@ -1,9 +1,9 @@
-"""A system call filter that rejects sockets by address family.
+"""Build a system call filter that rejects sockets by address family.
 
-It confines commands if no network namespace does. The programs are BPF, built here from a few
-instructions per architecture. They also reject ``io_uring``, which opens sockets without the system
-call; the kernel's key management; and calls of another architecture (32-bit, x32), whose numbers
-mean other calls. ``socketpair`` is allowed, because it connects a process only to itself.
+The filter confines commands if no network namespace does. It is a BPF program, built here from a
+few instructions per architecture. It also rejects ``io_uring``, which opens sockets without the
+system call; the kernel's key management; and calls of another architecture (32-bit, x32), whose
+numbers mean other calls. ``socketpair`` is allowed, because it connects a process only to itself.
 """
 
 from __future__ import annotations

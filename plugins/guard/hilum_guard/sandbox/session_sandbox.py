@@ -1,4 +1,4 @@
-"""The sandbox of a session: wraps every child process, and gives each a clean environment."""
+"""Wrap every child process of a session in a sandbox, with a clean environment."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _PROMPT_ORDER = 25
 
 
 class ProtectedPaths(NamedTuple):
-    """Paths that commands must not touch, in addition to those that the guard itself protects.
+    """Paths that commands must not access, in addition to those that the guard itself protects.
 
     All paths are absolute and contain no links.
 
@@ -66,7 +66,7 @@ class ExtraAccess(NamedTuple):
     """The extra permissions of one command. Hidden and protected paths remain hidden and protected.
 
     Attributes:
-        network: Whether it reaches the network.
+        network: Whether it may use the network.
         cache: A writable folder for the caches of its tools; created if it does not exist.
         environment: Variables that it receives although they look like secrets.
         off: Whether it runs without a sandbox. Its environment is still cleaned.
@@ -94,8 +94,8 @@ class Sandbox:
     Attributes:
         watch: Makes files inert that commands leave for other programs to execute.
         protected: The paths that the last command could not write to.
-        extra_protected: Functions that return more paths to protect, by the name of the requester. Threads
-            call them.
+        extra_protected: Functions that return more paths to protect, by the name of the requester.
+            Threads call them.
         extra_access: The extra permissions of single commands, by their words.
         find_used_secrets: Returns the hidden files that a command in a folder may see.
         observer: Receives the sandbox's reports.
@@ -168,7 +168,7 @@ class Sandbox:
         """Wrap a command in the sandbox, with a clean environment.
 
         Raises:
-            ToolDenied: The user requires the whole sandbox, and this system cannot enforce it.
+            ToolDenied: The user requires the full sandbox, and this system cannot enforce it.
         """
         from hilum_guard.sandbox.backends import INSTALL_ADVICE  # with the first command
         from hilum_guard.sandbox.environment import CACHES, clean_environment
@@ -254,7 +254,7 @@ class Sandbox:
             protected += paths.protected
             hidden.update(paths.hidden)
         program = ""
-        if enforced.by == "bubblewrap":  # in the other sandboxes, commands cannot open Unix sockets
+        if enforced.by == "bubblewrap":  # in other sandboxes, commands cannot open Unix sockets
             hidden.update(self._find_hidden_sockets())
             program = self._write_filter()
         existing = sandbox_policy.select_writable(policy, protected)

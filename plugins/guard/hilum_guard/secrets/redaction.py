@@ -1,8 +1,7 @@
-"""Replaces secrets in results, logs and cassettes with ``[REDACTED:NAME]``.
+"""Replace secrets in results, logs and cassettes with ``[REDACTED:NAME]``.
 
-It finds known values (from environment variables that are named like secrets, and from the user's
-settings) and text that looks like a key. Both kinds are replaced inside JSON text without breaking
-it.
+The redactor replaces known values (from environment variables that are named like secrets, and from
+the user's settings) and text that looks like a key. Replacements leave JSON text valid.
 
 Texts come from files, commands and models, so a pattern must take linear time for every text:
 ``re`` holds the interpreter lock while it matches, and a thread would not help. Two rules ensure
@@ -24,7 +23,7 @@ from urllib.parse import quote
 from hilum_guard.secrets.secret_names import is_secret_name
 
 _SHORTEST = 8
-# Values of switches and numbers, which are not secrets, whatever their names are.
+# Switches and numbers, which are not secrets whatever their variables are called.
 _PLAIN = r"(?i)\d+|true|false|yes|no|on|off|none"
 
 # The beginning of a word. The last letter of a JSON or terminal escape may precede it.
@@ -255,7 +254,7 @@ _compiled = cache(re.compile)
 
 
 class Redactor:
-    """Replaces secrets in texts.
+    """A function that replaces secrets in texts.
 
     Args:
         environ: Environment whose secrets are replaced; by default, that of this process.

@@ -1,4 +1,4 @@
-"""Replaces secrets in call results, and remembers where placeholders came from."""
+"""Replace secrets in call results, and remember where placeholders came from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recognises secrets by the names of variables and settings, and file copies by their names.
+"""Recognise secrets by the names of variables and settings, and copies of files by their names.
 
 All of hilum's plugins use this list.
 """
@@ -28,7 +28,7 @@ _BACKUP_ENDS = r"(?i)(~|\.~\d+~|\.(bak|backup|old|orig|save|saved|rej|tmp|sw[a-p
 
 
 def original_names(name: str) -> tuple[str, ...]:
-    """Yield a file's name and the names of which it may be a copy, such as ``.env`` for ``.env~``.
+    """Yield a file's name and the names of its possible originals, such as ``.env`` for ``.env~``.
 
     Editors and tools leave such copies.
 

@@ -1,4 +1,4 @@
-"""The paths of secrets: a maintained list, and files identified as secret by their mode or name.
+"""List the paths of secrets: a maintained list, and files that are secret by their mode or name.
 
 The list is based on each program's documentation about its logins, keys and histories.
 """
@@ -133,7 +133,7 @@ Listed = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 class SecretFiles:
-    """Finds files that are secret by their mode or name, and caches unchanged folders."""
+    """A finder of files that are secret by their mode or name, which caches unchanged folders."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[tuple[int, int], Listed]] = {}

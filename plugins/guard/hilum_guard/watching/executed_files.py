@@ -1,8 +1,8 @@
-"""Workspace files that other programs execute, or take commands from, outside the sandbox.
+"""List the workspace files that other programs execute, or take commands from, outside the sandbox.
 
 This table is the only list of such files. The file tools need approval to write one, a command with
 a redirection to one needs approval, and the sandbox keeps any program from writing them (see
-``workspace_watcher``). What Git executes through its metadata depends on the content of that
+``workspace_watcher``). What Git executes because of its metadata depends on the content of the
 metadata, which ``repositories`` reads.
 """
 
@@ -26,7 +26,7 @@ class ExecutedFile(NamedTuple):
         mask: Whether the sandbox puts an empty, read-only folder in its place if it is missing.
             Only for folders that programs watch while they run, because the user sees the empty
             folder (Git ignores it).
-        data: Whether commands may write it, because ordinary work does: it names what is used
+        data: Whether commands may write it, because ordinary work does so: it names what is used
             later, or contains what the project's package managers install. File tools still need
             approval.
     """
@@ -199,13 +199,13 @@ TABLE = (
 # among drivers that the configuration defines.
 
 MASKED = tuple(row.pattern for row in TABLE if row.mask)
-"""Folders at the workspace root that the sandbox masks if they are missing."""
+"""Folders in the workspace root that the sandbox masks if they are missing."""
 _NAMES = {row.pattern: row for row in TABLE if "/" not in row.pattern and "*" not in row.pattern}
 _ENDINGS = {row.pattern[1:]: row for row in TABLE if row.pattern.startswith("*")}
 _ALL_ENDINGS = tuple(_ENDINGS)
 _INNER = tuple((tuple(row.pattern.split("/")), row) for row in TABLE if "/" in row.pattern)
 PARENTS = frozenset(parts[0] for parts, _ in _INNER)
-"""Folders that are not executed, but contain a file that is."""
+"""Folders that are not executed as a whole, but contain an executed file."""
 PATTERNS = tuple(row.pattern for row in TABLE if "/" not in row.pattern)
 """Patterns for one component of a path."""
 

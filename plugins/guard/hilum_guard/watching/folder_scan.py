@@ -1,4 +1,4 @@
-"""Lists the folders of a workspace, and lists a folder again only if it changed.
+"""List the folders of a workspace, rereading only those that changed.
 
 A scan costs one ``lstat`` for each known folder. It compares change times (ctime), because a
 program can set modification times, but not change times.
@@ -18,7 +18,7 @@ from hilum_guard.repositories import git_metadata
 from hilum_guard.watching.executed_files import PARENTS, find_name
 
 MAX_FOLDERS = 20_000
-"""Maximum number of folders to watch, starting with those near the root."""
+"""Maximum number of folders to watch; those nearest the root come first."""
 SETTLED = 50_000_000
 """Nanoseconds within which a folder may change again without a new change time."""
 # Folders of installed packages, which nobody opens or enters. They are scanned if the index
@@ -38,8 +38,8 @@ class Folder:
         folders: Paths of the folders in it.
         skipped: Paths of the folders in it that scans usually skip.
         names: Names in it that are relevant to execution.
-        executed: Those of ``folders`` that are executed as a whole. In them, scans look only for
-            Git's metadata.
+        executed: Those of ``folders`` that are executed as a whole. Scans look only for Git
+            metadata in them.
         repository: Whether it is a Git folder.
         listed: Whether it could be listed.
     """
@@ -121,7 +121,7 @@ class FolderScan:
         """Yield the folders of installed packages, except those of compiled modules."""
         for state in self._folders.values():
             for path in state.skipped:
-                if not path.endswith("/__pycache__"):  # there are many, without repositories
+                if not path.endswith("/__pycache__"):  # they contain no repositories
                     yield path
 
 

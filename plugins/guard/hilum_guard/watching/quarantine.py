@@ -1,4 +1,4 @@
-"""Makes files and settings inert that programs outside the sandbox would execute.
+"""Make files and settings inert that programs outside the sandbox would execute.
 
 A file is renamed to a name that no program looks for. A setting is removed from its file. Nothing
 is deleted. Commands may still be running and may replace a folder in a path with a link, so every
@@ -22,7 +22,7 @@ MAX_SHOWN = 5
 """Maximum number of settings named in one sentence."""
 MAX_NUMBER = 1000
 """Maximum number of suffixes to try when searching for a free name."""
-# Several settings of a file are removed at once.
+# All settings in a file are removed at once.
 _OF_FILES = ("setting", "todo")
 # With O_PATH, a folder can be opened even if a command has removed the right to read it.
 _OPEN_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC if hasattr(os, "O_PATH") else 0
@@ -36,7 +36,7 @@ class Quarantine:
 
     Attributes:
         failed: Entries that could not be made inert, each with a sentence about it. They are never
-            attributed to the user, are tried again, and are reported only once.
+            attributed to the user, are retried, and are reported only once.
         restored: The user's pointers and links that were restored.
     """
 
@@ -156,7 +156,7 @@ def _rename(path: str) -> str:
     with _open_folder(os.path.dirname(path)) as folder:
         try:
             name = _rename_in(before, folder)
-        except PermissionError:  # its owner cannot write to the folder
+        except PermissionError:  # the folder's owner cannot write to it
             _grant_access(folder)
             name = _rename_in(before, folder)
     return f"{os.path.dirname(path)}/{name}"
@@ -193,7 +193,8 @@ def _open_folder(path: str) -> Iterator[int]:
     fd = os.open("/", _OPEN_FOLDER)
     try:
         for part in path.strip("/").split("/"):
-            # One component at a time: O_NOFOLLOW applies to the last component of a path only.
+            # Open one component at a time, because O_NOFOLLOW applies only to the last component of
+            # a path.
             inner = os.open(part, _OPEN_FOLDER | os.O_NOFOLLOW, dir_fd=fd)
             os.close(fd)
             fd = inner
@@ -223,7 +224,7 @@ def _find_free_name(name: str, folder: int) -> str:
 def _write_new(name: str, text: str, folder: int) -> None:
     """Create and write a file that must not exist yet."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    # O_EXCL: a command that still runs may have created a file or link of this name meanwhile.
+    # O_EXCL, because a command that still runs may have created a file or link with this name.
     fd = os.open(name, flags, 0o644, dir_fd=folder)
     with open(fd, "wb") as file:
         file.write(text.encode(errors="surrogateescape"))

@@ -1,4 +1,4 @@
-"""Performs the final check for sessions that were killed while their commands ran.
+"""Perform the final check for sessions that were killed while their commands ran.
 
 See ``run_markers``.
 """
@@ -23,7 +23,8 @@ def recover(workspace: str) -> list[str]:
     """Make inert the files that commands of killed sessions left in a workspace. Blocks.
 
     A change that the user made after the kill looks like one that a command made, and is treated
-    the same way: it is renamed or removed from its file, never deleted, and reported.
+    the same way: the file is renamed, or the setting removed, but nothing is deleted, and the
+    change is reported.
 
     Args:
         workspace: Root of the workspace, resolved.

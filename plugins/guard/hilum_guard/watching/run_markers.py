@@ -1,13 +1,13 @@
-"""Records on disk that commands run, so the next session can check what a killed one left.
+"""Record on disk that commands run, so that the next session can check what a killed one left.
 
-A session writes a marker before a command starts, and removes it after the last check. A marker
-without an owner means that the owner was killed in between. ``recovery`` then performs the missing
-check. The owner holds a lock (flock) on the marker, which the operating system releases when the
-process ends. So the marker of a running session is never mistaken for one of a killed session, even
-if process ids are reused or belong to another container.
+A session writes a marker before a command starts, and removes it after the last check. If a marker
+has no owner, the owner was killed in between. ``recovery`` then performs the missing check. The
+owner holds a lock (flock) on the marker, which the operating system releases when the process ends.
+So the marker of a running session is never mistaken for one of a killed session, even if process
+ids are reused or belong to another container.
 
 A marker survives the process, but not a machine crash: syncing it to disk would take milliseconds
-for each command, and the files that the command writes are not synced either.
+per command, and the files that the command writes are not synced either.
 """
 
 from __future__ import annotations

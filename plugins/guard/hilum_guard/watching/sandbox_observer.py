@@ -1,10 +1,10 @@
-"""The receiver of what a sandbox and its workspace watcher report."""
+"""Define the receiver of reports from a sandbox and its workspace watcher."""
 
 from __future__ import annotations
 
 
 class SandboxObserver:
-    """Receives a sandbox's reports; this base class ignores them. Threads call its methods."""
+    """A receiver of a sandbox's reports; this base class ignores them. Threads call its methods."""
 
     def report_undone(self, sentences: list[str]) -> None:
         """Report what was made inert, in one sentence per entry."""
@@ -16,7 +16,7 @@ class SandboxObserver:
         """Report that the workspace could not be checked."""
 
     def report_recovered(self, sentences: list[str]) -> None:
-        """Report what commands of a killed session left, in one sentence per entry."""
+        """Report what a killed session's commands left, in one sentence per entry."""
 
     def report_unmarked(self, reason: str) -> None:
         """Report why hilum cannot record that commands are running."""

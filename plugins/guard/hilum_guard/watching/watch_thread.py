@@ -14,7 +14,7 @@ from hilum_guard.watching.workspace_watcher import WorkspaceWatcher
 INTERVAL = 0.1
 """Interval between two checks, in seconds."""
 MAX_SHARE = 0.05
-"""Maximum share of time spent on checks; they are less frequent in large workspaces."""
+"""Maximum share of time spent on checks, which are less frequent in large workspaces."""
 
 
 class WatchThread:

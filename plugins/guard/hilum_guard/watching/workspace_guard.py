@@ -1,4 +1,4 @@
-"""Undoes what a session's commands leave in the workspace for other programs to execute.
+"""Undo what a session's commands leave in the workspace for other programs to execute.
 
 ``workspace_watcher`` checks the workspace, in threads. This module connects it to the session. It
 decides when to check, which files the user has approved, which running commands must end, and what
@@ -54,7 +54,7 @@ _UNDONE_FOR_MODEL = (
 
 
 class WorkspaceGuard(SandboxObserver):
-    """Checks a session's workspace, and reports what was undone.
+    """The checker of a session's workspace, which reports what was undone.
 
     Args:
         session: The session.
@@ -153,7 +153,7 @@ class WorkspaceGuard(SandboxObserver):
             self._session.note(name, say=say, why=why)
 
     async def recover(self) -> None:
-        """Undo what commands of killed sessions left, and inform the user."""
+        """Undo what the commands of killed sessions left, and inform the user."""
         await trio.to_thread.run_sync(self._box.recover)
 
     # --- what a file tool writes with the user's consent ------------------------------------------
@@ -176,7 +176,7 @@ class WorkspaceGuard(SandboxObserver):
                 self._nursery.start_soon(self._drop_done, self._session.journal.last)
 
     async def _drop_done(self, after: int) -> None:
-        """Forget the paths of calls that ended, because a refused or stopped call has no result."""
+        """Forget the paths of calls that ended, because a denied or stopped call has no result."""
         async for event in self._session.events(after):
             if isinstance(event, CallDone):
                 self._expected.pop((event.agent, event.result.call_id), None)

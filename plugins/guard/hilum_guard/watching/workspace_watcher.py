@@ -1,4 +1,4 @@
-"""Notices new files in a workspace that programs outside the sandbox would execute.
+"""Find new files in a workspace that programs outside the sandbox would execute.
 
 The sandbox protects what exists. A path that does not exist yet cannot be protected without leaving
 files that the user and Git would see: a nested repository, `.envrc`, a pointer to other metadata.
@@ -33,14 +33,14 @@ from hilum_guard.watching.run_markers import RunMarker, WatchState
 MAX_ROUNDS = 20
 """Maximum number of scans in one check: making an entry inert may reveal another one."""
 MAX_HELD = 200
-"""Maximum number of paths to protect in one workspace, those nearest the root first."""
+"""Maximum number of paths to protect in one workspace; those nearest the root come first."""
 Stamps = tuple[object, ...]
 """The state of some files, which changes when one of them changes."""
 _GIT_NAMES = ("config", "config.worktree", "hooks", "commondir", "gitdir")
 
 
 class WorkspaceWatcher:
-    """Watches some folders for files that are executed, and for new ones among them.
+    """A watcher of folders for files that other programs execute.
 
     Methods block, and any thread may call them.
 
@@ -146,7 +146,7 @@ class WorkspaceWatcher:
                 new, more = self._check_once(tried, exempt, everywhere)
                 sentences += more
                 if new <= self._quarantine.failed.keys():
-                    # No entries are left that can be made inert.
+                    # There are no entries left that can be made inert.
                     if not alive:
                         self.dirty = False
                     break
