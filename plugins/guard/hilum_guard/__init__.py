@@ -1,5 +1,9 @@
 """Judges an agent's calls before they run, and confines its child processes to a sandbox.
 
+A call passes through the modules in this order: ``session_guard`` receives it, ``call_judge`` loads
+the rules, ``call_reader`` checks its arguments and has ``commands`` read a command line, ``effects``
+determines what the commands do, ``rules`` compares the rules with the call, and ``gate`` decides.
+
 Public names load on first use: importing the package loads neither the shell grammar nor the
 sandboxes.
 """

@@ -14,8 +14,7 @@ from hilum_guard.watching.folder_scan import MAX_FOLDERS
 from hilum_guard.watching.workspace_watcher import WorkspaceWatcher
 
 _ADVICE = (
-    "Look at Git's configuration and hooks, and at the settings of editors, before you use this"
-    " folder."
+    "Check Git's configuration and hooks, and the settings of editors, before you use this folder."
 )
 
 
