@@ -76,8 +76,8 @@ class Gate:
         network_blocked: Whether the sandbox denies such commands network access.
         known_hosts: The hosts that the user or a search result mentioned.
         catalog: The permission categories of the session's tools, by name.
-        executed: Workspace files and folders that are executed although their names do not indicate
-            it, resolved, each with the program that executes it.
+        executed: The resolved paths of workspace files that are executed although their names do
+            not suggest it, or of folders with such files, each with the program that executes them.
         run_unsandboxed: Whether the user allows commands to run without a sandbox that confines
             files.
     """
@@ -539,7 +539,7 @@ def _is_plain(command: SimpleCommand) -> bool:
 
 
 def _is_harmless_alone(command: SimpleCommand, call: CheckedCall) -> bool:
-    """Return whether a simple command would run without approval by itself."""
+    """Return whether a simple command alone would run without approval."""
     if harmless_wrapper(command):
         return True
     if not command.literal or command.assigned or command.cwd is None:

@@ -48,7 +48,7 @@ _OUTCOMES = {
 
 
 class CallExplanation(NamedTuple):
-    """The predicted outcome of a call, with its reason, for the user.
+    """A prediction of what would happen to a call, with the reason, for the user.
 
     Attributes:
         outcome: A sentence.
@@ -88,8 +88,9 @@ class Guard:
 
     Attributes:
         sandbox: The sandbox of the session's commands.
-        rules: The applicable rules, found by the most recent read.
-        workspace_guard: Undoes what commands leave in the workspace for other programs to execute.
+        rules: The applicable rules, as of the most recent read.
+        workspace_guard: The checker that undoes what commands leave in the workspace for other
+            programs to execute.
     """
 
     def __init__(self, session: Session, box: session_sandbox.Sandbox) -> None:

@@ -229,7 +229,7 @@ class Expander(ABC):
         self.add_doubt("It passes the output of one command to another.")
         output, listed = self._read_substituted(node, text)
         if node.type == "process_substitution":
-            # Bash counts down from 63, too. A shell that reads this path receives the text.
+            # Like Bash, count down from 63. A shell that reads this path receives the text.
             path = f"/dev/fd/{63 - len(self.piped_texts)}"
             if text.startswith("<") and output is not None:
                 self.piped_texts[path] = output

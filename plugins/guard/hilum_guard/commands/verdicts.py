@@ -13,12 +13,12 @@ import attrs
 class SimpleCommand:
     """One simple command of a command line, for rules such as ``run_terminal_cmd(git status *)``.
 
-    A rule that allows must match every command that is not a ``wrapper``, and each of these
-    commands must be ``literal``. A rule that denies needs to match only one command.
+    An allow rule must match every command that is not a ``wrapper``, and each of these commands
+    must be ``literal``. A deny rule needs to match only one command.
 
     Attributes:
-        words: The program and its arguments, as the program receives them. ``…`` replaces parts
-            that are known only at run time.
+        words: The program and its arguments, as the program receives them. ``…`` stands for each
+            part that is known only at run time.
         source: The command as written in the text. A command that another command runs is shown as
             it would be written alone.
         literal: Whether every word appears literally in the text, apart from quotes.
@@ -86,16 +86,16 @@ class CommandVerdict:
         kind: ``block`` (certainly destructive), ``auto`` (harmless as written) or ``ask``
             (everything else).
         reason: The reason for the verdict, as one sentence for the user and the model.
-        commands: Its simple commands, including those that other commands run; incomplete if the
-            text could not be read.
-        writes: Files in the workspace that an ``auto`` text writes by redirection, resolved; they
-            are judged like ``write_file`` calls.
-        complete: Whether the text was read to its end, so that ``commands`` contains all commands.
+        commands: The simple commands in the text, including those that other commands run;
+            incomplete if the text could not be read.
+        writes: The resolved workspace files that an ``auto`` text writes by redirection; they are
+            judged like ``write_file`` calls.
+        complete: Whether the whole text was read, so that ``commands`` contains all commands.
         grave: Why approval is needed under every policy, unless a rule allows this exact text;
             usually empty.
         implied: Commands that the text runs or may run without naming them, for example those of a
-            Git alias, a workspace script or ``python -m``. Rules that ask or deny apply to them;
-            rules that allow apply to ``commands``.
+            Git alias, a workspace script or ``python -m``. Ask and deny rules apply to them; allow
+            rules apply to ``commands``.
         unresolved: Commands that may run something unknown, such as an unknown sub-command of Git.
     """
 

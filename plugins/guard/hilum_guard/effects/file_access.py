@@ -23,7 +23,8 @@ class FileAccess:
             and `any` means that a program gets the path and may do anything with it.
         path: The path as written, relative to the working folder. It may contain patterns and
             ``UNKNOWN``.
-        deep: Whether the command does the same to files below the path: to some of them, or to all.
+        deep: Whether the access extends to files below the path: to ``some`` of them, or to
+            ``all``.
         certain: Whether the access certainly happens.
         stored: Whether the contents come from a Git object database, in which no sandbox can hide a
             path.

@@ -28,7 +28,7 @@ class KnownHosts:
                     self._hosts.add(ascii_host(entry.rpartition(":")[0] or entry))
 
     def read(self) -> frozenset[str]:
-        """Return the hosts that prompts, settings and search results have mentioned so far."""
+        """Return the hosts that typed prompts, settings and search results mentioned so far."""
         while events := self._session.journal.since(self._read):
             for event in events:
                 self._hosts.update(self._find_hosts(event))

@@ -99,8 +99,8 @@ def load(
     Args:
         config: The user's folder of configuration.
         workspace: Root of the workspace, resolved.
-        tools: The session's tools. If given, a rule that matches no tool, or names a parameter that
-            its tools do not have, is a mistake.
+        tools: The session's tools. If they are given, a rule that matches no tool, or names a
+            parameter that its tools do not have, is a mistake.
         kind: Kind of session: rules for other kinds are checked but do not apply. Without it, the
             rules of all kinds are returned, for listing.
     """

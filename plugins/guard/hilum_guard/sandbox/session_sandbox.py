@@ -88,12 +88,13 @@ class Sandbox:
         workspace: Root of the workspace.
         settings: The user's settings.
         folder: A folder used only by this session; the commands' temporary folder is created in it.
-        note: Called once with what is enforced, before the first command.
+        note: A function that is called once, before the first command, with what is enforced.
         enforced: What is enforced; replaces the result of ``probe``.
 
     Attributes:
-        watch: Makes files inert that commands leave for other programs to execute.
-        protected: The paths that the last command could not write to.
+        watch: The watcher, which makes files inert that commands leave for other programs to
+            execute.
+        protected: The paths that the most recent command could not write to.
         extra_protected: Functions that return more paths to protect, by the name of the requester.
             Threads call them.
         extra_access: The extra permissions of single commands, by their words.

@@ -30,7 +30,7 @@ MAX_CHARACTERS = 20_000
 
 
 class ResultRedactor:
-    """The redactor of one session.
+    """The redactor of one session's results and logs.
 
     Args:
         session: The session.
@@ -43,7 +43,7 @@ class ResultRedactor:
         # The result texts that were cleaned most recently. Events repeat them, and searching them
         # again would double the cost.
         self._clean: dict[str, None] = {}
-        # Files, relative to the workspace, that the model read with a placeholder in them.
+        # Workspace-relative paths of the files that the model read with a placeholder in them.
         self._files: set[str] = set()
 
     @property

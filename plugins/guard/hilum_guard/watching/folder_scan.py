@@ -21,7 +21,7 @@ MAX_FOLDERS = 20_000
 """Maximum number of folders to watch; those nearest the root come first."""
 SETTLED = 50_000_000
 """Nanoseconds within which a folder may change again without a new change time."""
-# Folders of installed packages, which nobody opens or enters. They are scanned if the index
+# Folders of installed packages, which users do not open or enter. They are scanned if the index
 # contains nested repositories.
 _SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__"})
 Stamp = tuple[int, int]
@@ -34,10 +34,10 @@ class Folder:
 
     Attributes:
         stamp: The stamp of the folder at that time.
-        settled: Whether a later change would show in its stamp.
+        settled: Whether a later change would change its stamp.
         folders: Paths of the folders in it.
         skipped: Paths of the folders in it that scans usually skip.
-        names: Names in it that are relevant to execution.
+        names: Names in it of files that may be executed.
         executed: Those of ``folders`` that are executed as a whole. Scans look only for Git
             metadata in them.
         repository: Whether it is a Git folder.

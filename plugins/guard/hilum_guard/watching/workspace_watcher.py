@@ -95,7 +95,7 @@ class WorkspaceWatcher:
 
     @property
     def truncated(self) -> bool:
-        """Whether there are more folders than are watched."""
+        """Whether there are more folders than hilum watches."""
         return self._scan.truncated
 
     def begin(self) -> tuple[list[str], list[str]]:
@@ -117,8 +117,8 @@ class WorkspaceWatcher:
                 skipped = self._scan.skipped_folders()
                 self._packages = {path: read_inode(path) for path in skipped}
                 self._mounted.clear()
-            # The marker has to be on disk before the command starts. If hilum is killed meanwhile,
-            # the next session finds out there what existed before.
+            # The marker must be on disk before the command starts. If hilum is killed while the
+            # command runs, the next session learns from the marker what existed before.
             self.dirty = True
             self._write_mark()
             held = self._list_held()
@@ -236,8 +236,8 @@ class WorkspaceWatcher:
         """Record that commands run, what existed before, and what is not logged yet."""
         if self._mark is None:
             return
-        # The event loop may add sentences meanwhile, because `note_told` takes no lock. Therefore
-        # the list is replaced, not cleared.
+        # The event loop may add sentences at the same time, because `note_told` takes no lock.
+        # Therefore the list is replaced, not cleared.
         told = self._told
         self._told = []
         self._untold = [sentence for sentence in self._untold if sentence not in told]
