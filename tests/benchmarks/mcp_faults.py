@@ -123,7 +123,8 @@ async def run(seed: int, staying: bool) -> float:
 KILLED = """
 import sys, trio, hilum, hilum_guard, hilum_mcp
 from hilum import open_kernel
-from hilum_guard import Guard, bubblewrap
+from hilum_guard import Guard
+from hilum_guard.sandbox import bubblewrap
 folder, by = sys.argv[1:]
 if by != "bubblewrap":
     bubblewrap.find_bubblewrap = lambda: ""

@@ -13,8 +13,8 @@ from pathlib import Path
 import attrs
 import trio
 from hilum.processes import Command, Processes, Warden
-from hilum_guard import backends, sandbox_probe
-from hilum_guard.sandbox import Sandbox
+from hilum_guard.sandbox import backends, sandbox_probe
+from hilum_guard.sandbox.session_sandbox import Sandbox
 from hilum_guard.settings import GuardSettings
 
 COMMANDS = 150

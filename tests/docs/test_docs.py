@@ -95,7 +95,7 @@ def test_options_in_the_page_are_those_of_hilum_run():
     from hilum_cli.run import make_parser
 
     page = (
-        (DOCS / "first-run.md").read_text().partition("| option | does |")[2].partition("\n\n")[0]
+        (DOCS / "first-run.md").read_text().partition("| option | effect |")[2].partition("\n\n")[0]
     )
     known = {option for action in make_parser()._actions for option in action.option_strings} - {
         "-h",

@@ -26,8 +26,8 @@ import pytest
 from attacks import ATTACKS, Attack, Service
 from hilum.errors import E_BLOCKED, E_DENIED
 from hilum.testing import open_bench
-from hilum_guard import backends, sandbox_probe
-from hilum_guard.enforcement import Enforcement
+from hilum_guard.sandbox import backends, sandbox_probe
+from hilum_guard.sandbox.enforcement import Enforcement
 
 ROWS = [pytest.param(attack, id=attack.name.replace(" ", "_")) for attack in ATTACKS]
 GIT_CONFIG = "[user]\n\tname = someone\n\temail = a@b\n[init]\n\tdefaultBranch = main\n"

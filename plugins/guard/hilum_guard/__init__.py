@@ -1,5 +1,9 @@
 """Judges an agent's calls before they run, and confines its child processes to a sandbox.
 
+A call passes through the modules in this order: ``session_guard`` receives it, ``call_judge`` loads
+the rules, ``call_reader`` checks its arguments and has ``commands`` read a command line, ``effects``
+determines what the commands do, ``rules`` compares the rules with the call, and ``gate`` decides.
+
 Public names load on first use: importing the package loads neither the shell grammar nor the
 sandboxes.
 """
@@ -17,32 +21,32 @@ from hilum_guard.settings import GuardSettings
 if TYPE_CHECKING:
     from hilum import Session
 
-    from hilum_guard.addresses import host_of
     from hilum_guard.checks import report_sandbox
-    from hilum_guard.command_effects import read_effects
-    from hilum_guard.commands import CommandVerdict, SimpleCommand
-    from hilum_guard.enforcement import Enforcement
-    from hilum_guard.file_access import UNKNOWN, CommandEffects, FileAccess
-    from hilum_guard.file_search import Findings, search
-    from hilum_guard.git_effects import git_words
-    from hilum_guard.judge import judge_command
-    from hilum_guard.options import operands
-    from hilum_guard.patterns import fit_path, fit_words, pattern_words
-    from hilum_guard.predicted_output import python_prints
+    from hilum_guard.commands import judge_command
+    from hilum_guard.commands.predicted_output import python_prints
+    from hilum_guard.commands.verdicts import CommandVerdict, SimpleCommand
+    from hilum_guard.effects.command_effects import read_effects
+    from hilum_guard.effects.file_access import UNKNOWN, CommandEffects, FileAccess
+    from hilum_guard.effects.file_search import Findings, search
+    from hilum_guard.effects.git_effects import git_words
+    from hilum_guard.hosts.addresses import host_of
     from hilum_guard.previews import describe_call, describe_scope
-    from hilum_guard.protected import hidden as explain_hidden_file
-    from hilum_guard.protected import secret as explain_secret_file
-    from hilum_guard.redaction import Redactor
-    from hilum_guard.repository_settings import repository_doubt
-    from hilum_guard.rule_files import add as add_rule
-    from hilum_guard.rule_files import load as load_rules
-    from hilum_guard.rule_files import remove as remove_rule
-    from hilum_guard.rules import explain as explain_rule
-    from hilum_guard.rules import parse as parse_rule
-    from hilum_guard.sandbox import ExtraAccess, ProtectedPaths
-    from hilum_guard.sandbox_probe import probe
+    from hilum_guard.programs.options import operands
+    from hilum_guard.protected_files import hidden as explain_hidden_file
+    from hilum_guard.protected_files import secret as explain_secret_file
+    from hilum_guard.repositories.repository_settings import repository_doubt
+    from hilum_guard.rules.matching import explain as explain_rule
+    from hilum_guard.rules.matching import parse as parse_rule
+    from hilum_guard.rules.patterns import fit_path, fit_words, pattern_words
+    from hilum_guard.rules.rule_files import add as add_rule
+    from hilum_guard.rules.rule_files import load as load_rules
+    from hilum_guard.rules.rule_files import remove as remove_rule
+    from hilum_guard.rules.tool_names import explain_unknown_tool, server_tools
+    from hilum_guard.sandbox.enforcement import Enforcement
+    from hilum_guard.sandbox.sandbox_probe import probe
+    from hilum_guard.sandbox.session_sandbox import ExtraAccess, ProtectedPaths
+    from hilum_guard.secrets.redaction import Redactor
     from hilum_guard.session_guard import CallExplanation, Guard
-    from hilum_guard.tool_names import explain_unknown_tool, server_tools
 
 __all__ = [
     "UNKNOWN",
@@ -90,42 +94,42 @@ __all__ = [
 gates = ("check_result", "on_tool_call", "redact_texts", "wrap_process")
 # The module of each public name, and the name in that module if it differs.
 _MODULES = {
-    "CommandVerdict": "commands",
-    "SimpleCommand": "commands",
-    "judge_command": "judge",
-    "UNKNOWN": "file_access",
-    "CommandEffects": "file_access",
-    "FileAccess": "file_access",
-    "Findings": "file_search",
-    "git_words": "git_effects",
-    "operands": "options",
-    "read_effects": "command_effects",
-    "search": "file_search",
+    "CommandVerdict": "commands.verdicts",
+    "SimpleCommand": "commands.verdicts",
+    "judge_command": "commands",
+    "UNKNOWN": "effects.file_access",
+    "CommandEffects": "effects.file_access",
+    "FileAccess": "effects.file_access",
+    "Findings": "effects.file_search",
+    "git_words": "effects.git_effects",
+    "operands": "programs.options",
+    "read_effects": "effects.command_effects",
+    "search": "effects.file_search",
     "CallExplanation": "session_guard",
     "Guard": "session_guard",
-    "Redactor": "redaction",
+    "Redactor": "secrets.redaction",
     "describe_call": "previews",
     "describe_scope": "previews",
-    "explain_hidden_file": "protected.hidden",
-    "host_of": "addresses",
-    "repository_doubt": "repository_settings",
-    "looks_secret": "environment",
-    "python_prints": "predicted_output",
-    "explain_secret_file": "protected.secret",
-    "add_rule": "rule_files.add",
-    "load_rules": "rule_files.load",
-    "remove_rule": "rule_files.remove",
-    "explain_rule": "rules.explain",
-    "parse_rule": "rules.parse",
-    "pattern_words": "patterns",
-    "fit_path": "patterns",
-    "fit_words": "patterns",
-    "server_tools": "tool_names",
-    "explain_unknown_tool": "tool_names",
-    "Enforcement": "enforcement",
-    "ProtectedPaths": "sandbox",
-    "ExtraAccess": "sandbox",
-    "probe": "sandbox_probe",
+    "explain_hidden_file": "protected_files:hidden",
+    "host_of": "hosts.addresses",
+    "repository_doubt": "repositories.repository_settings",
+    "looks_secret": "sandbox.environment",
+    "python_prints": "commands.predicted_output",
+    "explain_secret_file": "protected_files:secret",
+    "add_rule": "rules.rule_files:add",
+    "load_rules": "rules.rule_files:load",
+    "remove_rule": "rules.rule_files:remove",
+    "explain_rule": "rules.matching:explain",
+    "parse_rule": "rules.matching:parse",
+    "pattern_words": "rules.patterns",
+    "fit_path": "rules.patterns",
+    "fit_words": "rules.patterns",
+    "server_tools": "rules.tool_names",
+    "explain_unknown_tool": "rules.tool_names",
+    "Enforcement": "sandbox.enforcement",
+    "ProtectedPaths": "sandbox.session_sandbox",
+    "ExtraAccess": "sandbox.session_sandbox",
+    "probe": "sandbox.sandbox_probe",
     "report_sandbox": "checks",
 }
 
@@ -133,7 +137,7 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, _, inner = _MODULES[name].partition(".")
+    module, _, inner = _MODULES[name].partition(":")
     value = getattr(import_module(f"hilum_guard.{module}"), inner or name)
     globals()[name] = value  # this function then runs only once for each name
     return value

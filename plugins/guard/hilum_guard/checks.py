@@ -1,4 +1,4 @@
-"""The guard's checks for ``hilum doctor``: rules, secrets that are too short, and the sandbox."""
+"""Run the guard's checks for ``hilum doctor``: of rules, short secrets and the sandbox."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from hilum import config_folder
 from hilum.checks import Check
 
-from hilum_guard import sandbox_probe
-from hilum_guard.backends import INSTALL_ADVICE
-from hilum_guard.permissions_command import find_tools
-from hilum_guard.redaction import Redactor
-from hilum_guard.rule_files import load
+from hilum_guard.rules.permissions_command import find_tools
+from hilum_guard.rules.rule_files import load
+from hilum_guard.sandbox import sandbox_probe
+from hilum_guard.sandbox.backends import INSTALL_ADVICE
+from hilum_guard.secrets.redaction import Redactor
 
 
 def check_guard(folder: Path, online: bool) -> Iterator[Check]:
@@ -40,7 +40,7 @@ def check_guard(folder: Path, online: bool) -> Iterator[Check]:
 def _check_rules(folder: Path) -> Iterator[Check]:
     rules = load(config_folder(), folder)
     tools = find_tools(folder, rules.rules)
-    # A rule for a tool that does not exist is also a mistake.
+    # Load the rules again, because a rule for a tool that does not exist is also a mistake.
     rules = load(config_folder(), folder, tools)
     for mistake in rules.mistakes:
         yield Check(

@@ -1,6 +1,6 @@
-"""The guard's content policy, for code without a session (see ``hilum.ContentPolicy``).
+"""Provide the guard's content policy to code without a session (see ``hilum.ContentPolicy``).
 
-The module provides the service through the entry point group ``hilum.content_policy``.
+The service is in the entry point group ``hilum.content_policy``.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from hilum_guard.protected import hidden
-from hilum_guard.redaction import Redactor, is_settings, is_source
-from hilum_guard.repository_settings import repository_doubt
+from hilum_guard.protected_files import hidden
+from hilum_guard.repositories.repository_settings import repository_doubt
+from hilum_guard.secrets.redaction import Redactor, is_settings, is_source
 
 
 def redact(text: str, path: str = "") -> str:
@@ -31,7 +31,7 @@ def make_redactor(
     """Create a redactor.
 
     Args:
-        environ: The environment whose secrets are replaced; this process's by default.
+        environ: The environment whose secrets are replaced; by default, that of this process.
         secrets: Additional secrets, by name.
     """
     return Redactor(environ, secrets)

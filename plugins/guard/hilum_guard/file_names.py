@@ -1,6 +1,6 @@
-"""Compares, resolves and prints file names.
+"""Compare, resolve and print file names.
 
-Names are compared as the most permissive file system does.
+Names are compared as on the most permissive file system.
 """
 
 from __future__ import annotations

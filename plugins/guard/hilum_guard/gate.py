@@ -1,7 +1,9 @@
 """Judges a tool call by the user's rules, its command, protected files and the approval policy.
 
-The checks run in this order: calls that must never run, rules that deny, calls that always need
-approval, calls that a rule allows or that are harmless, and finally the policy for other calls.
+The checks run in this order: destructive commands, deny rules, mistakes in the rules, hilum's own
+folders, calls that always need approval, calls that a rule allows or that are harmless, and finally
+the approval policy. Before the gate, the kernel denies what the policy ``readonly`` excludes, and
+``call_judge`` checks the arguments.
 """
 
 from __future__ import annotations
@@ -15,16 +17,14 @@ from typing import TYPE_CHECKING
 import attrs
 from hilum import Verdict, allow, ask, deny, errors
 
-from hilum_guard import protected
-from hilum_guard.addresses import carried_data, hosts_within, is_known, is_loopback
-from hilum_guard.approval_scopes import suggest_rule
-from hilum_guard.checked_calls import CheckedCall
+from hilum_guard import protected_files
+from hilum_guard.call_reader import CheckedCall
+from hilum_guard.commands import judge_command
+from hilum_guard.effects.resolved_effects import Effect, ResolvedEffects
 from hilum_guard.file_names import resolve_links
-from hilum_guard.judge import judge_command
-from hilum_guard.patterns import exact_path, fit_path, pattern_words
-from hilum_guard.resolved_effects import Effect, Reach
-from hilum_guard.rule_files import Rules
-from hilum_guard.rules import (
+from hilum_guard.hosts.addresses import carried_data, hosts_within, is_known, is_loopback
+from hilum_guard.rules.approval_scopes import suggest_rule
+from hilum_guard.rules.matching import (
     DOMAIN,
     EXACT,
     CallFacts,
@@ -34,18 +34,20 @@ from hilum_guard.rules import (
     harmless_wrapper,
     unresolved_reason,
 )
-from hilum_guard.tool_names import STANDARD
-from hilum_guard.tool_names import Effect as RuleEffect
+from hilum_guard.rules.patterns import exact_path, fit_path, pattern_words
+from hilum_guard.rules.rule_files import Rules
+from hilum_guard.rules.tool_names import STANDARD
+from hilum_guard.rules.tool_names import Effect as RuleEffect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hilum_guard.commands import CommandVerdict, SimpleCommand
+    from hilum_guard.commands.verdicts import CommandVerdict, SimpleCommand
 
 Judged = tuple[Verdict | None, str]
-"""A verdict, None for no opinion, and the rule or check that it comes from."""
+"""A verdict (None for no opinion), and the rule or check that produced it."""
 POLICY = "Calls that change something need approval (approve = ask_first)."
-UNHELD = (
+UNCONFINED = (
     "No sandbox keeps it from writing files that Git, editors and shells execute later (see hilum"
     " doctor). To run such commands anyway, for example in a disposable container, use --set"
     ' guard.unsandboxed=run, or add a rule: hilum permissions allow "{scope}".'
@@ -54,55 +56,57 @@ _BLOCKED = "It cannot be approved. Continue without it, or tell the user what to
 _STORED = (
     " Git may show any file of the repository; name the files that you mean (`git diff -- src`)."
 )
-# These tools reject addresses without a host themselves, so no approval is needed.
+# These tools reject URLs without a host themselves, so no approval is needed.
 _WEB_TOOLS = ("web_fetch", "browser_use")
-_READING = ("read_file", "read")
+_READ_RULES = ("read_file", "read")
+"""Names that a rule about reading a file may begin with."""
 
 
 @attrs.frozen
 class Gate:
-    """Judges tool calls.
+    """A judge of tool calls, with everything that its verdicts depend on.
 
     Attributes:
         rules: The rules that apply.
         approve: The approval policy.
-        held: Whether a sandbox actually keeps commands from writing outside the workspace, and from
-            writing files that are executed later.
-        paths_held: Whether the sandbox protects the paths that rules deny from commands that cannot
-            be read.
-        network_held: Whether the sandbox blocks network access by such commands.
-        known_hosts: The hosts that the user or a search named.
+        files_confined: Whether a sandbox keeps commands from writing outside the workspace, and
+            from writing files that are executed later.
+        denied_paths_enforced: Whether the sandbox protects the paths that rules deny from commands
+            whose effects are unknown.
+        network_blocked: Whether the sandbox denies such commands network access.
+        known_hosts: The hosts that the user or a search result mentioned.
         catalog: The permission categories of the session's tools, by name.
-        executed: Workspace files and folders that are executed although their names do not indicate
-            it, resolved, each with the program that executes it.
-        run_unsandboxed: Whether the user allows commands to run without such a sandbox.
+        executed: The resolved paths of workspace files that are executed although their names do
+            not suggest it, or of folders with such files, each with the program that executes them.
+        run_unsandboxed: Whether the user allows commands to run without a sandbox that confines
+            files.
     """
 
     rules: Rules
     approve: str
-    held: bool
-    paths_held: bool = False
-    network_held: bool = False
+    files_confined: bool
+    denied_paths_enforced: bool = False
+    network_blocked: bool = False
     known_hosts: frozenset[str] = frozenset()
     catalog: Mapping[str, str] = STANDARD
     executed: tuple[tuple[str, str], ...] = ()
     run_unsandboxed: bool = False
 
     def judge(self, call: CheckedCall) -> Judged:
-        """Return the verdict on a call, None for no opinion, and the rule or check behind it."""
-        read = call.facts.command
+        """Return the verdict on a call (None for no opinion), and the rule or check behind it."""
+        command_verdict = call.facts.command
         # Destructive commands are checked before the rules, because no rule may allow them.
-        if read is not None and read.kind == "block":
-            verdict = deny(f"{read.reason} {_BLOCKED}", code=errors.E_BLOCKED)
+        if command_verdict is not None and command_verdict.kind == "block":
+            verdict = deny(f"{command_verdict.reason} {_BLOCKED}", code=errors.E_BLOCKED)
             return verdict, "destructive command"
-        # Rules that deny are checked before anything that could ask or allow.
+        # Deny rules are checked before anything that could ask or allow.
         rule = self._find_rule("deny", call.facts)
         if rule:
             return deny(_explain_denial(rule, call.facts)), _name_source(rule)
         if self.rules.mistakes and call.changes:
             return self._deny_for_mistakes(), "mistakes in the rules"
-        if read is not None:
-            return self._judge_command(call, read)
+        if command_verdict is not None:
+            return self._judge_command(call, command_verdict)
         if call.facts.paths:
             return self._judge_paths(call)
         return self._judge_other(call)
@@ -127,29 +131,29 @@ class Gate:
                 return rule
         return None
 
-    def _find_unheld_denial(self, facts: CallFacts) -> Rule | None:
-        """Return a rule that denies a possible hidden effect that the sandbox does not prevent."""
+    def _find_unenforced_denial(self, facts: CallFacts) -> Rule | None:
+        """Return a deny rule for an effect that a call may have and no sandbox prevents."""
         for rule in self.rules.of("deny"):
             if fit(rule, facts, self.catalog) != "unread":
                 continue
             about_network = rule.about_hosts or rule.tool == "network"
             if rule.about_paths:
-                held = self.paths_held
+                is_enforced = self.denied_paths_enforced
             else:
-                held = self.network_held and about_network
-            if not held:
+                is_enforced = self.network_blocked and about_network
+            if not is_enforced:
                 return rule
         return None
 
     def _find_question(self, facts: CallFacts) -> tuple[str, Rule] | None:
         """Return why a rule requires approval of a call, and the rule.
 
-        Either the rule asks, or it denies something that the call may do.
+        Either it is an ask rule, or a deny rule for something that the call may do.
         """
-        # A rule that denies is examined first, because it is stricter than one that asks.
-        rule = self._find_rule("deny", facts, ("maybe",)) or self._find_unheld_denial(facts)
+        # Deny rules come first, because they are stricter than ask rules.
+        rule = self._find_rule("deny", facts, ("maybe",)) or self._find_unenforced_denial(facts)
         if rule:
-            is_stored = rule.about_paths and any(effect.stored for effect in facts.reach.effects)
+            is_stored = rule.about_paths and any(effect.stored for effect in facts.resolved.effects)
             hint = _STORED if is_stored else ""
             return f"A rule may deny it: {rule.text}.{hint}", rule
         rule = self._find_rule("ask", facts)
@@ -162,7 +166,7 @@ class Gate:
         return None
 
     def _find_possible_question(self, facts: CallFacts) -> Rule | None:
-        """Return a rule that requires approval for paths that a command may read without naming them."""
+        """Return an ask rule for paths that a command may read without naming them."""
         for rule in self.rules.of("ask"):
             # A harmless command such as `grep -r` reads paths that its words do not name.
             if rule.about_paths and fit(rule, facts, self.catalog) == "unread":
@@ -178,126 +182,152 @@ class Gate:
     # --- tools with paths, and others -------------------------------------------------------------
 
     def _judge_paths(self, call: CheckedCall) -> Judged:
-        for path, shown in call.reached:
-            # hilum's own folders contain the rules: a tool that writes there could give itself
-            # every permission.
-            if protected.own(path):
+        for path, shown in call.paths:
+            # hilum's own folders contain the rules: with a tool that writes there, the model could
+            # give itself every permission.
+            if protected_files.own(path):
                 verdict = deny(f"{shown} is in hilum's own folders, which tools may not use.")
                 return verdict, "self-protection"
-        also = f" ({call.shown})" if call.shown else ""
+        link_note = f" ({call.differing})" if call.differing else ""
         tool = call.facts.tool
-        for path, shown in call.reached:
+        for path, shown in call.paths:
             why = self._explain_execution(path, shown) if call.changes else ""
-            why = why or protected.secret(shown) or protected.linked_secret(path, shown)
+            why = why or protected_files.secret(shown) or protected_files.linked_secret(path, shown)
             if why and not self._is_named(tool, shown):
                 scope = f"{tool}({exact_path(shown)})"
-                return ask(f"{shown}: {why}.{also}", scope=scope), "protected file"
-        return self._judge_other(call, also)
+                return ask(f"{shown}: {why}.{link_note}", scope=scope), "protected file"
+        return self._judge_other(call, link_note)
 
     def _explain_execution(self, path: Path, shown: str) -> str:
         """Return what executes a file, or takes commands from it; empty if nothing does."""
         for executed, by in self.executed:
             if path.is_relative_to(executed):
                 return f"it is executed by {by}"
-        return protected.governing(shown) or protected.metadata(str(path))
+        return protected_files.governing(shown) or protected_files.metadata(str(path))
 
-    def _judge_other(self, call: CheckedCall, also: str = "") -> Judged:
+    def _judge_other(self, call: CheckedCall, link_note: str = "") -> Judged:
         facts = call.facts
-        wide = _make_scope(facts)
+        scope = _make_scope(facts)
         question = self._find_question(facts)
         if question:
-            return ask(question[0] + also, scope=wide), _name_source(question[1])
+            return ask(question[0] + link_note, scope=scope), _name_source(question[1])
+        leak = self._find_leak(facts)
+        if leak:
+            # A rule for the tool or the host says nothing about the data in this URL, so only a
+            # rule for the exact URL replaces the approval.
+            url_rule = self._find_url_rule(facts)
+            if url_rule:
+                return _allow_by(url_rule)
+            return ask(leak, scope=_make_url_scope(facts)), "address"
         rule = self._find_rule("allow", facts)
         if rule:
             return _allow_by(rule)
-        why = self._doubt_address(facts)
-        if why:
-            return ask(why, scope=wide), "address"
+        unknown_host = self._find_unknown_host(facts)
+        if unknown_host is not None:
+            return ask(_explain_unknown_host(facts, unknown_host), scope=scope), "address"
         if call.changes and self.approve == "ask_first":
-            return ask(POLICY + also, scope=wide), "policy"
+            return ask(POLICY + link_note, scope=scope), "policy"
         return None, "policy"
 
-    def _doubt_address(self, facts: CallFacts) -> str:
-        """Return why fetching an address requires approval; empty if it does not."""
-        url = facts.arguments.get("url")
-        if facts.category != "network" or not isinstance(url, str) or not url.strip():
+    def _find_leak(self, facts: CallFacts) -> str:
+        """Return why the URL of a call may leak data; empty if nothing suggests it."""
+        if not _fetches_address(facts):
             return ""
-        if not facts.host and facts.tool in _WEB_TOOLS:
+        why = carried_data(str(facts.arguments["url"]))
+        if not why:
             return ""
-        if is_loopback(facts.host):
-            return ""  # the tool's settings decide about servers on this machine
-        # A prompt injection may make the model choose a host to leak data to. An address may also
+        reason = f"The address may leak data: {why}."
+        host = self._find_unknown_host(facts)
+        return reason if host is None else f"{reason} {_explain_unknown_host(facts, host)}"
+
+    def _find_url_rule(self, facts: CallFacts) -> Rule | None:
+        """Return the rule that allows exactly the URL of a call."""
+        wanted = f"url={facts.arguments['url']}"
+        for rule in self.rules.of("allow"):
+            # Compared as text, because `?` in a pattern is a wildcard.
+            if rule.tool == facts.tool and rule.pattern == wanted:
+                return rule
+        return None
+
+    def _find_unknown_host(self, facts: CallFacts) -> str | None:
+        """Return a host in the URL of a call that nobody mentioned; None if there is none.
+
+        The host is empty if the URL has no host that hilum can read.
+        """
+        if not _fetches_address(facts):
+            return None
+        # A prompt injection may make the model choose a host to leak data to. A URL may also
         # contain another one, to which the first server passes the request on.
-        for host in (facts.host, *hosts_within(url)):
+        for host in (facts.host, *hosts_within(str(facts.arguments["url"]))):
             if not is_known(host, self.known_hosts):
-                allowing = f'hilum permissions allow "{facts.tool}({DOMAIN}{host})"'
-                return (
-                    f"Neither you nor a search named the host {host}. To always allow it:"
-                    f" {allowing}."
-                )
-        why = carried_data(url)
-        return f"The address may leak data: {why}." if why else ""
+                return host
+        return None
 
     # --- commands ---------------------------------------------------------------------------------
 
-    def _judge_command(self, call: CheckedCall, read: CommandVerdict) -> Judged:
+    def _judge_command(self, call: CheckedCall, command_verdict: CommandVerdict) -> Judged:
         facts = call.facts
-        for command in read.all_commands:
-            # Under every policy and rule: a command must not change the rules that judge it.
-            why = protected.governs_hilum(command.words + command.writes, command.cwd)
+        for command in command_verdict.all_commands:
+            # A command must not change the rules that judge it, under any policy.
+            why = protected_files.governs_hilum(command.words + command.writes, command.cwd)
             if why:
-                verdict = deny(f"{why}: no tool may change what governs hilum.")
+                verdict = deny(f"{why}. No tool may change what governs hilum.")
                 return verdict, "self-protection"
-        # The scope of an approval request for the whole command. For grave commands and secrets, the
-        # scope is the exact text instead.
-        wide = suggest_rule(facts.tool, str(facts.arguments["command"]), read)
-        exact = self._find_exact_rule(facts)
-        question = self._question_files(call, read, wide, exact)
+        # The scope of an approval for the whole command. For grave commands and secrets, the scope
+        # is the exact text instead.
+        scope = suggest_rule(facts.tool, str(facts.arguments["command"]), command_verdict)
+        exact_rule = self._find_exact_rule(facts)
+        question = self._question_files(call, command_verdict, scope, exact_rule)
         if question:
             return question
         asked = self._find_question(facts)
         if asked:
-            return ask(asked[0], scope=wide), _name_source(asked[1])
-        if read.grave and exact is None:
-            return ask(read.grave, scope=_make_exact_scope(facts)), "grave command"
-        rule = exact or self._find_allowing_rule(call, read)
+            return ask(asked[0], scope=scope), _name_source(asked[1])
+        if command_verdict.grave and exact_rule is None:
+            return ask(command_verdict.grave, scope=_make_exact_scope(facts)), "grave command"
+        rule = exact_rule or self._find_allowing_rule(call, command_verdict)
         if rule:
             return _allow_by(rule)
-        if read.kind != "auto":
-            return self._judge_by_policy(read, wide)
+        if command_verdict.kind != "auto":
+            return self._judge_by_policy(command_verdict, scope)
         possible = self._find_possible_question(facts)
         if possible:
             reason = f"It may read what needs approval: {possible.text}."
-            return ask(reason, scope=wide), _name_source(possible)
-        return self._judge_harmless(call, read, wide)
+            return ask(reason, scope=scope), _name_source(possible)
+        return self._judge_harmless(call, command_verdict, scope)
 
     def _question_files(
-        self, call: CheckedCall, read: CommandVerdict, wide: str, exact: Rule | None
+        self,
+        call: CheckedCall,
+        command_verdict: CommandVerdict,
+        scope: str,
+        exact_rule: Rule | None,
     ) -> Judged | None:
         """Return the question about protected files and secrets that a command uses, if any."""
-        written = self._find_protected_writes(call, read)
-        if written and exact is None:
-            return ask(next(iter(written.values())), scope=wide), "protected file"
+        written = self._find_protected_writes(call, command_verdict)
+        if written and exact_rule is None:
+            return ask(next(iter(written.values())), scope=scope), "protected file"
         secrets = self.find_secrets(call)
-        # If this exact text writes a protected file, its approval covered that file, but no other
-        # secret.
-        approved = exact is not None and not (written and secrets.keys() - written.keys())
+        # A rule for this exact text covers a secret file that the text writes, but no other secret.
+        approved = exact_rule is not None and not (written and secrets.keys() - written.keys())
         if secrets and not approved:
             listed = ", ".join(f"{path} ({why})" for path, why in secrets.items())
             verdict = ask(f"It uses {listed}.", scope=_make_exact_scope(call.facts))
             return verdict, "secret file"
         return None
 
-    def _judge_by_policy(self, read: CommandVerdict, wide: str) -> Judged:
-        """Return the verdict on a command that no rule and no list settles."""
+    def _judge_by_policy(self, command_verdict: CommandVerdict, scope: str) -> Judged:
+        """Return the verdict on a command that is neither harmless nor covered by a rule."""
         if self.approve == "ask_first":
-            return ask(read.reason, scope=wide), "policy"
-        if self.held:
+            return ask(command_verdict.reason, scope=scope), "policy"
+        if self.files_confined:
             return allow("The sandbox confines it."), "policy, sandbox"
         if self.run_unsandboxed:
             reason = "No sandbox confines it, and you allow commands to run without one."
             return allow(reason), "guard.unsandboxed = run"
-        return ask(f"{read.reason} {UNHELD.format(scope=wide)}", scope=wide), "no sandbox"
+        return ask(
+            f"{command_verdict.reason} {UNCONFINED.format(scope=scope)}", scope=scope
+        ), "no sandbox"
 
     def find_secrets(self, call: CheckedCall) -> dict[str, str]:
         """Return the secret files that a command names, each with the reason.
@@ -305,19 +335,23 @@ class Gate:
         Files that a rule allows by name are omitted.
         """
         found: dict[str, str] = {}
-        for effect in call.facts.reach.effects:
+        for effect in call.facts.resolved.effects:
             full = os.path.join(call.root, effect.path)
             if not _touches_content(effect, full):
                 continue
-            why = protected.secret(effect.path) or protected.linked_secret(Path(full), effect.path)
-            if why and not any(self._is_named(tool, effect.path) for tool in _READING):
+            why = protected_files.secret(effect.path) or protected_files.linked_secret(
+                Path(full), effect.path
+            )
+            if why and not any(self._is_named(tool, effect.path) for tool in _READ_RULES):
                 found[effect.path] = why
         return found
 
-    def _find_protected_writes(self, call: CheckedCall, read: CommandVerdict) -> dict[str, str]:
+    def _find_protected_writes(
+        self, call: CheckedCall, command_verdict: CommandVerdict
+    ) -> dict[str, str]:
         """Return the protected files that redirections write, each with a sentence about it."""
         found: dict[str, str] = {}
-        for command in read.commands:
+        for command in command_verdict.commands:
             for written in command.writes:
                 path = resolve_links(os.path.join(command.cwd or call.root, written))
                 shown = os.path.relpath(path, call.root)
@@ -328,68 +362,76 @@ class Gate:
                     found[shown] = f"It writes {shown}: {why}."
         return found
 
-    def _judge_harmless(self, call: CheckedCall, read: CommandVerdict, wide: str) -> Judged:
-        """Return the verdict on a harmless command, whose redirections are judged as file writes."""
-        if not read.writes:
-            return allow(read.reason, settled=True), "harmless command"
-        shown = tuple(os.path.relpath(path, call.root) for path in read.writes)
-        reached = tuple(zip(map(Path, read.writes), shown, strict=True))
-        reach = Reach(tuple(Effect("write", path) for path in shown))
-        facts = CallFacts("write_file", {}, shown, category="write", reach=reach)
-        verdict, source = self.judge(CheckedCall(facts, "write", call.root, reached))
+    def _judge_harmless(
+        self, call: CheckedCall, command_verdict: CommandVerdict, scope: str
+    ) -> Judged:
+        """Return the verdict on a harmless command; its redirections are judged as writes."""
+        if not command_verdict.writes:
+            return allow(command_verdict.reason, settled=True), "harmless command"
+        shown = tuple(os.path.relpath(path, call.root) for path in command_verdict.writes)
+        paths = tuple(zip(map(Path, command_verdict.writes), shown, strict=True))
+        resolved = ResolvedEffects(tuple(Effect("write", path) for path in shown))
+        facts = CallFacts("write_file", {}, shown, category="write", resolved=resolved)
+        verdict, source = self.judge(CheckedCall(facts, "write", call.root, paths))
         if verdict is not None and verdict.kind == "ask":
-            return ask(verdict.reason, scope=wide), source
+            return ask(verdict.reason, scope=scope), source
         return verdict, source
 
     # --- rules that allow commands ----------------------------------------------------------------
 
     def _find_exact_rule(self, facts: CallFacts) -> Rule | None:
-        """Return the rule that allows this exact text, as the user saw it."""
+        """Return the rule that allows exactly this command line."""
         for rule in self.rules.of("allow"):
-            if (rule.pattern or "").startswith(EXACT) and fit(rule, facts):
+            if (rule.pattern or "").startswith(EXACT) and fit(rule, facts) == "yes":
                 return rule
         return None
 
-    def _find_allowing_rule(self, call: CheckedCall, read: CommandVerdict) -> Rule | None:
-        """Return a rule if rules allow the whole command line.
+    def _find_allowing_rule(
+        self, call: CheckedCall, command_verdict: CommandVerdict
+    ) -> Rule | None:
+        """Return one of the rules that together allow the whole command line; None if they do not.
 
-        Each simple command matches a rule or is harmless alone, and nothing is redirected to a
-        file.
+        They do if each simple command matches a rule or is harmless alone, and nothing is
+        redirected to a file.
         """
-        rule = self._find_rule_by_effects(call, read)
+        rule = self._find_rule_by_effects(call, command_verdict)
         if rule:
             return rule
-        # A rule without its pattern matches all calls of its tools, so this selects rules about
-        # this tool.
+        # A rule without its pattern matches all calls of its tools, so this selects the rules
+        # about this tool.
         rules = self.rules.of("allow")
-        fitting = [each for each in rules if fit(attrs.evolve(each, pattern=None), call.facts)]
+        fitting = [
+            each for each in rules if fit(attrs.evolve(each, pattern=None), call.facts) == "yes"
+        ]
         about_all = next((each for each in fitting if each.about_all), None)
-        if about_all or not fitting or not read.complete:
+        if about_all or not fitting or not command_verdict.complete:
             return about_all
-        written = chain.from_iterable(command.writes for command in read.commands)
+        written = chain.from_iterable(command.writes for command in command_verdict.commands)
         # A rule that allows a command does not allow redirecting its output to a file.
         if any(path != "/dev/null" for path in written):
             return None
-        return _find_rule_of_parts(fitting, call, read)
+        return _find_rule_of_parts(fitting, call, command_verdict)
 
-    def _find_rule_by_effects(self, call: CheckedCall, read: CommandVerdict) -> Rule | None:
-        """Return a rule of the category ``write`` if such rules allow all effects of a command."""
-        reach = call.facts.reach
-        if reach.unread or reach.network or reach.hosts:
+    def _find_rule_by_effects(
+        self, call: CheckedCall, command_verdict: CommandVerdict
+    ) -> Rule | None:
+        """Return a ``write(…)`` rule if such rules allow all effects of a command."""
+        resolved = call.facts.resolved
+        if resolved.unread or resolved.network or resolved.hosts:
             return None
-        if not read.complete or not all(map(_is_plain, read.commands)):
+        if not command_verdict.complete or not all(map(_is_plain, command_verdict.commands)):
             return None
         of_writing = [rule for rule in self.rules.of("allow") if rule.tool == "write"]
-        return _find_rule_of_effects([rule for rule in of_writing if rule.about_paths], reach)
+        return _find_rule_of_effects([rule for rule in of_writing if rule.about_paths], resolved)
 
 
-def _find_rule_of_effects(rules: Sequence[Rule], reach: Reach) -> Rule | None:
-    """Return a rule if rules allow every write, and every read is harmless."""
-    reads = [effect for effect in reach.effects if effect.kind == "read"]
+def _find_rule_of_effects(rules: Sequence[Rule], resolved: ResolvedEffects) -> Rule | None:
+    """Return one of the rules if they allow every write, and every read is harmless."""
+    reads = [effect for effect in resolved.effects if effect.kind == "read"]
     if not all(map(_is_harmless_read, reads)):
         return None
     used: list[Rule] = []
-    for effect in reach.effects:
+    for effect in resolved.effects:
         if effect.kind == "read":
             continue
         by = _find_rule_of_path(rules, effect.path)
@@ -400,11 +442,11 @@ def _find_rule_of_effects(rules: Sequence[Rule], reach: Reach) -> Rule | None:
 
 
 def _find_rule_of_parts(
-    rules: Sequence[Rule], call: CheckedCall, read: CommandVerdict
+    rules: Sequence[Rule], call: CheckedCall, command_verdict: CommandVerdict
 ) -> Rule | None:
-    """Return a rule if each simple command matches a rule or is harmless alone."""
+    """Return one of the rules if each simple command matches one or is harmless alone."""
     used: list[Rule] = []
-    for command in read.commands:
+    for command in command_verdict.commands:
         by = _find_rule_of_command(rules, command)
         if by is not None:
             used.append(by)
@@ -414,7 +456,7 @@ def _find_rule_of_parts(
 
 
 def _is_harmless_read(effect: Effect) -> bool:
-    return not (effect.path.startswith("/") or protected.secret(effect.path))
+    return not (effect.path.startswith("/") or protected_files.secret(effect.path))
 
 
 def _find_rule_of_command(rules: Sequence[Rule], command: SimpleCommand) -> Rule | None:
@@ -444,9 +486,32 @@ def _allow_by(rule: Rule) -> Judged:
     return allow(f"A rule allows it: {rule.text}.", settled=True), _name_source(rule)
 
 
+def _fetches_address(facts: CallFacts) -> bool:
+    """Return whether a call fetches a URL that hilum has to check."""
+    url = facts.arguments.get("url")
+    if facts.category != "network" or not isinstance(url, str) or not url.strip():
+        return False
+    if not facts.host and facts.tool in _WEB_TOOLS:
+        return False
+    # The tool's settings decide about servers on this machine.
+    return not is_loopback(facts.host)
+
+
+def _explain_unknown_host(facts: CallFacts, host: str) -> str:
+    if not host:
+        return "hilum cannot determine the host of the address."
+    allowing = f'hilum permissions allow "{facts.tool}({DOMAIN}{host})"'
+    return f"Neither you nor a search named the host {host}. To always allow it: {allowing}."
+
+
 def _make_exact_scope(facts: CallFacts) -> str:
     """Return the rule for exactly this command."""
     return f"{facts.tool}({EXACT}{facts.arguments['command']})"
+
+
+def _make_url_scope(facts: CallFacts) -> str:
+    """Return the rule for exactly the URL of a call."""
+    return f"{facts.tool}(url={facts.arguments['url']})"
 
 
 def _make_scope(facts: CallFacts) -> str:
@@ -455,7 +520,7 @@ def _make_scope(facts: CallFacts) -> str:
         return f"{facts.tool}({DOMAIN}{facts.host})"
     url = facts.arguments.get("url")
     if facts.category == "network" and isinstance(url, str) and url:
-        return f"{facts.tool}(url={url})"  # never all hosts
+        return _make_url_scope(facts)  # never all hosts
     return facts.tool
 
 
@@ -474,15 +539,15 @@ def _is_plain(command: SimpleCommand) -> bool:
 
 
 def _is_harmless_alone(command: SimpleCommand, call: CheckedCall) -> bool:
-    """Return whether a simple command would run without approval by itself."""
+    """Return whether a simple command alone would run without approval."""
     if harmless_wrapper(command):
         return True
     if not command.literal or command.assigned or command.cwd is None:
         return False
-    # The command is judged alone, because another part of the line may be why the whole line needs
-    # approval.
-    read = judge_command(command.source, workspace=call.root, folder=Path(command.cwd))
-    return read.kind == "auto" and not read.writes
+    # The command is judged alone, because the whole line may need approval for the sake of another
+    # part.
+    command_verdict = judge_command(command.source, workspace=call.root, folder=Path(command.cwd))
+    return command_verdict.kind == "auto" and not command_verdict.writes
 
 
 def _name_source(rule: Rule) -> str:

@@ -1,4 +1,4 @@
-"""The text of an approval question about a call, for every user interface.
+"""Write the text of an approval question about a call, for every user interface.
 
 A file change is shown as a diff. Everything else is shown in full, because the user must not
 approve anything that is not shown.
@@ -19,8 +19,8 @@ from hilum import Session, ToolError
 from hilum.command import escape_terminal
 from hilum.events import ApprovalAsked
 
-from hilum_guard.addresses import host_of
-from hilum_guard.rules import DOMAIN, EXACT, parse
+from hilum_guard.hosts.addresses import host_of
+from hilum_guard.rules.matching import DOMAIN, EXACT, parse
 
 MAX_BYTES = 2_000_000
 """Maximum size of a file, in bytes, for which a diff is shown."""
@@ -124,7 +124,7 @@ def _change(tool: str, arguments: Mapping[str, Any], session: Session) -> list[s
 
 
 def _changed(tool: str, arguments: Mapping[str, Any], old: str) -> str | None:
-    """Return the new text of a file; None if an edit does not apply exactly once."""
+    """Return the new text of a file; None if an edit does not match exactly once."""
     if tool == "write_file":
         content = arguments.get("content")
         return content if isinstance(content, str) else None
@@ -141,7 +141,7 @@ def _changed(tool: str, arguments: Mapping[str, Any], old: str) -> str | None:
 
 
 def _apply_edit(edit: object, text: str) -> str | None:
-    """Return a text after one edit; None if it does not apply exactly once."""
+    """Return a text with one edit applied; None if the edit does not match exactly once."""
     if not isinstance(edit, Mapping):
         return None
     before = edit.get("old_string")

@@ -1,4 +1,4 @@
-"""The guard of one session: judges its calls, sandboxes its commands, and redacts its texts."""
+"""Guard one session: judge its calls, sandbox its commands, and redact its texts."""
 
 from __future__ import annotations
 
@@ -24,20 +24,22 @@ from hilum import (
     hookimpl,
 )
 
-from hilum_guard import content_policy, judgement, rule_files, sandbox
+from hilum_guard import call_judge, content_policy
+from hilum_guard.call_judge import SECRET_ADDRESS, JudgeRequest
 from hilum_guard.file_names import resolve_listed
-from hilum_guard.judgement import SECRET_ADDRESS, JudgeRequest
-from hilum_guard.known_hosts import KnownHosts
-from hilum_guard.lasting_approvals import LastingApprovals
-from hilum_guard.result_redaction import ResultRedactor, explain_placeholder, read_path
-from hilum_guard.sandbox import ExtraAccess, ProtectedPaths
-from hilum_guard.secret_paths import SecretFiles
+from hilum_guard.hosts.known_hosts import KnownHosts
+from hilum_guard.rules import rule_files
+from hilum_guard.rules.lasting_approvals import LastingApprovals
+from hilum_guard.rules.tool_names import STANDARD, describe_tools
+from hilum_guard.sandbox import session_sandbox
+from hilum_guard.sandbox.session_sandbox import ExtraAccess, ProtectedPaths
+from hilum_guard.secrets.result_redaction import ResultRedactor, explain_placeholder, read_path
+from hilum_guard.secrets.secret_paths import SecretFiles
 from hilum_guard.settings import GuardSettings
-from hilum_guard.tool_names import STANDARD, describe_tools
-from hilum_guard.workspace_guard import WorkspaceGuard
+from hilum_guard.watching.workspace_guard import WorkspaceGuard
 
 if TYPE_CHECKING:
-    from hilum_guard.denied_paths import DeniedPaths
+    from hilum_guard.rules.denied_paths import DeniedPaths
 
 _OUTCOMES = {
     "allow": "It would run.",
@@ -46,7 +48,7 @@ _OUTCOMES = {
 
 
 class CallExplanation(NamedTuple):
-    """The predicted outcome of a call, with its reason, for the user.
+    """A prediction of what would happen to a call, with the reason, for the user.
 
     Attributes:
         outcome: A sentence.
@@ -86,11 +88,12 @@ class Guard:
 
     Attributes:
         sandbox: The sandbox of the session's commands.
-        rules: The applicable rules, found by the most recent read.
-        workspace_guard: Undoes what commands leave in the workspace for other programs to execute.
+        rules: The applicable rules, as of the most recent read.
+        workspace_guard: The checker that undoes what commands leave in the workspace for other
+            programs to execute.
     """
 
-    def __init__(self, session: Session, box: sandbox.Sandbox) -> None:
+    def __init__(self, session: Session, box: session_sandbox.Sandbox) -> None:
         self._session = session
         self._config = config_folder()
         self._settings = session.settings(GuardSettings)
@@ -106,14 +109,15 @@ class Guard:
         # Reads of the rules: how many have begun, and which one was accepted last.
         self._begun = 0
         self._taken = 0
-        # Files whose execution the user has approved, by what executes them.
+        # Functions that return files whose execution the user has approved, by what executes the
+        # files.
         self._executed: dict[str, Callable[[], Iterable[str]]] = {}
-        # Secrets that calls in flight may read, by agent and call, and those that plugins reveal.
+        # Secrets that calls in flight may read, by agent and call, and secrets that plugins reveal.
         self._used_secrets: dict[tuple[str, str], UsedSecrets] = {}
         self._revealed: dict[tuple[str, ...], frozenset[str]] = {}
         # The sandbox requests these before each command, in a thread.
-        box.held["rules that deny"] = self._find_denied_paths_to_hold
-        box.held["secrets"] = self._find_secrets_to_hide
+        box.extra_protected["rules that deny"] = self._find_denied_paths_to_protect
+        box.extra_protected["secrets"] = self._find_secrets_to_hide
         box.find_used_secrets = self._find_used_secrets
 
     # --- rules ------------------------------------------------------------------------------------
@@ -122,7 +126,9 @@ class Guard:
         """Reload the rules if their files or the tools changed, and report mistakes."""
         number = self._begin_reading()
         request = self._make_request(None, "")
-        rules = await trio.to_thread.run_sync(judgement.read_rules, request, abandon_on_cancel=True)
+        rules = await trio.to_thread.run_sync(
+            call_judge.read_rules, request, abandon_on_cancel=True
+        )
         self._take_rules(rules, request, number)
 
     def _begin_reading(self) -> int:
@@ -171,7 +177,9 @@ class Guard:
             request = self._make_request(tool, arguments)
             # One thread does everything that reads the disk. It can be abandoned, because the
             # kernel treats a gate that takes too long as broken.
-            judged = await trio.to_thread.run_sync(judgement.judge, request, abandon_on_cancel=True)
+            judged = await trio.to_thread.run_sync(
+                call_judge.judge, request, abandon_on_cancel=True
+            )
             self._take_rules(judged.rules, request, number)
             if judged.undecided:
                 await self.sandbox.enforced()
@@ -210,13 +218,13 @@ class Guard:
         )
 
     async def explain(self, tool: Tool, arguments: str) -> CallExplanation:
-        """Return what would happen to a call by the approval policy and the guard.
+        """Return what the approval policy and the guard would do with a call.
 
         Args:
             tool: The tool.
             arguments: Its arguments, as JSON.
         """
-        from hilum_guard.checked_calls import read_call  # with the first call
+        from hilum_guard.call_reader import read_call  # with the first call
 
         approve = self._session.approve
         if approve == "readonly" and tool.risk != "read":
@@ -246,7 +254,7 @@ class Guard:
         if verdict is None or verdict.kind != "ask":
             return verdict
         if source == "protected file":
-            # The files that a killed session's command left are undone first: they must not be
+            # First, the files that a killed session's command left are made inert: they must not be
             # mistaken for files that the user approves now.
             await self.workspace_guard.recover()
             await self.workspace_guard.expect(agent, call, tool)
@@ -271,7 +279,7 @@ class Guard:
     async def check_result(
         self, agent: Agent, call: ToolCall, result: ToolResult
     ) -> ToolResult | None:
-        """Undo what a command left for other programs, and replace secrets in the result."""
+        """Undo what a command left for others to execute, and replace secrets in the result."""
         # The approval was for this call only.
         self._used_secrets.pop((agent.name, call.id), None)
         checked = await self.workspace_guard.check_result(agent, call, result)
@@ -309,7 +317,7 @@ class Guard:
             base: The path that the search covers, relative to the workspace. The call was judged
                 with this path, so any approval that it needs has been given.
         """
-        from hilum_guard.search_filter import make_filter  # with the first search
+        from hilum_guard.rules.search_filter import make_filter  # with the first search
 
         return make_filter(self.rules, base, self._session.workspace.root, self._list_tools())
 
@@ -343,7 +351,7 @@ class Guard:
 
     def _find_secrets_to_hide(self) -> ProtectedPaths:
         """Return the workspace files that are hidden from commands. Blocks."""
-        from hilum_guard.patterns import exact_path  # with the first command
+        from hilum_guard.rules.patterns import exact_path  # with the first command
 
         root = str(self._session.workspace.root)
         shown = resolve_listed(self._settings.readable, root)
@@ -366,12 +374,12 @@ class Guard:
         """
         return self._find_denied_paths().hidden
 
-    def _find_denied_paths_to_hold(self) -> ProtectedPaths:
+    def _find_denied_paths_to_protect(self) -> ProtectedPaths:
         denied = self._find_denied_paths()
         return ProtectedPaths(denied.protected, denied.hidden)
 
     def _find_denied_paths(self) -> DeniedPaths:
-        from hilum_guard.denied_paths import find_denied_paths  # with the first command
+        from hilum_guard.rules.denied_paths import find_denied_paths  # with the first command
 
         root = self._session.workspace.root
         return find_denied_paths(self.rules.of("deny"), root, self._list_tools())
@@ -387,9 +395,9 @@ class Guard:
                 disk. ``None`` ends the protection.
         """
         if paths is None:
-            self.sandbox.held.pop(name, None)
+            self.sandbox.extra_protected.pop(name, None)
         else:
-            self.sandbox.held[name] = paths
+            self.sandbox.extra_protected[name] = paths
 
     def protect_executed(self, by: str, paths: Callable[[], Iterable[str]]) -> None:
         """Protect files whose execution the user has approved.
@@ -401,7 +409,7 @@ class Guard:
             paths: Returns the files, absolute and resolved. A thread calls it; it may block.
         """
         self._executed[by] = paths
-        self.sandbox.held[by] = lambda: ProtectedPaths(tuple(paths()))
+        self.sandbox.extra_protected[by] = lambda: ProtectedPaths(tuple(paths()))
 
     def _find_executed(
         self, executed: Mapping[str, Callable[[], Iterable[str]]]
@@ -455,20 +463,20 @@ async def sweep_in_thread() -> None:
     rest.
     """
     with suppress(OSError):
-        await trio.to_thread.run_sync(sandbox.sweep, abandon_on_cancel=True)
+        await trio.to_thread.run_sync(session_sandbox.sweep, abandon_on_cancel=True)
 
 
 @asynccontextmanager
 async def open_guard(session: Session) -> AsyncIterator[Guard]:
     """Open the guard of a session; on exit, stop everything that it started."""
-    async with sandbox.open_sandbox(session) as box:
+    async with session_sandbox.open_sandbox(session) as box:
         guard = Guard(session, box)
         await guard.reload()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(guard.approvals.follow)
             guard.workspace_guard.start(nursery)
-            # This runs before any command of the session, so that files that a killed session left
-            # are not mistaken for the user's.
+            # This runs before any command of the session, so files that a killed session left are
+            # not mistaken for the user's.
             await guard.workspace_guard.recover()
             nursery.start_soon(sweep_in_thread)
             yield guard

@@ -1,6 +1,6 @@
 """The settings of the guard.
 
-A project's file cannot contain them, because they extend what an agent may do.
+A project's settings file cannot contain them, because they extend what an agent may do.
 """
 
 from __future__ import annotations

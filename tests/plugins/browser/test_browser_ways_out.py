@@ -17,7 +17,7 @@ import pytest
 from hilum.events import ApprovalAsked
 from hilum.testing import open_bench, say, use
 from hilum_browser.gateway import Gateway
-from hilum_guard import backends, sandbox_probe
+from hilum_guard.sandbox import backends, sandbox_probe
 
 from .conftest import OWN, PLUGINS, SETTINGS, Browser, Site, browsing, needs_browser
 

@@ -17,9 +17,9 @@ import trio
 from hilum.events import ApprovalAsked
 from hilum.processes import Command, Completed, Processes, Warden
 from hilum.testing import say, use
-from hilum_guard import backends
-from hilum_guard.enforcement import Enforcement
-from hilum_guard.sandbox import Sandbox
+from hilum_guard.sandbox import backends
+from hilum_guard.sandbox.enforcement import Enforcement
+from hilum_guard.sandbox.session_sandbox import Sandbox
 from hilum_guard.settings import GuardSettings
 
 BACKENDS = ("bubblewrap", "landlock", "filter")

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 from hilum_guard import judge_command
-from hilum_guard.resolved_effects import reach
+from hilum_guard.effects.resolved_effects import resolve_effects
 
 BASH = shutil.which("bash")
 PIECES = [
@@ -188,7 +188,10 @@ def test_git_is_asked_where_a_hook_runs_when_it_looks(tmp_path):
 
 def test_importing_the_plugin_loads_no_grammar():
     """It comes with the first command."""
-    code = "import sys, hilum_guard; print([m for m in sys.modules if 'tree_sitter' in m or m == 'hilum_guard.shell_reader'])"
+    code = (
+        "import sys, hilum_guard; "
+        "print([m for m in sys.modules if 'tree_sitter' in m or m == 'hilum_guard.commands.shell_reader'])"
+    )
     assert (
         subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -222,4 +225,4 @@ def test_a_link_that_cannot_be_read_needs_approval_and_raises_nothing(text, monk
     (tmp_path / "link").symlink_to("/proc/1/cwd")
     read = judge_command(text, workspace=tmp_path)
     assert read.kind != "auto", read
-    reach(read.all_commands, str(tmp_path), complete=read.complete)
+    resolve_effects(read.all_commands, str(tmp_path), complete=read.complete)

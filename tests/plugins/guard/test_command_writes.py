@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 from hilum_guard import judge_command
-from hilum_guard.resolved_effects import reach
+from hilum_guard.effects.resolved_effects import resolve_effects
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def root(tmp_path_factory):
 def effects(command, root):
     """The effects of a command."""
     read = judge_command(command, workspace=root)
-    return reach(read.all_commands, str(root), complete=read.complete).effects
+    return resolve_effects(read.all_commands, str(root), complete=read.complete).effects
 
 
 WRITES = [

@@ -12,8 +12,8 @@ import pytest
 from hilum.errors import E_DENIED
 from hilum.events import ApprovalAsked
 from hilum_guard import judge_command
-from hilum_guard.resolved_effects import reach
-from hilum_guard.rules import CallFacts, fit, parse
+from hilum_guard.effects.resolved_effects import resolve_effects
+from hilum_guard.rules.matching import CallFacts, fit, parse
 
 PLUGINS = (hilum_guard, hilum_files, hilum_shell)
 
@@ -33,7 +33,7 @@ def fits(command, root, rule="read_file(secrets/**)"):
     """How a rule that denies fits a command."""
     read = judge_command(command, workspace=root)
     case = CallFacts("run_terminal_cmd", {"command": command}, command=read, category="execute",
-                reach=reach(read.all_commands, str(root), complete=read.complete))  # fmt: skip
+                resolved=resolve_effects(read.all_commands, str(root), complete=read.complete))  # fmt: skip
     return fit(parse(rule, "deny"), case)
 
 

@@ -6,7 +6,7 @@ import hilum_guard
 import pytest
 from hilum import tool
 from hilum.testing import plugin
-from hilum_guard.rules import CallFacts, fit, parse
+from hilum_guard.rules.matching import CallFacts, fit, parse
 
 HOSTS = [
     ("example.com", "example.com", "yes", "yes"),
@@ -42,7 +42,7 @@ def visit(url: str) -> str:
     [
         ("https://Docs.example.com:8443/a?b#c", "visit(domain:docs.example.com)"),
         ("http://[2001:db8::1]/", "visit(domain:2001:db8::1)"),
-        ("https://good.example@evil.example/", "visit(domain:evil.example)"),
+        ("https://good.example@evil.example/", "visit(url=https://good.example@evil.example/)"),
         ("https://b\u00fccher.example/", "visit(domain:xn--bcher-kva.example)"),
         ("https://\u0435vil.example/", "visit(domain:xn--vil-qdd.example)"),
         ("nonsense", "visit(url=nonsense)"),

@@ -13,7 +13,7 @@ import pytest
 from hilum.errors import E_DENIED
 from hilum.events import ApprovalAsked
 from hilum_guard import judge_command
-from hilum_guard.rules import CallFacts, fit, parse
+from hilum_guard.rules.matching import CallFacts, fit, parse
 
 PLUGINS = (hilum_guard, hilum_files, hilum_shell)
 PACKAGE = {

@@ -12,7 +12,7 @@ import hilum_shell
 import pytest
 import trio
 from hilum.errors import E_DENIED
-from hilum_guard import rule_files
+from hilum_guard.rules import rule_files
 
 PLUGINS = (hilum_guard, hilum_files, hilum_shell)
 CALLS = [

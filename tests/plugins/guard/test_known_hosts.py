@@ -11,7 +11,7 @@ from hilum.errors import E_DENIED
 from hilum.events import ApprovalAsked
 from hilum.testing import plugin, say, use
 from hilum_cli import options
-from hilum_guard.addresses import carried_data, find_named_hosts, hosts_within, is_known
+from hilum_guard.hosts.addresses import carried_data, find_named_hosts, hosts_within, is_known
 
 
 @tool(risk="network", effect="pure")
@@ -222,6 +222,22 @@ def test_an_address_with_encoded_data_is_seen(url):
 def test_everyday_addresses_are_plain(url):
     """Documentation, commits, articles."""
     assert carried_data(url) == ""
+
+
+@pytest.mark.parametrize("rule", ["web_fetch", "web_fetch(domain:a.example)", "network"])
+async def test_encoded_data_is_asked_although_a_rule_allows_the_host(bench, asked, rule):
+    """Such a rule says nothing about the data; a rule for the exact URL does."""
+    kit = await bench(hilum_guard, WEB, approve="auto")
+    rules = kit.folder / "config" / "permissions.toml"
+    rules.write_text(f'allow = ["{rule}"]\n')
+    url = f"https://a.example/?d={RANDOM}"
+    event = await asked(kit, "web_fetch", url=url)
+    assert "The address may leak data" in event.reason
+    assert event.scope == f"web_fetch(url={url})"
+    rules.write_text(f'allow = ["{rule}", "web_fetch(url={url})"]\n')
+    questions = len(kit.of(ApprovalAsked))
+    assert (await kit.call("web_fetch", url=url)).code == ""
+    assert len(kit.of(ApprovalAsked)) == questions
 
 
 def test_hosts_are_read_from_texts_and_compared_by_labels():

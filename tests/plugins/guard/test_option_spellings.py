@@ -12,10 +12,10 @@ from hilum.errors import E_DENIED
 from hilum.events import ApprovalAsked
 from hilum.testing import say, use
 from hilum_guard import judge_command
-from hilum_guard.options import SYNTAX, parse, valued_only
-from hilum_guard.resolved_effects import reach
-from hilum_guard.rules import CallFacts, fit
-from hilum_guard.rules import parse as rule_of
+from hilum_guard.effects.resolved_effects import resolve_effects
+from hilum_guard.programs.options import SYNTAX, parse, valued_only
+from hilum_guard.rules.matching import CallFacts, fit
+from hilum_guard.rules.matching import parse as rule_of
 
 PLUGINS = (hilum_guard, hilum_files, hilum_shell)
 FILES = {
@@ -84,9 +84,9 @@ def root(tmp_path_factory):
 def fits(command, rule, root):
     """How a command fits a rule that denies."""
     read = judge_command(command.replace("ROOT", str(root).lstrip("/")), workspace=root)
-    found = reach(read.all_commands, str(root), complete=read.complete)
+    found = resolve_effects(read.all_commands, str(root), complete=read.complete)
     case = CallFacts(
-        "run_terminal_cmd", {"command": command}, command=read, category="execute", reach=found
+        "run_terminal_cmd", {"command": command}, command=read, category="execute", resolved=found
     )
     return fit(rule_of(rule, "deny"), case)
 

@@ -18,18 +18,18 @@ import hilum_shell
 import pytest
 from hilum.events import PluginEvent
 from hilum.testing import open_bench, say, use
-from hilum_guard import run_markers
-from hilum_guard.masks import Masks
-from hilum_guard.recovery import recover
-from hilum_guard.run_markers import RunMarker
-from hilum_guard.workspace_watcher import WorkspaceWatcher
+from hilum_guard.sandbox.masks import Masks
+from hilum_guard.watching import run_markers
+from hilum_guard.watching.recovery import recover
+from hilum_guard.watching.run_markers import RunMarker
+from hilum_guard.watching.workspace_watcher import WorkspaceWatcher
 
 # Each line of the input describes a session: the environment, the workspace, what its command does,
 # and how it ends. Forking is much faster than another interpreter.
 SESSIONS = """
 import json, os, signal, sys
-from hilum_guard.run_markers import RunMarker
-from hilum_guard.workspace_watcher import WorkspaceWatcher
+from hilum_guard.watching.run_markers import RunMarker
+from hilum_guard.watching.workspace_watcher import WorkspaceWatcher
 def run(environ, root, does, mode):
     os.environ.update(environ)
     watch = WorkspaceWatcher([root], alive=lambda: mode != "idle", mark=RunMarker(root))
@@ -291,7 +291,7 @@ def test_a_mask_that_another_process_removes_meanwhile_is_put_again(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between making it and holding it, a sweeping process may take it for one without an owner."""
-    from hilum_guard import masks as masks_module
+    from hilum_guard.sandbox import masks as masks_module
 
     real = masks_module.lock
     removals = [root / ".vscode"]

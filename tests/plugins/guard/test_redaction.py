@@ -5,7 +5,7 @@ import time
 
 import pytest
 from hilum_guard import Redactor
-from hilum_guard.redaction import is_settings, is_source
+from hilum_guard.secrets.redaction import is_settings, is_source
 
 AWS = "AKIA" + "ABCDEFGHIJKLMNOP"
 KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nabc/+\n-----END RSA PRIVATE KEY-----"
@@ -135,7 +135,7 @@ def test_redaction_takes_no_time_for_odd_texts(text: str) -> None:
 )
 def test_sandbox_and_redactor_share_what_a_secret_is_called(name: str) -> None:
     """A variable that is kept from child processes is taken out of texts, too."""
-    from hilum_guard.environment import looks_secret
+    from hilum_guard.sandbox.environment import looks_secret
 
     value = "a-value-that-is-long"
     assert looks_secret(name, value)
@@ -188,7 +188,7 @@ async def test_what_stands_for_a_secret_is_not_written_over_it(bench) -> None:
 
 def test_secrets_in_settings_are_known() -> None:
     """By their names, and all headers of requests."""
-    from hilum_guard.redaction import find_settings_secrets
+    from hilum_guard.secrets.redaction import find_settings_secrets
 
     data = {"models": {"providers": {"x": {"headers": {"X-Id": "Bearer header-value"}, "key_env": "X_KEY", "base_url": "u"}}},
             "tracker": {"api_token": "token-value", "timeout": 3}}  # fmt: skip

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hilum_guard import Redactor, redaction
+from hilum_guard import Redactor
+from hilum_guard.secrets import redaction
 
 SMALL = 2_500
 LARGE = 4 * SMALL

@@ -2,8 +2,8 @@
 
 import pytest
 from hilum import UsageError
-from hilum_guard import rule_files, rules, tool_names
-from hilum_guard.tool_names import KnownTool
+from hilum_guard.rules import matching, rule_files, tool_names
+from hilum_guard.rules.tool_names import KnownTool
 
 
 def test_a_number_that_is_too_long_is_a_mistake_of_its_file(tmp_path):
@@ -138,7 +138,7 @@ def test_a_mistake_names_its_line(tmp_path):
 def test_the_tools_of_rules_are_compared_once_for_each_name():
     """Thousands of rules usually name one of a few tools."""
     tool_names.names.cache_clear()
-    facts = rules.CallFacts("read_file", {}, paths=("a",), category="read")
+    facts = matching.CallFacts("read_file", {}, paths=("a",), category="read")
     for number in range(100):
-        rules.fit(rules.parse(f"web_fetch(x{number}.example)", "deny"), facts)
+        matching.fit(matching.parse(f"web_fetch(x{number}.example)", "deny"), facts)
     assert tool_names.names.cache_info().misses < 100

@@ -13,8 +13,8 @@ from hilum.errors import E_DENIED
 from hilum.events import ApprovalAsked
 from hilum.testing import plugin
 from hilum_guard import judge_command
-from hilum_guard.resolved_effects import Effect, Reach, reach
-from hilum_guard.rules import CallFacts, fit, parse
+from hilum_guard.effects.resolved_effects import Effect, ResolvedEffects, resolve_effects
+from hilum_guard.rules.matching import CallFacts, fit, parse
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -195,7 +195,7 @@ def by_command(command, root):
     """The case of a command."""
     read = judge_command(command, workspace=root)
     return CallFacts("run_terminal_cmd", {"command": command}, command=read, category="execute",
-                reach=reach(read.commands, str(root), complete=read.complete))  # fmt: skip
+                resolved=resolve_effects(read.commands, str(root), complete=read.complete))  # fmt: skip
 
 
 def by_tool(tool, kind, path):
@@ -206,7 +206,7 @@ def by_tool(tool, kind, path):
         {},
         (path,),
         category=category,
-        reach=Reach((Effect(kind, path, deep=kind == "delete"),)),
+        resolved=ResolvedEffects((Effect(kind, path, deep=kind == "delete"),)),
     )
 
 
@@ -269,7 +269,7 @@ def test_one_effect_one_verdict_for_reading(tmp_path_factory, path, pattern, eff
                                      "openssl rand -out docs/new 1"])  # fmt: skip
 def test_a_script_that_is_not_plain_is_unread(tmp_path, command):
     """It may write anything."""
-    assert reach(
+    assert resolve_effects(
         judge_command(command, workspace=tmp_path).commands, str(tmp_path), complete=True
     ).unread
 
@@ -285,7 +285,7 @@ def test_a_script_that_is_not_plain_is_unread(tmp_path, command):
 )
 def test_a_plain_script_is_read(tmp_path, command):
     """Printing and replacing."""
-    assert not reach(
+    assert not resolve_effects(
         judge_command(command, workspace=tmp_path).commands, str(tmp_path), complete=True
     ).unread
 
@@ -294,8 +294,8 @@ def test_a_pattern_that_fits_too_much_is_unread(tmp_path, monkeypatch):
     """The work is bounded, whatever the pattern."""
     for number in range(40):
         (tmp_path / str(number)).mkdir()
-    monkeypatch.setattr("hilum_guard.resolved_effects.MAX_VISITED", 30)
-    assert reach(
+    monkeypatch.setattr("hilum_guard.effects.resolved_effects.MAX_VISITED", 30)
+    assert resolve_effects(
         judge_command("cp */zzq* .", workspace=tmp_path).commands, str(tmp_path), complete=True
     ).unread
 

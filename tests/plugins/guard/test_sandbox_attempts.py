@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import trio
 from hilum import Command, ToolDenied
-from hilum_guard import control_groups
-from hilum_guard.enforcement import Enforcement
-from hilum_guard.sandbox import Sandbox
+from hilum_guard.sandbox import control_groups
+from hilum_guard.sandbox.enforcement import Enforcement
+from hilum_guard.sandbox.session_sandbox import Sandbox
 from hilum_guard.settings import GuardSettings
 
 # A test runs with the first and the last kind of sandbox; with ``--all``, it runs with every kind.

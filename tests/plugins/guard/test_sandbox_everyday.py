@@ -10,7 +10,7 @@ import pytest
 import trio
 from hilum import ToolError
 from hilum.processes import client
-from hilum_guard import bubblewrap
+from hilum_guard.sandbox import bubblewrap
 
 # A test runs with the first and the last kind of sandbox; with ``--all``, it runs with every kind.
 pytestmark = pytest.mark.slow(cases=2)

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 from hilum import make_temporary_folder, sweep_temporary_folders
-from hilum_guard import control_groups
-from hilum_guard.masks import Masks, sweep_masks
+from hilum_guard.sandbox import control_groups
+from hilum_guard.sandbox.masks import Masks, sweep_masks
 
 KILLED = """
 import os, signal, sys
 from hilum import make_temporary_folder
-from hilum_guard.masks import Masks
+from hilum_guard.sandbox.masks import Masks
 folder, held = make_temporary_folder()
 os.makedirs(f"{folder}/tmp/cache/uv")
 masks = Masks()

@@ -18,9 +18,16 @@ import pytest
 import trio
 from hilum import Command, ToolError
 from hilum.testing import open_bench
-from hilum_guard import backends, bubblewrap, landlock, loopback, sandbox, sandbox_probe
-from hilum_guard.loopback import HOLD, Loopback
-from hilum_guard.sandbox_prompt import describe_sandbox
+from hilum_guard.sandbox import (
+    backends,
+    bubblewrap,
+    landlock,
+    loopback,
+    sandbox_probe,
+    session_sandbox,
+)
+from hilum_guard.sandbox.loopback import HOLD, Loopback
+from hilum_guard.sandbox.sandbox_prompt import describe_sandbox
 from hilum_guard.settings import GuardSettings
 
 PYTHON = sys.executable
@@ -289,6 +296,6 @@ async def test_a_socket_that_vanishes_before_it_is_covered(
     if box.backend != "bubblewrap":
         pytest.skip("only bubblewrap mounts over sockets")
     gone = str(Path.home() / "gone" / "agent.sock")
-    monkeypatch.setattr(sandbox, "find_sockets", lambda: [gone])
+    monkeypatch.setattr(session_sandbox, "find_sockets", lambda: [gone])
     done = await box.run("echo here; exit 3")
     assert (done.stdout, done.returncode) == (b"here\n", 3)

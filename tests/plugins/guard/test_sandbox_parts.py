@@ -12,18 +12,18 @@ import hilum_shell
 import pytest
 from hilum import Command
 from hilum.testing import open_bench
-from hilum_guard import (
+from hilum_guard import checks
+from hilum_guard.sandbox import (
     backends,
     bubblewrap,
-    checks,
     environment,
     sandbox_policy,
     sandbox_probe,
     seatbelt,
     seccomp,
 )
-from hilum_guard.enforcement import Enforcement
-from hilum_guard.sandbox_prompt import describe_sandbox
+from hilum_guard.sandbox.enforcement import Enforcement
+from hilum_guard.sandbox.sandbox_prompt import describe_sandbox
 from hilum_guard.session_guard import Guard
 from hilum_guard.settings import GuardSettings
 

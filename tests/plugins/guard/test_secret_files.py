@@ -12,8 +12,8 @@ import pytest
 from hilum.events import ApprovalAsked
 from hilum.testing import say, use
 from hilum_guard.file_names import resolve_listed
-from hilum_guard.sandbox_policy import find_hidden
-from hilum_guard.secret_paths import SecretFiles
+from hilum_guard.sandbox.sandbox_policy import find_hidden
+from hilum_guard.secrets.secret_paths import SecretFiles
 
 PLUGINS = (hilum_guard, hilum_files, hilum_shell)
 FILES = {

@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hilum_guard import quarantine, repositories
-from hilum_guard.executed_files import TABLE, find_name, find_path
-from hilum_guard.sandbox_observer import SandboxObserver
-from hilum_guard.watch_thread import WatchThread
-from hilum_guard.workspace_watcher import WorkspaceWatcher
+from hilum_guard.repositories import git_metadata
+from hilum_guard.watching import quarantine
+from hilum_guard.watching.executed_files import TABLE, find_name, find_path
+from hilum_guard.watching.sandbox_observer import SandboxObserver
+from hilum_guard.watching.watch_thread import WatchThread
+from hilum_guard.watching.workspace_watcher import WorkspaceWatcher
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -355,10 +356,10 @@ def test_no_setting_that_executes_is_overlooked(lines: list[str]) -> None:
     text = "\n".join(lines)
     found = [
         setting
-        for setting in repositories.parse_config(text)
-        if not repositories.is_harmless(setting)
+        for setting in git_metadata.parse_config(text)
+        if not git_metadata.is_harmless(setting)
     ]
-    rest = repositories.without(text, [repositories.describe(setting) for setting in found])
+    rest = git_metadata.without(text, [git_metadata.describe(setting) for setting in found])
     done = subprocess.run(
         ["git", "config", "--file", "-", "--list"], input=rest, capture_output=True, text=True
     )
@@ -424,13 +425,13 @@ def test_the_nested_repositories_of_an_index_are_read(
     else:
         git(tmp_path, "update-index", "--index-version", version)
     assert (tmp_path / ".git/index").read_bytes()[7] == int(version)
-    assert set(repositories.gitlinks(f"{tmp_path}/.git")) >= set(wanted)
+    assert set(git_metadata.gitlinks(f"{tmp_path}/.git")) >= set(wanted)
 
 
 def test_a_split_index_is_read(root: Path) -> None:
     git(root, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub")
     git(root, "update-index", "--split-index")
-    assert "sub" in repositories.gitlinks(f"{root}/.git")
+    assert "sub" in git_metadata.gitlinks(f"{root}/.git")
 
 
 def indexed(root: Path, count: int) -> bytes:
@@ -447,7 +448,7 @@ def test_a_nested_repository_with_unusual_bits_in_its_mode_is_read(root: Path) -
     data = indexed(root, 1).replace(b"\0\0\xe0\0", b"\x12\x34\xe1\xed")
     (root / ".git/index").write_bytes(data + hashlib.sha1(data).digest())
     assert git(root, "ls-files", "--stage").split()[-1] == "sub"
-    assert repositories.gitlinks(f"{root}/.git") == {"sub"}
+    assert git_metadata.gitlinks(f"{root}/.git") == {"sub"}
 
 
 def test_entries_that_an_extension_names_are_read(root: Path) -> None:
@@ -458,7 +459,7 @@ def test_entries_that_an_extension_names_are_read(root: Path) -> None:
     blocks = at.to_bytes(4) + (1).to_bytes(4)
     data += b"IEOT" + (4 + len(blocks)).to_bytes(4) + (1).to_bytes(4) + blocks
     (root / ".git/index").write_bytes(data)
-    assert "sub" in repositories.gitlinks(f"{root}/.git")
+    assert "sub" in git_metadata.gitlinks(f"{root}/.git")
 
 
 def test_no_path_of_an_index_has_a_nul_byte(root: Path) -> None:
@@ -471,8 +472,8 @@ def test_no_path_of_an_index_has_a_nul_byte(root: Path) -> None:
     at = data.index(b".hg/store/sub")
     # The 12 bytes after the flags of 20-byte hashes are those of the flags of 32-byte ones.
     index.write_bytes(data[: at + 10] + b"\0\x80" + data[at + 12 :])
-    assert repositories.gitlinks(f"{root}/.git")
-    assert not any("\0" in path for path in repositories.gitlinks(f"{root}/.git"))
+    assert git_metadata.gitlinks(f"{root}/.git")
+    assert not any("\0" in path for path in git_metadata.gitlinks(f"{root}/.git"))
 
 
 @pytest.mark.parametrize("cut", [0, 4, 11, 12, 40, 74, 80])
@@ -480,19 +481,19 @@ def test_a_broken_index_is_read_as_far_as_it_goes(root: Path, cut: int) -> None:
     """A damaged index is no reason to fail."""
     data = indexed(root, 3)
     (root / ".git/index").write_bytes(data[:cut] if cut else data + b"IEOT")
-    assert repositories.gitlinks(f"{root}/.git") == (set() if cut else {"sub"})
+    assert git_metadata.gitlinks(f"{root}/.git") == (set() if cut else {"sub"})
 
 
 def test_entries_named_again_and_again_are_not_read_forever(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The number of entries that are read has a limit."""
-    monkeypatch.setattr("hilum_guard.git_index.MAX_ENTRIES", 10)
+    monkeypatch.setattr("hilum_guard.repositories.git_index.MAX_ENTRIES", 10)
     data = indexed(root, 3)
     blocks = ((12).to_bytes(4) + (3).to_bytes(4)) * 100_000
     data += b"IEOT" + (4 + len(blocks)).to_bytes(4) + (1).to_bytes(4) + blocks
     (root / ".git/index").write_bytes(data)
-    assert repositories.gitlinks(f"{root}/.git") == {"sub"}
+    assert git_metadata.gitlinks(f"{root}/.git") == {"sub"}
 
 
 def test_an_index_that_is_no_file_has_no_nested_repositories(root: Path) -> None:
@@ -500,16 +501,16 @@ def test_an_index_that_is_no_file_has_no_nested_repositories(root: Path) -> None
     index = root / ".git/index"
     index.unlink(missing_ok=True)
     index.symlink_to("/dev/zero")
-    assert repositories.gitlinks(f"{root}/.git") == set()
+    assert git_metadata.gitlinks(f"{root}/.git") == set()
     index.unlink()
     os.mkfifo(index)
-    assert repositories.gitlinks(f"{root}/.git") == set()
+    assert git_metadata.gitlinks(f"{root}/.git") == set()
 
 
 def test_beyond_the_limit_nested_repositories_of_the_index_are_seen(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hilum_guard.folder_scan.MAX_FOLDERS", 5)
+    monkeypatch.setattr("hilum_guard.watching.folder_scan.MAX_FOLDERS", 5)
     one = watch(root)
     one.begin()
     assert not one.truncated

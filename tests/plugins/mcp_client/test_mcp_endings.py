@@ -239,7 +239,8 @@ async def test_late_tools_do_not_change_the_sent_prompt(servers: Opened) -> None
 KILLED = """
 import sys, trio, hilum_mcp, hilum_guard
 from hilum import open_kernel
-from hilum_guard import Guard, bubblewrap
+from hilum_guard import Guard
+from hilum_guard.sandbox import bubblewrap
 folder, by = sys.argv[1:]
 if by != "bubblewrap":
     bubblewrap.find_bubblewrap = lambda: ""

@@ -478,7 +478,7 @@ def test_what_is_done_to_what_is_found_is_judged_by_what_is_there(
 def test_a_folder_with_too_many_names_is_asked_about(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hilum_guard import file_search
+    from hilum_guard.effects import file_search
 
     for number in range(20):
         (tmp_path / f"{number}.pyc").touch()

@@ -15,8 +15,8 @@ import pytest
 import trio
 from hilum import Call
 from hilum.testing import open_bench, say, use
-from hilum_guard import backends
-from hilum_guard.enforcement import Enforcement
+from hilum_guard.sandbox import backends
+from hilum_guard.sandbox.enforcement import Enforcement
 
 # Prints a line when it runs and another one when it is asked to go on.
 SERVER = """

@@ -1,0 +1,26 @@
+"""Read command lines, without running them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from hilum_guard.commands.verdicts import CommandVerdict
+
+
+def judge_command(text: str, *, workspace: Path, folder: Path | None = None) -> CommandVerdict:
+    """Judge a Bash command line by parsing it, without running anything.
+
+    The function never raises: a text that cannot be parsed needs approval.
+
+    Args:
+        text: The command line.
+        workspace: Root of the workspace.
+        folder: The folder that the command starts in; the workspace by default.
+    """
+    if sys.platform == "win32":
+        return CommandVerdict("ask", "PowerShell commands are not parsed.", complete=False)
+    # Loading the grammar takes about 30 ms, which a session without commands saves.
+    from hilum_guard.commands.bash_judge import judge
+
+    return judge(text, workspace, folder)

@@ -1,0 +1,213 @@
+"""Judges a command line by parsing it with the shell grammar.
+
+Importing this module loads the shell grammar, so ``commands`` imports it with the first command.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+
+import attrs
+
+from hilum_guard.commands.command_runners import FOLDER_ACTIONS
+from hilum_guard.commands.destructive import (
+    find_destruction,
+    find_grave_effect,
+    find_history_loss,
+    find_mass_kill,
+)
+from hilum_guard.commands.harmless_commands import find_doubt
+from hilum_guard.commands.path_checks import PathChecker
+from hilum_guard.commands.project_scripts import Scripts, script_commands
+from hilum_guard.commands.shell_commands import ParsedCommand
+from hilum_guard.commands.shell_reader import ShellReader
+from hilum_guard.commands.shell_words import UNKNOWN, Unreadable
+from hilum_guard.commands.statements import split_statements
+from hilum_guard.commands.verdicts import CommandVerdict, SimpleCommand, Unresolved
+
+MAX_SOURCE = 200
+"""Maximum number of characters of a command shown in a reason."""
+
+
+def judge(text: str, workspace: Path, folder: Path | None) -> CommandVerdict:
+    """Judge a command line for Bash (see ``commands.judge_command``)."""
+    checker = PathChecker(os.path.realpath(workspace), os.path.realpath(os.path.expanduser("~")))
+    start = os.path.abspath(folder or checker.workspace)
+    reader = ShellReader(checker, start)
+    unread = _read_text(reader, text)
+    listed = [each for each in reader.commands if each.words or each.assigned or each.redirects]
+    scripts, failure = _read_scripts(listed, checker)
+    unread = unread or failure
+    verdict = _describe(reader, listed, scripts, unread)
+    why = _explain_ruin(reader)
+    if unread and not why:
+        folders = dict.fromkeys((start, reader.state.cwds[-1] or start))
+        why = _explain_ruin_in_statements(text, checker, folders)
+    if why:
+        return attrs.evolve(verdict, kind="block", reason=why)
+    serious = _explain_first(reader.commands, find_grave_effect)
+    if unread or serious:
+        return attrs.evolve(verdict, reason=serious or unread, grave=serious)
+    reason, writes = _explain_doubt(reader)
+    if reason:
+        return attrs.evolve(verdict, reason=reason)
+    harmless = "It is harmless as written."
+    return attrs.evolve(verdict, kind="auto", reason=harmless, writes=writes)
+
+
+# Both functions catch every exception: a text that crashes the reader must not pass as harmless.
+
+
+def _read_text(reader: ShellReader, text: str) -> str:
+    """Read a text; return why it cannot be read, empty if it can."""
+    try:
+        reader.read(text)
+    except Unreadable as error:
+        return str(error)
+    except Exception as error:
+        return f"The command could not be read ({type(error).__name__})."
+    return ""
+
+
+def _read_scripts(listed: list[ParsedCommand], checker: PathChecker) -> tuple[Scripts, str]:
+    """Return the scripts that commands run, and why they cannot be read."""
+    try:
+        return script_commands(listed, checker), ""
+    except Exception as error:
+        name = type(error).__name__
+        return Scripts(), f"The scripts that the command runs could not be read ({name})."
+
+
+def _describe(
+    reader: ShellReader, listed: list[ParsedCommand], scripts: Scripts, unread: str
+) -> CommandVerdict:
+    """Return the initial verdict, before the commands are judged."""
+    written = [simple for simple in listed if not simple.implied]
+    implied = [simple for simple in listed if simple.implied]
+    unresolved = (*reader.unresolved, *scripts.unresolved)
+    return CommandVerdict(
+        "ask",
+        unread,
+        commands=tuple(map(_convert, written)),
+        complete=not unread,
+        implied=tuple(map(_convert, (*implied, *scripts.found))),
+        unresolved=tuple(Unresolved(_convert(simple).words, why) for simple, why in unresolved),
+    )
+
+
+def _explain_ruin(reader: ShellReader) -> str:
+    """Return why one of the commands is certainly destructive; empty if none is."""
+    if reader.fork_bombs:
+        return f"It starts processes endlessly (`{reader.fork_bombs[0]}` is a fork bomb)."
+    why = find_history_loss(reader.commands) or find_mass_kill(reader.commands)
+    return why or _explain_first(reader.commands, find_destruction)
+
+
+def _explain_first(commands: Iterable[ParsedCommand], check: Callable[[ParsedCommand], str]) -> str:
+    """Return the first objection of a check to one of the commands, with that command."""
+    for simple in commands:
+        why = check(simple)
+        if why:
+            return f"{why} ({simple.source[:MAX_SOURCE]})"
+    return ""
+
+
+def _explain_ruin_in_statements(text: str, checker: PathChecker, folders: Iterable[str]) -> str:
+    """Return why a statement of a text that cannot be read as a whole is destructive.
+
+    Padding must not hide anything, so each statement is read separately.
+
+    Args:
+        text: The text.
+        checker: Checks paths.
+        folders: The working folder at the start of the text, and at the end of the part that could
+            be read.
+    """
+    for statement in split_statements(text):
+        for folder in folders:
+            reader = ShellReader(checker, folder)
+            with suppress(Unreadable, RecursionError, ValueError):
+                reader.read(statement)
+            why = _explain_ruin(reader)
+            if why:
+                return why
+    return ""
+
+
+def _explain_doubt(reader: ShellReader) -> tuple[str, tuple[str, ...]]:
+    """Return why a text is not harmless, and the files that it writes."""
+    writes: list[str] = []
+    written = [simple for simple in reader.commands if not simple.implied]
+    doubts = chain((find_doubt(simple, writes) for simple in written), reader.doubts)
+    why = next(filter(None, doubts), "")
+    if why:
+        return why, ()
+    if not reader.commands:
+        return "It contains no command.", ()
+    # An attacker could exploit a difference between the grammar and Bash. With this check, the
+    # attacker must also deceive a second parser that shares no code with the grammar.
+    if not reader.source.matches_shlex([text for _, text in sorted(reader.literal_words)]):
+        return "Two parsers of the command disagree about its words.", ()
+    words = (word for simple in reader.commands for word in simple.words)
+    # A pattern may match a file that the same text writes and whose name looks like an option.
+    if writes and any(word.glob for word in words):
+        return "It writes files and uses patterns for file names.", ()
+    return "", tuple(dict.fromkeys(writes))
+
+
+# --- the commands for rules -----------------------------------------------------------------------
+
+
+def _convert(simple: ParsedCommand) -> SimpleCommand:
+    """Return a command as rules see it."""
+    found: tuple[str, ...] = ()
+    finder = simple.finder if _shows_finder(simple) else None
+    if finder:
+        found = tuple(_show(word.placeholder or word.value) for word in simple.words)
+    return SimpleCommand(
+        words=tuple(_show(word.value) for word in simple.words),
+        found=found,
+        finder=tuple(_show(word.value) for word in finder.words) if finder else (),
+        finder_at=finder.at if finder else 0,
+        source=_show(simple.source),
+        literal=all(word.plain for word in simple.words),
+        assigned=simple.assigned,
+        writes=tuple(_find_redirected(simple, ">")),
+        wrapper=simple.wrapper,
+        cwd=simple.cwd,
+        cwds=simple.cwds,
+        reads=tuple(_find_redirected(simple, "<")),
+        stdin=None if simple.stdin is None else _show(simple.stdin),
+        recipe=simple.recipe,
+    )
+
+
+def _shows_finder(simple: ParsedCommand) -> bool:
+    """Return whether a ``find`` runs a command for the files that it finds."""
+    finder = simple.finder
+    if not finder:
+        return False
+    if any(word.placeholder for word in simple.words):
+        return True
+    return finder.words[finder.at].value in FOLDER_ACTIONS
+
+
+def _show(text: str) -> str:
+    """Return a text with unknown parts replaced by the character that rules use for them."""
+    return text.replace(UNKNOWN, "…")
+
+
+def _find_redirected(simple: ParsedCommand, sign: str) -> Iterator[str]:
+    """Yield the files that redirections write (`>`) or read (`<`)."""
+    for redirect in simple.redirects:
+        operator = redirect.operator
+        fits = operator.startswith("<") if sign == "<" else sign in operator
+        # `2>&1` names no file, but `> 1` does.
+        copies = operator in (">&", "<&") and re.fullmatch(r"\d*-?", redirect.target.value)
+        if fits and not copies:
+            yield _show(redirect.target.value)

@@ -1,0 +1,395 @@
+"""Read the commands that `xargs`, `find`, containers, `ssh` and Git run.
+
+Such a command runs for the files that a program finds, in a container, on another machine, or
+because of a setting.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import attrs
+
+from hilum_guard.commands import git_aliases
+from hilum_guard.commands.path_checks import matches_any_name
+from hilum_guard.commands.shell_commands import FindAction, ShellState
+from hilum_guard.commands.shell_words import UNKNOWN, Word
+from hilum_guard.programs.program_names import (
+    find_first_operand,
+    find_later_starts,
+    find_word,
+    get_program_name,
+)
+
+if TYPE_CHECKING:
+    from hilum_guard.commands.shell_commands import ParsedCommand
+    from hilum_guard.commands.shell_reader import ShellReader
+
+# Maximum number of piped words to read; each word may become a separate command.
+MAX_ARGUMENTS = 20
+FOLDER_ACTIONS = frozenset({"-execdir", "-okdir"})
+"""`find` actions that run a command in the folder of each found file."""
+_COMMAND_ACTIONS = FOLDER_ACTIONS | {"-exec", "-ok"}
+_FD_ACTIONS = frozenset({"-x", "-X", "--exec", "--exec-batch"})
+# Programs that print some of their input lines unchanged.
+_FILTERS = frozenset("grep egrep fgrep sort uniq head tail".split())
+# Programs whose output is predicted only if it consists of all their input lines.
+_COPYING = frozenset(("cat", "tee"))
+_XARGS_VALUED = "IEdaLnPs"
+_UNKNOWN_WORD = Word(UNKNOWN, plain=False)
+_NAME_TESTS = frozenset(("-name", "-iname"))
+_NEGATING = frozenset({"-empty", "!", "-not", "-nouser", "-nogroup"})
+_SSH_COMMAND = re.compile(
+    r"(?:-o)?(?:ProxyCommand|LocalCommand|KnownHostsCommand)[= ](.*)", re.IGNORECASE
+)
+_GIT_TEXT_OPTION = re.compile(r"-x|--exec|--extcmd|--upload-pack|--receive-pack|-u|--[a-z]+-filter")
+_GIT_ATTACHED_TEXT = re.compile(
+    r"(?:--exec|--extcmd|--upload-pack|--receive-pack|--open-files-in-pager|--[a-z]+-filter"
+    r"|--ext-diff|--config-env)=(.*)",
+    re.DOTALL,
+)
+_CONTAINER_VALUED = frozenset(
+    """-v --volume -e --env --name -w --workdir -p --publish -u --user --network --net --mount
+    --entrypoint -l --label -h --hostname -m --memory --cpus --platform --env-file --cap-add
+    --cap-drop --device --security-opt --add-host --pid --ipc --gpus --restart --tmpfs --shm-size
+    --ulimit --userns --runtime --pull -n -c --container""".split()
+)
+_NARROWING = frozenset(
+    """-path -ipath -wholename -regex -iregex -size -mtime -mmin -atime -amin -ctime -cmin -newer
+    -empty -perm -user -group -links -inum -uid -gid -nouser -nogroup -samefile -lname -name
+    -iname""".split()
+)
+
+
+def _fill(words: Sequence[Word], marker: str, replacement: Word) -> tuple[Word, ...]:
+    """Return the words of a command with a marker such as `{}` replaced."""
+    return tuple(_replace(word, marker, replacement) for word in words)
+
+
+def _replace(word: Word, marker: str, replacement: Word) -> Word:
+    if marker not in word.value:
+        return word
+    placeholder = ""
+    if replacement.placeholder:
+        placeholder = word.value.replace(marker, replacement.placeholder)
+    value = word.value.replace(marker, replacement.value)
+    return attrs.evolve(replacement, value=value, placeholder=placeholder)
+
+
+# --- commands for a list of words -----------------------------------------------------------------
+
+
+def read_xargs(reader: ShellReader, command: ParsedCommand) -> str | None:
+    """Read `… | xargs COMMAND`: the command with the piped words as arguments."""
+    words = command.words
+    at = find_first_operand(words, _XARGS_VALUED)
+    arguments = _split_input(reader, command)
+    if reader.state.listed is not None and command.stdin is None:
+        arguments = [attrs.evolve(_UNKNOWN_WORD, placeholder="{}")]
+        reader.state.finder = reader.state.listed
+    # An unknown option of `xargs` may take a value, so the command may begin one word later.
+    with reader.implying():
+        for later in find_later_starts(words, _XARGS_VALUED, at):
+            reader.read_inner(command, (*words[later:], *arguments), stdin="")
+    inner = words[at:] or (Word("echo"),)
+    marker = _find_marker(words, at)
+    if not marker:
+        # `xargs` reads the input itself, and its command gets an empty one.
+        return reader.read_inner(command, (*inner, *arguments), stdin="")
+    for argument in arguments:
+        reader.read_inner(command, _fill(inner, marker, argument), stdin="")
+    return None
+
+
+def _find_marker(words: tuple[Word, ...], end: int) -> str:
+    """Return the marker that `xargs` replaces in its command; empty if it appends words."""
+    options = [word.value for word in words[1:end]]
+    for at, option in enumerate(options, 1):
+        if option.startswith("-I") and at + 1 < len(words):
+            return option[2:] or words[at + 1].value
+    return "{}" if "-i" in "".join(options) else ""
+
+
+def read_parallel(reader: ShellReader, command: ParsedCommand) -> str | None:
+    """Read `… | parallel COMMAND`, `parallel COMMAND ::: WORDS`: the command for each word."""
+    words = command.words
+    at = find_first_operand(words, "jSdNInaLlPs")
+    split = find_word(words, (":::", ":::+", "::::"), at)
+    if split == len(words):
+        arguments = _split_input(reader, command)
+    elif words[split].value == "::::":
+        arguments = [_UNKNOWN_WORD]  # the words are in a file
+    else:
+        given = words[split + 1 :][:MAX_ARGUMENTS]
+        arguments = [attrs.evolve(word, plain=False) for word in given]
+    inner = words[at:split]
+    text = " ".join(word.value for word in inner) or "{}"
+    if "{}" not in text:
+        text += " {}"
+    for argument in arguments:
+        # A shell parses the assembled command.
+        reader.read_nested(text.replace("{}", argument.value))
+        # Rules need the command as words if its text is unknown, and a text cannot express that a
+        # path stands for everything below it.
+        if inner and (UNKNOWN in argument.value or argument.tree):
+            reader.read_inner(command, (*inner, argument), stdin="")
+    return None
+
+
+def _split_input(reader: ShellReader, command: ParsedCommand) -> list[Word]:
+    """Return the words that are piped into a command."""
+    if command.stdin is None:
+        return [_UNKNOWN_WORD]
+    try:
+        parts = shlex.split(command.stdin.replace("\0", " "))
+    except ValueError:
+        return [_UNKNOWN_WORD]
+    is_found = reader.state.listed is not None
+    words = []
+    for part in parts[:MAX_ARGUMENTS]:
+        words.append(Word(part, glob="*" in part, plain=False, tree=is_found))
+    return words
+
+
+# --- commands for files ---------------------------------------------------------------------------
+
+
+def read_fd(reader: ShellReader, command: ParsedCommand) -> str | None:
+    """Read `fd PATTERN PATHS … -x COMMAND`: the command for everything that is found."""
+    words = command.words[1:]
+    at = find_word(words, _FD_ACTIONS)
+    inner = words[at + 1 :]
+    inner = inner[: find_word(inner, (";",))]
+    if not inner:
+        return None
+    operands = [word for word in words[:at] if not word.value.startswith("-")]
+    # A pattern that matches every name finds everything in the searched folders. What other
+    # patterns find depends on the disk.
+    if not operands or operands[0].value in {"", ".", ".*"}:
+        targets = operands[1:] or [Word(".")]
+    else:
+        targets = [_UNKNOWN_WORD]
+    has_marker = any("{" in word.value for word in inner)
+    for target in targets:
+        found = attrs.evolve(target, plain=False, placeholder="{}")
+        filled = _fill(inner, "{}", found) if has_marker else (*inner, found)
+        reader.read_inner(command, filled)
+    return None
+
+
+def read_find(reader: ShellReader, command: ParsedCommand) -> str | None:
+    """Read `find PATHS … -delete` or `-exec`: what it deletes, or runs for each found file."""
+    starts, tests = _split_find_words(command.words[1:])
+    targets = _predict_found(starts, tests)
+    found = []
+    for target in targets:
+        found.append(attrs.evolve(target, plain=False, placeholder="{}", tree=True))
+    first_test = len(command.words) - len(tests)
+    outer = reader.state.finder
+    for at, word in enumerate(tests):
+        reader.state.finder = FindAction(command.words, first_test + at)
+        if word.value in {"-delete", "--delete"}:
+            reader.read_inner(command, (Word("rm"), Word("-rf"), *found))
+        elif word.value in _COMMAND_ACTIONS:
+            inner = _get_action_command(tests, at)
+            for target in found:
+                reader.read_inner(command, _fill(inner, "{}", target))
+    reader.state.finder = outer
+    if all(target.known for target in targets):
+        return "\n".join(target.value for target in targets)
+    return None
+
+
+def _split_find_words(words: tuple[Word, ...]) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
+    """Return the folders that a `find` searches, and its expression."""
+    begin = 0
+    while begin < len(words) and words[begin].value in {"-H", "-L", "-P"}:
+        begin += 1
+    end = begin
+    while end < len(words) and words[end].value[:1] not in {"-", "!", "("}:
+        end += 1
+    return words[begin:end] or (Word("."),), words[end:]
+
+
+def _get_action_command(tests: tuple[Word, ...], at: int) -> tuple[Word, ...]:
+    """Return the command of an action of `find`."""
+    stop = at + 1
+    while stop < len(tests) and not _ends_action(tests[stop - 1].value, tests[stop].value):
+        stop += 1
+    inner = tests[at + 1 : stop]
+    # `find` may find a folder, so everything in that folder counts as found.
+    if inner and get_program_name(inner[0]) == "rm":
+        return (inner[0], Word("-r"), *inner[1:])
+    return inner
+
+
+def _ends_action(before: str, value: str) -> bool:
+    return value == ";" or (value == "+" and before == "{}")
+
+
+def _predict_found(starts: tuple[Word, ...], tests: tuple[Word, ...]) -> list[Word]:
+    """Return paths that stand for everything that a `find` finds.
+
+    Return one unknown path if the result depends on the files.
+    """
+    found = list(starts)
+    for word, following in pairwise(tests):
+        pattern = following.value
+        if word.value in _NAME_TESTS:
+            if not re.search(r"[*?\[]", pattern):
+                found = [attrs.evolve(each, value=f"{each.value}/{pattern}") for each in starts]
+            elif not matches_any_name(pattern):
+                return [_UNKNOWN_WORD]
+        elif word.value in _NARROWING:
+            return [_UNKNOWN_WORD]
+    # Folders that `-empty` finds contain nothing that could be lost, and a negation inverts the
+    # other tests.
+    if any(word.value in _NEGATING for word in tests):
+        return [_UNKNOWN_WORD]
+    return found
+
+
+def find_listed(commands: list[ParsedCommand], before: FindAction | None) -> FindAction | None:
+    """Return the `find` that produced the paths that a stage of a pipeline prints, if there is one.
+
+    Args:
+        commands: The commands of this stage.
+        before: The `find` that produced the paths that the previous stage prints.
+    """
+    if len(commands) != 1 or not commands[0].words or commands[0].redirects:
+        return None
+    command = commands[0]
+    name = get_program_name(command.words[0])
+    if name in {"find", "gfind"}:
+        return FindAction(command.words)
+    if before is not None and name in _COPYING:
+        return before
+    if before is None or name not in _FILTERS:
+        return None
+    # `grep -o`, `-n` and `-c` print something other than the lines.
+    if any(re.match(r"-\w*[onc]|--", value) for value in command.arguments):
+        return None
+    return attrs.evolve(before, at=-1)
+
+
+# --- commands on other machines and in containers -------------------------------------------------
+
+
+def read_ssh(reader: ShellReader, command: ParsedCommand) -> str | None:
+    """Read `ssh HOST COMMAND` as if it ran here, in an unknown folder."""
+    for word in command.words:
+        # ssh runs the commands in these options on this machine.
+        match = _SSH_COMMAND.fullmatch(word.value)
+        if match:
+            reader.read_nested(match[1])
+    at = find_first_operand(command.words, "bBcDEeFIiJLlmOopQRSWw") + 1
+    text = " ".join(word.value for word in command.words[at:])
+    cwds = reader.state.cwds
+    reader.state.cwds = (None,)
+    try:
+        return reader.read_nested(text or command.stdin or "")
+    finally:
+        reader.state.cwds = cwds
+
+
+def read_container(reader: ShellReader, command: ParsedCommand) -> str | None:
+    """Read `docker run -v HOST:CONTAINER IMAGE COMMAND` and `docker exec NAME COMMAND`."""
+    words = command.words
+    begin = find_word(words, ("run", "exec", "create")) + 1
+    end, options = _split_container_options(words, begin)
+    entry: tuple[Word, ...] = ()
+    for name, value in options:
+        if name == "--entrypoint":
+            entry = (Word(value),)
+    outer = reader.state
+    reader.state = outer.copy()
+    # Paths in the container refer to files on this machine only below a mount.
+    reader.state.checker = attrs.evolve(
+        outer.checker, contained=True, mounts=tuple(_resolve_mounts(options, outer))
+    )
+    reader.state.cwds = (None,)
+    try:
+        return reader.read_inner(command, (*entry, *words[end + 1 :]))
+    finally:
+        reader.state = outer
+
+
+def _split_container_options(
+    words: tuple[Word, ...], begin: int
+) -> tuple[int, list[tuple[str, str]]]:
+    """Return where the options of `docker run` end, and the options with their values."""
+    options: list[tuple[str, str]] = []
+    at = begin
+    while at < len(words) and words[at].value.startswith("-"):
+        option, equals, value = words[at].value.partition("=")
+        if not equals and option in _CONTAINER_VALUED and at + 1 < len(words):
+            at += 1
+            value = words[at].value
+        elif re.match(r"-v.", option):
+            value = option[2:]
+            option = "-v"
+        options.append((option, value))
+        at += 1
+    return at, options
+
+
+def _resolve_mounts(options: list[tuple[str, str]], state: ShellState) -> Iterator[tuple[str, str]]:
+    """Yield a container's folders, each with the folder on this machine that is mounted there."""
+    if state.checker.contained:
+        return
+    for option, value in options:
+        if option in {"-v", "--volume"}:
+            here, _, rest = value.partition(":")
+            there = rest.split(":")[0] or "/"
+        elif option == "--mount":
+            parts = dict(part.partition("=")[::2] for part in value.split(","))
+            here = parts.get("source", parts.get("src", ""))
+            there = parts.get("target", parts.get("dst", "/"))
+        else:
+            continue
+        if here.startswith(("/", ".", "~")):
+            path = state.checker.absolute(here, state.cwds[-1])
+            if path:
+                yield there.rstrip("/") or "/", path
+
+
+# --- Git ------------------------------------------------------------------------------------------
+
+
+def read_git(reader: ShellReader, command: ParsedCommand) -> str | None:
+    """Read Git aliases and the texts that Git passes to a shell.
+
+    Such texts come from settings, `rebase --exec`, `submodule foreach` and `bisect run`.
+    """
+    words = [word.value for word in command.words]
+    for at in range(1, len(words)):
+        text = _get_git_text(command.words, words, at)
+        if text:
+            reader.read_nested(text)
+    git_aliases.read_alias(reader, command)
+    if words[1:] == ["rev-parse", "--show-toplevel"] and not reader.state.checker.contained:
+        return reader.checker.workspace
+    return None
+
+
+def _get_git_text(words: tuple[Word, ...], values: list[str], at: int) -> str:
+    """Return the shell text that a word of a Git command introduces; empty if there is none."""
+    value = values[at]
+    following = values[at + 1] if at + 1 < len(values) else ""
+    if value == "-c":
+        return following.partition("=")[2].lstrip("!")
+    if value.startswith("alias.") or ("config" in values[1:at] and "." in value):
+        return following.lstrip("!")
+    if _GIT_TEXT_OPTION.fullmatch(value):
+        return following
+    attached = _GIT_ATTACHED_TEXT.fullmatch(value)
+    if attached:
+        return attached[1]
+    if (values[at - 1], value) in {("bisect", "run"), ("submodule", "foreach")}:
+        begin = find_first_operand(words, "", at + 1)
+        return " ".join(values[begin:])
+    return ""

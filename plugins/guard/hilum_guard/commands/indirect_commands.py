@@ -1,0 +1,342 @@
+"""Read the commands that a text runs indirectly.
+
+They run through variables, through files that the text writes first, or through links to and copies
+of programs. A command that is known only at run time is added as unknown. All of these commands are
+implied: only rules that ask or deny apply to them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from hilum_guard.commands import git_aliases
+from hilum_guard.commands.shell_commands import ParsedCommand
+from hilum_guard.commands.shell_words import UNKNOWN, Word
+from hilum_guard.file_names import resolve_links
+from hilum_guard.programs import options
+from hilum_guard.programs.program_names import SHELLS, find_first_operand, get_program_name
+
+if TYPE_CHECKING:
+    from hilum_guard.commands.shell_reader import ShellReader
+
+# Variables whose value a program runs, from the documentation of Git, less, man, systemd, rsync,
+# psql and the shells.
+_COMMAND_VARIABLES = frozenset(
+    """GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_PAGER GIT_SSH GIT_SSH_COMMAND GIT_PROXY_COMMAND
+    GIT_EXTERNAL_DIFF GIT_ASKPASS GIT_MERGE_AUTOEDIT_EDITOR SSH_ASKPASS SUDO_ASKPASS PAGER
+    MANPAGER SYSTEMD_PAGER SYSTEMD_EDITOR EDITOR VISUAL SUDO_EDITOR FCEDIT PSQL_EDITOR PSQL_PAGER
+    BROWSER LESSOPEN LESSCLOSE LESSEDIT RSYNC_RSH CVS_RSH SVN_SSH SVN_EDITOR HGEDITOR
+    PROMPT_COMMAND""".split()
+)
+# Variables that name a file that a shell reads when it starts, or the folder of such files.
+_SCRIPT_VARIABLES = {"BASH_ENV": ("",), "ENV": ("",), "ZDOTDIR": (".zshenv", ".zshrc", ".zprofile")}
+# A shell runs the command substitutions in its prompts.
+_PROMPTS = frozenset("PS0 PS1 PS2 PS4".split())
+# Variables that make another program run code, with patterns for the values that do. Code in other
+# languages is not parsed.
+_CODE_VARIABLES = {
+    "PERL5OPT": re.compile(r"\S"),
+    "PERL5DB": re.compile(r"\S"),
+    "PYTHONSTARTUP": re.compile(r"\S"),
+    "NODE_OPTIONS": re.compile(r"(^|\s)(-r|--require|--import|--loader|--experimental-loader)\b"),
+    "RUBYOPT": re.compile(r"(^|\s)-\w*r"),
+    "JAVA_TOOL_OPTIONS": re.compile(r"-(javaagent|agentpath|agentlib)"),
+    "LD_PRELOAD": re.compile(r"\S"),
+    "LD_AUDIT": re.compile(r"\S"),
+    "DYLD_INSERT_LIBRARIES": re.compile(r"\S"),
+    "TAR_OPTIONS": re.compile(r"action|-command|-F"),
+}
+# Programs that do not write scripts to the files that their arguments name.
+_NEVER_WRITE = SHELLS | frozenset(
+    """. source cat ls head tail less more wc grep egrep fgrep rg chmod chown test [ [[ stat file
+    diff cmp shellcheck shfmt touch rm mkdir tee echo printf pytest ruff mypy black bat which type
+    command readlink realpath basename dirname md5sum sha256sum cc gcc g++ clang clang++ rustc go
+    ld make cmake nvcc strip timeout time env nohup nice exec sudo xargs""".split()
+)
+_GIT_NEVER_WRITES = frozenset("add commit diff status log show blame ls-files rev-parse".split())
+_COPIERS = frozenset("cp gcp ln gln mv gmv install ginstall".split())
+# Programs that write whole folders, whose files are not named in their arguments.
+_FOLDER_WRITERS = _COPIERS | frozenset("rsync tar bsdtar unzip 7z git hg svn patch".split())
+_RECIPE_FILES = {
+    "make": ("makefile", "gnumakefile"),
+    "gmake": ("makefile", "gnumakefile"),
+    "just": ("justfile", ".justfile"),
+    "npm": ("package.json",),
+    "pnpm": ("package.json",),
+    "yarn": ("package.json",),
+    "bun": ("package.json",),
+}
+_SYSTEM_FOLDERS = ("/usr/", "/bin/", "/sbin/", "/lib/", "/opt/", "/nix/")
+# Maximum number of characters in a sed script. The patterns below backtrack, so a longer script
+# counts as unknown.
+MAX_SED = 10_000
+_SED_EXECUTE = re.compile(r"(?:^|[;{}\n])(?:[0-9$~+,! \t]|/(?:\\.|[^/\n\\])*/[IM]*)*e([^\n]*)")
+_SED_SUBSTITUTE = re.compile(
+    r"(?<![\w\\])s([^\w\s\\])(?:\\.|(?!\1)[^\\\n])*\1(?:\\.|(?!\1)[^\\])*\1[gpiIMm0-9]*e", re.S
+)
+
+
+def read_variable(reader: ShellReader, name: str, value: str) -> None:
+    """Read the commands that a variable makes a program run."""
+    with reader.implying():
+        if name in _COMMAND_VARIABLES:
+            # LESSOPEN may begin with these characters.
+            reader.read_nested(value.lstrip("|-@ "))
+        elif name in _PROMPTS:
+            _read_prompt(reader, value)
+        elif name in _SCRIPT_VARIABLES:
+            _read_start_files(reader, name, value)
+        elif name in _CODE_VARIABLES and (UNKNOWN in value or _CODE_VARIABLES[name].search(value)):
+            reader.add_unknown()
+
+
+def _read_prompt(reader: ShellReader, value: str) -> None:
+    """Read the command substitutions in a shell prompt."""
+    if "$(" in value or "`" in value or UNKNOWN in value:
+        reader.read_nested(f': "{value}"')
+
+
+def _read_start_files(reader: ShellReader, variable: str, value: str) -> None:
+    """Read the files that a shell reads when it starts."""
+    if not value:
+        return
+    start = ParsedCommand((), cwds=reader.state.cwds)
+    for name in _SCRIPT_VARIABLES[variable]:
+        path = os.path.join(value, name) if name else value
+        reader.read_inner(start, (Word("."), Word(path)))
+    if UNKNOWN in value or "$" in value or "`" in value:
+        reader.add_unknown()
+
+
+def read_indirect(
+    reader: ShellReader, command: ParsedCommand, name: str, output: str | None, before: int
+) -> None:
+    """Read what a command runs under another name, and record what it prepares for later commands.
+
+    Args:
+        reader: The reader of the text.
+        command: The command.
+        name: The name of its program.
+        output: What it prints; None if that is unknown.
+        before: The number of commands that run earlier.
+    """
+    # Files in a container are not files on this machine.
+    if not command.checker.contained:
+        with reader.implying():
+            _read_git_program(reader, command, name)
+            if name in ("sed", "gsed"):
+                _read_sed(reader, command)
+            is_linked = _read_linked(reader, command, name)
+            _read_written_script(reader, command, name, reader.commands[:before], is_linked)
+    note_writes(reader, command, output)
+    _note_copies(reader, command, name)
+
+
+def _read_git_program(reader: ShellReader, command: ParsedCommand, name: str) -> None:
+    """Read `/usr/lib/git-core/git-push` as `git push`."""
+    verb = name.removeprefix("git-")
+    if verb != name and (verb in git_aliases.BUILT_IN or (verb,) in git_aliases.EQUIVALENT):
+        reader.read_inner(command, (Word("git"), Word(verb), *command.words[1:]))
+
+
+def _read_sed(reader: ShellReader, command: ParsedCommand) -> None:
+    """Read what `sed` passes to a shell with its `e` command and with the `e` flag of `s`."""
+    for script in _get_sed_scripts(command.arguments):
+        if len(script) > MAX_SED or UNKNOWN in script:
+            reader.add_unknown()
+            continue
+        for match in _SED_EXECUTE.finditer(script):
+            if match[1].strip(" \t;}"):
+                reader.read_nested(match[1].strip())
+            else:
+                reader.add_unknown()  # it runs the input line
+        if _SED_SUBSTITUTE.search(script):
+            reader.add_unknown()  # it runs the result of the substitution
+
+
+def _get_sed_scripts(arguments: list[str]) -> list[str]:
+    parsed = options.parse(arguments, options.SYNTAX["sed"])
+    if parsed.has("-e", "-f", "--expression", "--file"):
+        return parsed.values("-e", "--expression")
+    return list(parsed.operands[:1])
+
+
+# --- links and copies -----------------------------------------------------------------------------
+
+
+def _note_copies(reader: ShellReader, command: ParsedCommand, name: str) -> None:
+    """Record the names that a program gets through a link or a copy."""
+    values = command.arguments
+    if name == "hash" and len(values) == 3 and values[0] == "-p":
+        reader.program_copies.setdefault(values[2], []).append(values[1])
+    if name not in _COPIERS:
+        return
+    begin = find_first_operand(command.words, "StmgoT")
+    sources = [word.value for word in command.words[begin:]]
+    target = sources.pop() if len(sources) > 1 else "."
+    for source in sources:
+        if "/" not in source:
+            source = _find_in_folder(source, command)
+        for alias in {os.path.basename(target.rstrip("/")), os.path.basename(source)}:
+            reader.program_copies.setdefault(alias, []).append(source)
+
+
+def _find_in_folder(name: str, command: ParsedCommand) -> str:
+    """Return the path of a file in the command's folder; its name if there is no such file."""
+    present = [path for path in _resolve(name, command) if os.path.exists(path)]
+    return present[0] if present else name
+
+
+def _read_linked(reader: ShellReader, command: ParsedCommand, name: str) -> bool:
+    """Read a link to or copy of a program as that program; return whether it is one."""
+    sources = _find_originals(reader, command)
+    for source in sources:
+        if UNKNOWN in source:
+            reader.add_unknown()
+        # Links may point to each other.
+        elif _fold_name(source) != name and reader.implied_depth < 3:
+            reader.implied_depth += 1
+            try:
+                reader.read_inner(command, (Word(source), *command.words[1:]))
+            finally:
+                reader.implied_depth -= 1
+    return bool(sources)
+
+
+def _find_originals(reader: ShellReader, command: ParsedCommand) -> list[str]:
+    """Return the programs of which a command's program may be a link or a copy."""
+    word = command.words[0]
+    first = word.value
+    copies = reader.program_copies.get(os.path.basename(first), ())
+    sources = [source for source in copies if _fold_name(source) != _fold_name(first)]
+    if "/" in first and word.known and not first.startswith(_SYSTEM_FOLDERS):
+        for cwd in command.cwds:
+            path = os.path.join(cwd or "/", os.path.expanduser(first))
+            if os.path.islink(path):
+                sources.append(resolve_links(path))
+    return list(dict.fromkeys(sources))
+
+
+def _fold_name(path: str) -> str:
+    return os.path.basename(path.rstrip("/")).casefold()
+
+
+# --- files that the text writes -------------------------------------------------------------------
+
+
+def note_writes(reader: ShellReader, command: ParsedCommand, output: str | None) -> None:
+    """Record the files that redirections and `tee` write, with their contents."""
+    for redirect in command.redirects:
+        if ">" in redirect.operator:
+            appends = redirect.operator.endswith(">>")
+            for path in _resolve(redirect.target.value, command):
+                _note_text(reader, path, output, appends=appends)
+    if command.words and get_program_name(command.words[0]) == "tee":
+        for value in command.arguments:
+            for path in _resolve(value, command):
+                # Read as if it appended, with or without `-a`, so that no earlier content is
+                # overlooked.
+                _note_text(reader, path, command.stdin, appends=True)
+
+
+def _note_text(reader: ShellReader, path: str, text: str | None, *, appends: bool) -> None:
+    earlier = reader.written_files.get(path, "") if appends else ""
+    is_known = text is not None and earlier is not None
+    reader.written_files[path] = f"{earlier}{text}" if is_known else None
+
+
+def _resolve(path: str, command: ParsedCommand) -> list[str]:
+    """Return the absolute paths to which a word may refer."""
+    path = os.path.expanduser(path)
+    folders = [cwd for cwd in command.cwds if cwd is not None]
+    return list(dict.fromkeys(os.path.normpath(os.path.join(cwd, path)) for cwd in folders))
+
+
+def _read_written_script(
+    reader: ShellReader,
+    command: ParsedCommand,
+    name: str,
+    earlier: list[ParsedCommand],
+    is_linked: bool,
+) -> None:
+    """Read a script with the contents that the text wrote; unknown contents may be any command."""
+    recipes = _RECIPE_FILES.get(name, ())
+    if any(os.path.basename(path).casefold() in recipes for path in reader.written_files):
+        reader.add_unknown()
+        return
+    script, is_shell = _get_script(command, name)
+    if not script or UNKNOWN in script:
+        return
+    originals = reader.program_copies.get(os.path.basename(script), ()) if is_shell else ()
+    for original in originals:
+        reader.read_inner(command, (Word("."), Word(original)))
+    # Links and copies are already read as their originals.
+    is_accounted = is_linked or bool(originals)
+    for path in _resolve(script, command):
+        text = reader.written_files.get(path, "")
+        is_new = is_shell and path not in reader.written_files
+        if text:
+            reader.read_nested(text)
+        elif text is None:
+            reader.add_unknown()
+            continue
+        if not is_accounted and _may_be_written(path, earlier, is_new):
+            reader.add_unknown()
+
+
+def _get_script(command: ParsedCommand, name: str) -> tuple[str, bool]:
+    """Return the file that a command runs (empty if none), and whether a shell reads it."""
+    words = command.words
+    if name in (".", "source"):
+        return (words[1].value if len(words) > 1 else ""), True
+    if name in SHELLS:
+        at = find_first_operand(words, "oO")
+        if at >= len(words) or any(re.fullmatch(r"-\w*c\w*", word.value) for word in words[1:at]):
+            return "", True
+        return words[at].value, True
+    return (words[0].value if "/" in words[0].value else ""), False
+
+
+def _may_be_written(path: str, earlier: list[ParsedCommand], is_new: bool) -> bool:
+    """Return whether an earlier command of the text may create or change a script.
+
+    Args:
+        path: The script.
+        earlier: The commands before it.
+        is_new: Whether a shell reads the script and the text does not show what writes it. If the
+            file does not exist yet, any earlier command may create it.
+    """
+    if path.startswith((*_SYSTEM_FOLDERS, "/dev/")):
+        return False
+    is_missing = not os.path.lexists(path)
+    commands = [command for command in earlier if command.words]
+    if is_new and is_missing and commands:
+        return True
+    return any(_may_write(command, path, is_missing) for command in commands)
+
+
+def _may_write(command: ParsedCommand, path: str, is_missing: bool) -> bool:
+    """Return whether the words of a command suggest that it writes a file."""
+    name = get_program_name(command.words[0])
+    if name == "git":
+        if any(value in _GIT_NEVER_WRITES for value in command.arguments):
+            return False
+    elif name in _NEVER_WRITE:
+        return False
+    fills_folders = is_missing and name in _FOLDER_WRITERS
+    for value in _get_targets(command, name):
+        for named in _resolve(value.rpartition("=")[2], command):
+            if named == path:
+                return True
+            if fills_folders and path.startswith(named + "/") and named not in command.cwds:
+                return True
+    return False
+
+
+def _get_targets(command: ParsedCommand, name: str) -> list[str]:
+    """Return the arguments of a command that may name the files that it writes."""
+    values = command.arguments
+    names_folder = any(re.match(r"-\w*t|--target", value) for value in values)
+    return values[-1:] if name in _COPIERS and not names_folder else values

@@ -1,0 +1,390 @@
+"""Read the commands that run other commands, and those that affect the commands after them.
+
+Examples are `sudo`, `bash -c` and `eval`, and `cd`, `set` and `alias`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import attrs
+
+from hilum_guard.commands import command_runners, indirect_commands
+from hilum_guard.commands.predicted_output import predict_output
+from hilum_guard.commands.shell_words import MAX_FIELDS, UNKNOWN, Word, encode_source, encode_value
+from hilum_guard.file_names import resolve_links
+from hilum_guard.programs.program_names import (
+    LAUNCHERS,
+    PREFIXES,
+    RUNNERS,
+    SHELLS,
+    find_first_operand,
+    find_later_starts,
+    find_word,
+    get_program_name,
+    quote_words,
+)
+
+if TYPE_CHECKING:
+    from hilum_guard.commands.shell_commands import ParsedCommand
+    from hilum_guard.commands.shell_reader import ShellReader
+
+# Lower than the reader's `MAX_DEPTH`, beyond which it rejects the whole text.
+MAX_CALL_DEPTH = 30
+_ASSIGNING = frozenset(("env", "sudo", "doas"))
+_ASSIGNMENT = re.compile(r"\w+=")
+_JOINS_WORDS = frozenset(("watch", "hyperfine"))
+# Options whose value is command text. For `env -S` the value may be attached, and the rest of the
+# line is appended to it.
+_TEXT_OPTION = re.compile(r"(?:-c|--command)()")
+_ENV_TEXT_OPTION = re.compile(r"(?:-[iv0]*S|--split-string|--command|-c\Z)=?(.*)", re.DOTALL)
+_SHELL_TEXT_OPTION = re.compile(r"-[a-zA-Z]*c[a-zA-Z]*|--command")
+_PYTHON = re.compile(r"python[\d.]*|pypy[\d.]*|py|uv")
+_MODULE_OPTION = re.compile(r"(?:--module|-[bBdEiIOPqsSuvx]*m(\w.*)?)")
+_STANDARD_INPUT = frozenset(("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
+_LAUNCHER_VALUED = "pn"
+
+
+def read_command(reader: ShellReader, command: ParsedCommand) -> str | None:
+    """Add a command and read what it runs; return what it prints, None if that is not known."""
+    if not command.words:
+        reader.commands.append(command)
+        indirect_commands.note_writes(reader, command, None)
+        return ""
+    text = command.words[0].value
+    if text in reader.fork_bombs:
+        return None
+    if text in reader.state.functions and reader.depth < MAX_CALL_DEPTH:
+        reader.add_doubt("It calls a function that it defines.")
+        return reader.call_function(text, command)
+    if text in reader.state.aliases:
+        # Shells do not expand an alias within its own text.
+        alias = reader.state.aliases.pop(text)
+        arguments = quote_words(command.words[1:])
+        return reader.read_nested(f"{alias} {arguments}", stdin=command.stdin)
+    name = get_program_name(command.words[0])
+    before = len(reader.commands)
+    reader.commands.append(command)
+    special = _find_special(name)
+    output = special(reader, command) if special else predict_output(command, name)
+    with reader.implying():
+        _read_alternatives(reader, command, name)
+    indirect_commands.read_indirect(reader, command, name, output, before)
+    # Allow rules apply to the command that a wrapper runs, not to the wrapper.
+    if special is _read_prefix and len(reader.commands) > before + 1:
+        reader.commands[before] = attrs.evolve(command, wrapper=True)
+    return output
+
+
+def _find_special(name: str) -> Callable[[ShellReader, ParsedCommand], str | None] | None:
+    if name in _SPECIAL:
+        return _SPECIAL[name]
+    if name in SHELLS:
+        return _read_shell
+    if name in PREFIXES:
+        return _read_prefix
+    return _read_runner if name in RUNNERS else None
+
+
+# --- programs that run the rest of their line -----------------------------------------------------
+
+
+def _read_prefix(reader: ShellReader, command: ParsedCommand) -> str | None:
+    """Read `sudo COMMAND`, `env A=1 COMMAND`, `timeout 5 COMMAND`."""
+    words = command.words
+    name = get_program_name(words[0])
+    valued, skipped = PREFIXES[name]
+    at = find_first_operand(words, valued)
+    # `command -v rm` prints the path of a program.
+    if name == "command" and any(re.fullmatch(r"-\w*[vV]\w*", x.value) for x in words[1:at]):
+        return words[-1].value
+    for position in range(1, len(words)):
+        text = _get_option_text(name, words, position)
+        if text:
+            reader.read_nested(text, stdin=command.stdin)
+    at += skipped
+    if name in _ASSIGNING:
+        at = _assign_variables(reader, words, at)
+    if name in _JOINS_WORDS and at < len(words):
+        return reader.read_nested(" ".join(word.value for word in words[at:]))
+    return reader.read_inner(command, words[at:])
+
+
+def _get_option_text(name: str, words: tuple[Word, ...], at: int) -> str:
+    """Return the command text that is the value of an option; empty for other options."""
+    pattern = _ENV_TEXT_OPTION if name == "env" else _TEXT_OPTION
+    match = pattern.fullmatch(words[at].value)
+    if match is None:
+        return ""
+    text = match[1]
+    rest = words[at + 1 :]
+    if not text and rest:
+        text = rest[0].value
+        rest = rest[1:]
+    return f"{text} {quote_words(rest)}" if text else ""
+
+
+def _assign_variables(reader: ShellReader, words: tuple[Word, ...], start: int) -> int:
+    """Set the variables of `env A=1 …`; return the position at which the command begins."""
+    at = start
+    while at < len(words) and _ASSIGNMENT.match(words[at].value):
+        variable, _, value = words[at].value.partition("=")
+        reader.state.variables[variable] = (encode_source(value),)
+        reader.add_doubt(f"It sets {variable} for a command.")
+        indirect_commands.read_variable(reader, variable, value)
+        at += 1
+    return at
+
+
+def _read_runner(reader: ShellReader, command: ParsedCommand) -> str | None:
+    """Read `uv run COMMAND`, `bundle exec COMMAND`."""
+    verbs = RUNNERS[get_program_name(command.words[0])]
+    at = find_word(command.words, verbs)
+    begin = find_first_operand(command.words, _LAUNCHER_VALUED, at + 1)
+    return reader.read_inner(command, command.words[begin:])
+
+
+def _read_alternatives(reader: ShellReader, command: ParsedCommand, name: str) -> None:
+    """Read the commands that a program may run in addition to the obvious one.
+
+    An unknown option may take the next word as its value, so the command may begin later; and
+    `python -m pip` runs `pip`. These commands are implied: only rules that ask or deny apply to
+    them.
+    """
+    words = command.words
+    for at in dict.fromkeys(_find_starts(words, name)):
+        reader.read_inner(command, words[at:])
+    if name in LAUNCHERS:
+        for at in range(1, len(words) - 1):
+            if words[at].value in ("-c", "--call"):
+                reader.read_nested(words[at + 1].value)
+    module = _find_module(words, name)
+    if module is not None:
+        reader.read_inner(command, module)
+
+
+def _find_starts(words: tuple[Word, ...], name: str) -> list[int]:
+    """Return the other positions at which the command run by a program may begin."""
+    if name in PREFIXES:
+        valued, skipped = PREFIXES[name]
+        first = find_first_operand(words, valued)
+        return [at + skipped for at in find_later_starts(words, valued, first)]
+    verbs = RUNNERS.get(name) or LAUNCHERS.get(name)
+    if not verbs:
+        return []
+    verb = find_word(words, verbs)
+    if verb == len(words) and "" in verbs:
+        verb = 0
+    first = find_first_operand(words, _LAUNCHER_VALUED, verb + 1)
+    starts = [first] if name in LAUNCHERS else []
+    starts += find_later_starts(words, _LAUNCHER_VALUED, first)
+    starts.append(find_word(words, ("--",), verb + 1) + 1)
+    return starts
+
+
+def _find_module(words: tuple[Word, ...], name: str) -> tuple[Word, ...] | None:
+    """Return the command that `python -m NAME` or `uv run -m NAME` runs; None for other words."""
+    if not _PYTHON.fullmatch(name):
+        return None
+    begin = find_word(words, ("run",)) if name == "uv" else 0
+    for at in range(begin + 1, len(words)):
+        text = words[at].value
+        match = _MODULE_OPTION.fullmatch(text)
+        if match:
+            attached = (Word(match[1]),) if match[1] else ()
+            return (*attached, *words[at + 1 :])
+        if not text.startswith("-") and name != "uv":
+            return None
+    return None
+
+
+# --- shells ---------------------------------------------------------------------------------------
+
+
+def _read_shell(reader: ShellReader, command: ParsedCommand) -> str | None:
+    """Read `bash -c TEXT`, `bash FILE`, `… | bash`."""
+    words = command.words
+    for option in range(1, len(words)):
+        if not _SHELL_TEXT_OPTION.fullmatch(words[option].value):
+            continue
+        at = find_first_operand(words, "oO", option)
+        if at < len(words):
+            after = [encode_value(word) for word in words[at + 1 :]]
+            # In `bash -c TEXT A B`, `$0` is A, and the positional parameters begin with B.
+            reader.state.variables["0"] = (after[0] if after else UNKNOWN,)
+            # Without arguments `$1` is empty; the outer text's `$1` is not visible.
+            return reader.read_nested(words[at].value, tuple(after[1:]) or ("",), command.stdin)
+    at = find_first_operand(words, "oO")
+    script = words[at].value if at < len(words) else "-"
+    return _read_script(reader, command, script, words[at + 1 :])
+
+
+def _read_script(
+    reader: ShellReader, command: ParsedCommand, script: str, arguments: tuple[Word, ...]
+) -> str | None:
+    text = reader.piped_texts.get(script)
+    if text is None and script.startswith("/dev/fd/") and script != "/dev/fd/0":
+        reader.add_unknown()  # the output of a command that is known only at run time
+    options = {word.value for word in command.words}
+    if script in _STANDARD_INPUT or "-s" in options:
+        text = command.stdin
+        if text is None and options.isdisjoint(("--version", "--help")):
+            reader.add_unknown()  # a shell's input may be any command
+    if text is None:
+        return None
+    return reader.read_nested(text, tuple(map(encode_value, arguments)))
+
+
+def _read_source(reader: ShellReader, command: ParsedCommand) -> str | None:
+    if len(command.words) < 2:
+        return None
+    return _read_script(reader, command, command.words[1].value, command.words[2:])
+
+
+def _read_eval(reader: ShellReader, command: ParsedCommand) -> str | None:
+    text = " ".join(value for value in command.arguments if value != "--")
+    return reader.read_nested(text, stdin=command.stdin)
+
+
+def _read_su(reader: ShellReader, command: ParsedCommand) -> str | None:
+    """Read `su -c TEXT`, `runuser COMMAND`, `script -c TEXT`."""
+    for at in range(1, len(command.words) - 1):
+        if re.fullmatch(r"-\w*c|--(session-)?command", command.words[at].value):
+            return reader.read_nested(command.words[at + 1].value)
+    if get_program_name(command.words[0]) == "runuser":
+        return _read_prefix(reader, command)
+    return None
+
+
+def _read_trap(reader: ShellReader, command: ParsedCommand) -> str | None:
+    at = find_first_operand(command.words, "")
+    return reader.read_nested(command.words[at].value) if at < len(command.words) else None
+
+
+def _read_input(reader: ShellReader, command: ParsedCommand) -> str | None:
+    """Read the input of `at` and `batch`."""
+    return reader.read_nested(command.stdin) if command.stdin else None
+
+
+# --- builtins that change the state of the shell --------------------------------------------------
+
+
+def _set_alias(reader: ShellReader, command: ParsedCommand) -> str | None:
+    for value in command.arguments:
+        name, equals, text = value.partition("=")
+        if equals:
+            reader.state.aliases[name] = text
+    return ""
+
+
+def _set_positional(reader: ShellReader, command: ParsedCommand) -> str | None:
+    """Read `set -- A B`."""
+    words = command.words[1:]
+    end = find_word(words, ("--",))
+    if end < len(words):
+        words = words[end + 1 :]
+    elif not words or words[0].value.startswith(("-", "+")):
+        return ""
+    reader.state.positional = tuple(map(encode_value, words))
+    return ""
+
+
+def _shift(reader: ShellReader, command: ParsedCommand) -> str | None:
+    reader.state.positional = reader.state.positional[1:]
+    return ""
+
+
+def _read_into_variables(reader: ShellReader, command: ParsedCommand) -> str | None:
+    """Read `read` and `mapfile`: their variables are unknown, unless the input is known."""
+    variables = reader.state.variables
+    values = command.arguments
+    for value in values:
+        if re.fullmatch(r"\w+", value):
+            variables[value] = (UNKNOWN,)
+    if not command.stdin or not values:
+        return ""
+    lines = command.stdin.rstrip("\n").split("\n")
+    if get_program_name(command.words[0]) == "read":
+        lines = ["\n".join(lines)]
+    is_found = reader.state.listed is not None
+    # As for `xargs`, a `*` in the input stands for the names that `ls` prints.
+    words = [Word(line, glob="*" in line, tree=is_found) for line in lines[:MAX_FIELDS]]
+    variables[values[-1]] = tuple(map(encode_value, words))
+    return ""
+
+
+def _change_folder(reader: ShellReader, command: ParsedCommand) -> str | None:
+    """Read `cd FOLDER`."""
+    state = reader.state
+    at = find_first_operand(command.words, "")
+    if at < len(command.words):
+        goal = command.words[at]
+    else:
+        goal = Word(state.variables.get("HOME", (UNKNOWN,))[0], plain=False)
+    if goal.value == "-" or not goal.known or len(command.words) > at + 1:
+        state.cwds = (None,)
+        return ""
+    if goal.glob:
+        # The folder is not known, but a pattern in it may mean the matches of both patterns:
+        # `for d in /*; do cd "$d" && rm -rf *; done`.
+        state.cwds = (None, state.checker.absolute(goal.value, state.cwds[-1]))
+        state.variables["PWD"] = (UNKNOWN,)
+        return ""
+    reached: list[str | None] = []
+    for cwd in state.cwds:
+        reached += _find_reached(state.checker.absolute(goal.value, cwd), cwd, goal, reader)
+    # Each `cd` may fail, so the number of folders could double each time; the last ones are the
+    # most likely.
+    state.cwds = tuple(dict.fromkeys(reached))[-4:]
+    last = state.cwds[-1]
+    state.variables["PWD"] = (encode_source(last) if last else UNKNOWN,)
+    return ""
+
+
+def _find_reached(
+    logical: str | None, cwd: str | None, goal: Word, reader: ShellReader
+) -> list[str | None]:
+    """Return the folders in which commands after a `cd` may run."""
+    if logical is None:
+        return [None]
+    physical = logical
+    if not reader.state.checker.contained:
+        physical = resolve_links(os.path.join(cwd or "/", goal.value))
+    # If the folder does not exist, `cd` may fail, and the next commands run in the old folder.
+    reached: list[str | None] = [] if os.path.isdir(physical) else [cwd]
+    if resolve_links(logical) != physical:
+        reached.append(physical)
+    return [*reached, logical]
+
+
+def _push_folder(reader: ShellReader, command: ParsedCommand) -> str | None:
+    values = command.arguments
+    if len(values) == 1 and not values[0].startswith(("+", "-")):
+        return _change_folder(reader, command)
+    reader.state.cwds = (None,)
+    return ""
+
+
+_SPECIAL: dict[str, Callable[[ShellReader, ParsedCommand], str | None]] = {
+    "eval": _read_eval,
+    **dict.fromkeys(("su", "runuser", "script"), _read_su),
+    "trap": _read_trap,
+    "alias": _set_alias,
+    "set": _set_positional,
+    "shift": _shift,
+    **dict.fromkeys(("read", "mapfile", "readarray"), _read_into_variables),
+    **dict.fromkeys(("cd", "chdir"), _change_folder),
+    **dict.fromkeys(("pushd", "popd"), _push_folder),
+    **dict.fromkeys((".", "source"), _read_source),
+    **dict.fromkeys(("at", "batch"), _read_input),
+    **dict.fromkeys(("xargs", "gxargs"), command_runners.read_xargs),
+    **dict.fromkeys(("find", "gfind"), command_runners.read_find),
+    "ssh": command_runners.read_ssh,
+    "parallel": command_runners.read_parallel,
+    **dict.fromkeys(("fd", "fdfind"), command_runners.read_fd),
+    **dict.fromkeys(("docker", "podman", "nerdctl", "kubectl"), command_runners.read_container),
+    "git": command_runners.read_git,
+}

@@ -1,0 +1,133 @@
+"""Predict the output of a few commands whose words alone determine it.
+
+`echo 'rm -rf /' | sh` must be judged by the command that the shell receives.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import re
+from collections.abc import Callable
+from itertools import dropwhile
+
+from hilum_guard.commands.shell_commands import ParsedCommand
+from hilum_guard.commands.shell_words import UNKNOWN, resolve_escapes
+
+
+def predict_output(command: ParsedCommand, name: str) -> str | None:
+    """Return what a command prints; None if that is not known."""
+    values = command.arguments
+    if name in _SILENT:
+        return ""
+    # The output of these commands does not depend on unknown words.
+    by_input = _BY_INPUT.get(name)
+    if by_input is not None:
+        return by_input(command, values)
+    if any(not word.known or word.glob for word in command.words):
+        return None
+    if re.fullmatch(r"python[\d.]*", name) and len(values) == 2 and values[0] == "-c":
+        return python_prints(values[1])
+    by_words = _BY_WORDS.get(name)
+    return by_words(values) if by_words is not None else None
+
+
+def _predict_cat(command: ParsedCommand, values: list[str]) -> str | None:
+    return None if values else command.stdin
+
+
+def _predict_tee(command: ParsedCommand, values: list[str]) -> str | None:
+    return command.stdin
+
+
+def _predict_mktemp(command: ParsedCommand, values: list[str]) -> str | None:
+    # The folder is certainly in /tmp only if neither an option nor TMPDIR changes it.
+    plain = {"-d", "-q", "--directory", "--quiet"}
+    if command.assigned or not plain.issuperset(values):
+        return None
+    return f"/tmp/tmp.{UNKNOWN}\n"
+
+
+def _predict_pwd(command: ParsedCommand, values: list[str]) -> str | None:
+    return command.cwd
+
+
+def _predict_which(command: ParsedCommand, values: list[str]) -> str | None:
+    # The name is used in place of the path: `$(which rm) -rf /` is `rm -rf /`.
+    return values[-1] if values else None
+
+
+def _predict_ls(command: ParsedCommand, values: list[str]) -> str | None:
+    # A pattern stands for the names in the folder: `ls / | xargs rm -rf` deletes all of them.
+    folders = [value for value in values if not value.startswith("-")] or ["."]
+    return "\n".join(f"{folder.rstrip('/')}/*" for folder in folders)
+
+
+def _predict_base64(command: ParsedCommand, values: list[str]) -> str | None:
+    # Older versions of macOS have only `-D`.
+    if not command.stdin or not {"-d", "-D", "--decode"}.intersection(values):
+        return None
+    try:
+        return base64.b64decode(command.stdin).decode("utf-8", "replace")
+    except ValueError:
+        return None
+
+
+def _predict_echo(values: list[str]) -> str | None:
+    texts = dropwhile(re.compile(r"-[neE]+").fullmatch, values)
+    # Whether `echo` resolves escapes depends on the shell.
+    return resolve_escapes(" ".join(texts)) + "\n"
+
+
+def _predict_printf(values: list[str]) -> str | None:
+    if not values:
+        return None
+    template = resolve_escapes(values[0])
+    rest = values[1:]
+    if template.count("%") != template.count("%s"):
+        return None
+    while "%s" in template:
+        template = template.replace("%s", rest.pop(0) if rest else "", 1)
+    return template + "".join(rest)
+
+
+_SILENT = frozenset((":", "true", "exit", "wait", "sleep"))
+_BY_INPUT: dict[str, Callable[[ParsedCommand, list[str]], str | None]] = {
+    "cat": _predict_cat,
+    "tee": _predict_tee,
+    "mktemp": _predict_mktemp,
+    "pwd": _predict_pwd,
+    "which": _predict_which,
+    "type": _predict_which,
+    "ls": _predict_ls,
+    "base64": _predict_base64,
+}
+_BY_WORDS: dict[str, Callable[[list[str]], str | None]] = {
+    "echo": _predict_echo,
+    "printf": _predict_printf,
+}
+
+
+def python_prints(code: str) -> str | None:
+    """Return the output of Python code that only prints literal text; None for other code."""
+    # On a hostile text, `ast.parse` can exhaust the stack or the memory.
+    try:
+        statements = ast.parse(code).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    lines = [_get_printed_line(statement) for statement in statements]
+    return None if None in lines else "".join(line for line in lines if line is not None)
+
+
+def _get_printed_line(statement: ast.stmt) -> str | None:
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        return None
+    if call.func.id != "print" or call.keywords:
+        return None
+    texts = []
+    for argument in call.args:
+        if not isinstance(argument, ast.Constant) or not isinstance(argument.value, str):
+            return None
+        texts.append(argument.value)
+    return " ".join(texts) + "\n"

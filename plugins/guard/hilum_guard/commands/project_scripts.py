@@ -1,0 +1,386 @@
+"""Find the commands in the workspace scripts that a command runs.
+
+Shell scripts, recipes of `make` and `just`, and npm scripts are read, so that a rule that denies a
+command also applies there. A script that is in another language, is too large, or does not parse is
+treated like any other program: only the sandbox restricts it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import attrs
+
+from hilum_guard.commands.shell_reader import ShellReader
+from hilum_guard.commands.shell_words import UNKNOWN, Unreadable
+from hilum_guard.programs.options import Parsed, Syntax, parse, valued_only
+from hilum_guard.programs.program_names import SHELLS, find_first_operand, get_program_name
+
+if TYPE_CHECKING:
+    from hilum_guard.commands.path_checks import PathChecker
+    from hilum_guard.commands.shell_commands import ParsedCommand
+
+MAX_BYTES = 200_000
+# Scripts may run scripts; only rules that ask or deny apply to the inner scripts' commands.
+MAX_SCRIPTS = 12
+MAX_DEPTH = 3
+MAX_FOUND = 400
+# `make` variables may contain variables, including themselves.
+MAX_EXPANSIONS = 5
+_SHEBANG = re.compile(rf"#!\s*\S*/(?:env\s+(?:-S\s+)?)?(?:{'|'.join(sorted(SHELLS))})\b")
+_NPM = frozenset("npm pnpm yarn bun cnpm tnpm".split())
+_NPM_PROJECT_OPTIONS = ("-w", "--workspace", "--filter", "-F")
+_NPM_RUN = frozenset("run run-script rum urn".split())
+_NPM_SHORT = {"t": "test", "tst": "test"}
+# npm sub-commands that run the project scripts with certain names.
+_NPM_LIFECYCLE = {
+    "test": ("test",),
+    "start": ("start",),
+    "stop": ("stop",),
+    "restart": ("restart", "stop", "start"),
+    "install": ("preinstall", "install", "postinstall", "prepare"),
+    "ci": ("preinstall", "install", "postinstall", "prepare"),
+    "publish": ("prepublishOnly", "prepack", "prepare", "publish", "postpublish"),
+    "pack": ("prepack", "prepare", "postpack"),
+    "version": ("preversion", "version", "postversion"),
+}
+# In the order in which GNU make searches for them.
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+_JUSTFILES = ("justfile", "Justfile", ".justfile")
+_RULE = re.compile(r"([^\t#=:\n][^=:\n]*?)\s*::?(?!=)\s*([^=\n]*)")
+_JUST_RULE = re.compile(r"@?([A-Za-z_][\w-]*)((?:\s+[^:\n]*)?):(?!=)\s*(.*)")
+_VARIABLE = re.compile(r"(?:export\s+|override\s+)*([\w.-]+)\s*(?::{0,3}|\?|\+)=\s*(.*)")
+
+
+class Scripts(NamedTuple):
+    """The commands found in scripts.
+
+    Attributes:
+        found: The commands in the scripts.
+        unresolved: Commands whose effect is known only at run time, each with the reason.
+    """
+
+    found: tuple[ParsedCommand, ...] = ()
+    unresolved: tuple[tuple[ParsedCommand, str], ...] = ()
+
+
+class _Text(NamedTuple):
+    """A shell text, the folder that it runs in, and whether it is a recipe."""
+
+    text: str
+    folder: str
+    recipe: bool = False
+
+
+class _Rule(NamedTuple):
+    """The recipe of a `make` or `just` goal, and the goals that it depends on."""
+
+    needs: list[str]
+    lines: list[str]
+
+
+def script_commands(commands: Iterable[ParsedCommand], checker: PathChecker) -> Scripts:
+    """Return the commands in the scripts that commands run. Reads the disk.
+
+    Args:
+        commands: The commands of a command line.
+        checker: Checks paths of the workspace.
+    """
+    waiting = [(command, 1) for command in commands]
+    found: list[ParsedCommand] = []
+    unresolved: list[tuple[ParsedCommand, str]] = []
+    seen: set[_Text] = set()
+    while waiting and len(seen) < MAX_SCRIPTS and len(found) < MAX_FOUND:
+        command, depth = waiting.pop(0)
+        for text in _find_texts(command):
+            if text in seen or len(seen) >= MAX_SCRIPTS:
+                continue
+            seen.add(text)
+            inner, doubts = _read_text(text, checker)
+            found += inner
+            unresolved += doubts
+            if depth < MAX_DEPTH:
+                waiting += [(each, depth + 1) for each in inner]
+    return Scripts(tuple(found[:MAX_FOUND]), tuple(unresolved))
+
+
+def _read_text(
+    text: _Text, checker: PathChecker
+) -> tuple[list[ParsedCommand], list[tuple[ParsedCommand, str]]]:
+    reader = ShellReader(checker, text.folder)
+    with suppress(Unreadable, RecursionError, ValueError):
+        reader.read(text.text)
+    found = []
+    for command in reader.commands:
+        recipe = text.recipe or command.recipe
+        found.append(attrs.evolve(command, implied=True, recipe=recipe))
+    return found, reader.unresolved
+
+
+def _find_texts(command: ParsedCommand) -> Iterator[_Text]:
+    """Yield the texts of the scripts that a command runs."""
+    if not command.words or not command.words[0].known or command.checker.contained:
+        return
+    program = command.words[0].value
+    name = get_program_name(command.words[0])
+    for cwd in command.cwds:
+        if cwd is None:
+            continue
+        if name in SHELLS or name in (".", "source"):
+            script = _get_shell_script(command, name)
+            if script:
+                yield from _read_script(os.path.join(cwd, script), cwd)
+        elif "/" in program:
+            yield from _read_script(os.path.join(cwd, os.path.expanduser(program)), cwd)
+        elif name in _NPM:
+            yield from _find_npm_scripts(command, cwd)
+        elif name in ("make", "gmake", "just"):
+            yield from _find_recipes(command, cwd, just=name == "just")
+
+
+# --- shell scripts --------------------------------------------------------------------------------
+
+
+def _get_shell_script(command: ParsedCommand, name: str) -> str:
+    """Return the file that a shell reads: its operand or its input; empty if there is none."""
+    at = find_first_operand(command.words, "oO") if name in SHELLS else 1
+    if any(re.fullmatch(r"-\w*c\w*", word.value) for word in command.words[1:at]):
+        return ""
+    if at < len(command.words):
+        return command.words[at].value
+    inputs = [each.target.value for each in command.redirects if each.operator == "<"]
+    return inputs[-1] if inputs and name in SHELLS else ""
+
+
+def _load(path: str) -> str | None:
+    """Return the text of a small regular file; return None for anything else.
+
+    The function never waits for a pipe or a device.
+    """
+    if UNKNOWN in path or "\0" in path:
+        return None
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
+            return None
+        return os.read(descriptor, MAX_BYTES).decode()
+    except (OSError, UnicodeDecodeError):
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _load_first(folder: str, names: Sequence[str]) -> str | None:
+    """Return the text of the first readable file; None if there is none."""
+    for name in names:
+        text = _load(os.path.join(folder, name))
+        if text is not None:
+            return text
+    return None
+
+
+def _read_script(path: str, cwd: str) -> Iterator[_Text]:
+    # Installed programs are judged by name.
+    if path.startswith(("/usr/", "/bin/", "/sbin/", "/opt/", "/nix/", "/lib/")):
+        return
+    text = _load(path)
+    if text is None:
+        return
+    # Shells run a file without a shebang line as a shell script.
+    if _SHEBANG.match(text) or not text.startswith("#!"):
+        yield _Text(text, cwd)
+
+
+# --- scripts of npm -------------------------------------------------------------------------------
+
+_NPM_FOLDER_OPTIONS = ("--prefix", "-C", "--dir", "--cwd")
+_NPM_SYNTAX = valued_only(frozenset((*_NPM_FOLDER_OPTIONS, *_NPM_PROJECT_OPTIONS)))
+
+
+def _find_npm_scripts(command: ParsedCommand, cwd: str) -> Iterator[_Text]:
+    parsed = parse(command.arguments, _NPM_SYNTAX)
+    if not parsed.operands:
+        return
+    verb, *rest = parsed.operands
+    if verb in _NPM_RUN:
+        names = tuple(rest[:1])
+    else:
+        verb = _NPM_SHORT.get(verb, verb)
+        names = _NPM_LIFECYCLE.get(verb, (verb,))
+    folder, scripts = _load_npm_scripts(os.path.join(cwd, *parsed.values(*_NPM_FOLDER_OPTIONS)))
+    arguments = " ".join(rest[1:])
+    for name in names:
+        # npm runs the scripts with these prefixes before and after the named one.
+        for each in (f"pre{name}", name, f"post{name}"):
+            text = scripts.get(each)
+            if isinstance(text, str):
+                if each == name and arguments:
+                    text = f"{text} {arguments}"
+                yield _Text(text, folder, recipe=True)
+
+
+def _load_npm_scripts(folder: str) -> tuple[str, dict[str, Any]]:
+    """Return the scripts of the nearest `package.json`, and the folder that contains it."""
+    text = _load(os.path.join(folder, "package.json"))
+    while text is None and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+        text = _load(os.path.join(folder, "package.json"))
+    try:
+        data = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return folder, {}
+    scripts = data.get("scripts") if isinstance(data, dict) else None
+    return folder, scripts if isinstance(scripts, dict) else {}
+
+
+# --- recipes of make and just ---------------------------------------------------------------------
+
+_ASSIGNMENT = re.compile(r"([\w.]+)[:?+]?=(.*)", re.DOTALL)
+_FOLDER_OPTIONS = ("-C", "--directory", "-d", "--working-directory")
+_FILE_OPTIONS = ("-f", "--file", "--makefile", "--justfile")
+
+
+def _get_recipe_syntax(*, just: bool) -> Syntax:
+    # `-d` takes a folder in `just`, and prints debugging information in `make`.
+    valued = {*_FOLDER_OPTIONS, *_FILE_OPTIONS}
+    return valued_only(frozenset(valued if just else valued - {"-d"}))
+
+
+_MAKE_SYNTAX = _get_recipe_syntax(just=False)
+_JUST_SYNTAX = _get_recipe_syntax(just=True)
+
+
+def _find_recipes(command: ParsedCommand, cwd: str, *, just: bool) -> Iterator[_Text]:
+    """Yield the recipes of `make` or `just` goals, and of the goals that they depend on."""
+    parsed = parse(command.arguments, _JUST_SYNTAX if just else _MAKE_SYNTAX)
+    folder = os.path.join(cwd, *parsed.values(*_FOLDER_OPTIONS))
+    text = _load_recipes(command, folder, parsed, just=just)
+    if text is None:
+        return
+    rules, variables = _parse_recipes(text.replace("\\\n", " "), just=just)
+    goals = []
+    for word in parsed.operands:
+        assignment = _ASSIGNMENT.fullmatch(word)
+        if assignment:
+            variables[assignment[1]] = assignment[2]
+        else:
+            goals.append(word)
+    if not goals:
+        # A special target such as `.PHONY` is never the default goal of `make`.
+        goals = [name for name in rules if just or not name.startswith(".")][:1]
+    for rule in _find_needed_rules(rules, goals):
+        lines = [_expand_variables(line, variables, just=just) for line in rule.lines]
+        if any(lines):
+            yield _Text("\n".join(lines), folder, recipe=True)
+
+
+def _find_needed_rules(rules: dict[str, _Rule], goals: list[str]) -> Iterator[_Rule]:
+    """Yield the rules for some goals, and for the goals that they depend on."""
+    waiting = list(goals)
+    done: set[str] = set()
+    while waiting:
+        goal = waiting.pop(0)
+        if goal in done:
+            continue
+        done.add(goal)
+        for name, rule in rules.items():
+            if _fits_goal(name, goal):
+                waiting += rule.needs
+                yield rule
+
+
+def _load_recipes(command: ParsedCommand, folder: str, parsed: Parsed, *, just: bool) -> str | None:
+    """Return the text of the recipe file; None if there is none."""
+    named = [value for value in parsed.values(*_FILE_OPTIONS) if value][-1:]
+    if named and named[0] in ("-", "/dev/stdin"):
+        return command.stdin
+    return _load_first(folder, named or (_JUSTFILES if just else _MAKEFILES))
+
+
+def _fits_goal(name: str, goal: str) -> bool:
+    """Return whether a rule builds a goal; `%` in the rule's name matches any text."""
+    if name == goal:
+        return True
+    return "%" in name and re.fullmatch(re.escape(name).replace("%", ".*"), goal) is not None
+
+
+def _parse_recipes(text: str, *, just: bool) -> tuple[dict[str, _Rule], dict[str, str]]:
+    """Return the rules and the variables of a file."""
+    rules: dict[str, _Rule] = {}
+    variables: dict[str, str] = {}
+    current: list[_Rule] = []
+    parse_head = _parse_just_head if just else _parse_make_head
+    indent = ("\t", " ") if just else ("\t",)
+    for line in text.split("\n"):
+        if line.startswith(indent) and current:
+            for rule in current:
+                rule.lines.append(_strip_line(line))
+            continue
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        variable = _VARIABLE.fullmatch(line.strip())
+        if variable:
+            value = variable[2]
+            variables[variable[1]] = value.strip("\"'") if just else value
+            continue
+        current = []
+        goals, needs, same_line = parse_head(line)
+        for goal in goals:
+            rule = rules.setdefault(goal, _Rule([], []))
+            rule.needs.extend(re.findall(r"[\w./%-]+", needs))
+            if same_line.strip():
+                rule.lines.append(_strip_line(same_line))
+            current.append(rule)
+    return rules, variables
+
+
+def _strip_line(line: str) -> str:
+    """Return a recipe line without the prefixes that only control its output."""
+    return line.strip().lstrip("@-+")
+
+
+def _parse_make_head(line: str) -> tuple[list[str], str, str]:
+    """Return the goals of `GOALS: NEEDS; LINE`, their prerequisites, and the line."""
+    match = _RULE.match(line)
+    if match is None:
+        return [], "", ""
+    needs, _, same_line = line[match.end(1) :].lstrip(" \t:").partition(";")
+    return match[1].split(), needs, same_line
+
+
+def _parse_just_head(line: str) -> tuple[list[str], str, str]:
+    match = _JUST_RULE.match(line)
+    if match is None:
+        return [], "", ""
+    return [match[1]], match[3].partition(";")[0], ""
+
+
+_MAKE_REFERENCE = re.compile(r"\$[({]([\w.-]+)[)}]|\$([@<^?*+%|])|\$[({][^(){}]*[)}]")
+_JUST_REFERENCE = re.compile(r"\{\{\s*([\w-]+)[^}]*\}\}")
+_UNKNOWN_TEXT = "${HILUM_UNKNOWN_TEXT}"
+
+
+def _expand_variables(text: str, variables: dict[str, str], *, just: bool) -> str:
+    """Return a recipe with its variables replaced; an unknown one becomes an unknown word."""
+    reference = _JUST_REFERENCE if just else _MAKE_REFERENCE
+
+    def replace(match: re.Match[str]) -> str:
+        # A variable written in shell syntax would be replaced again.
+        return variables.get(match[1] or "", "\0")
+
+    for _ in range(MAX_EXPANSIONS):
+        expanded = reference.sub(replace, text)
+        if expanded == text:
+            break
+        text = expanded
+    return text.replace("\0", _UNKNOWN_TEXT).replace("$$", "$")

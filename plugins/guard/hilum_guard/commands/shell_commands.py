@@ -1,0 +1,114 @@
+"""Data classes for shell text that has been read: its simple commands, and the shell state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from hilum_guard.commands.path_checks import PathChecker
+from hilum_guard.commands.shell_words import Word
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    from hilum_guard.commands.shell_grammar import Source
+
+
+@attrs.frozen
+class Redirect:
+    """A redirection to or from a file."""
+
+    operator: str
+    target: Word
+
+
+@attrs.frozen
+class FindAction:
+    """A `find` action that runs a command for the found files.
+
+    Attributes:
+        words: The words of the `find`.
+        at: The position of the action in the words; 0 if the command receives everything that the
+            `find` prints, -1 if it receives a part of it.
+    """
+
+    words: tuple[Word, ...]
+    at: int = 0
+
+
+@attrs.frozen
+class ParsedCommand:
+    """One simple command as the shell would run it.
+
+    Attributes:
+        words: Program and arguments.
+        assigned: Variables that are set for the command.
+        redirects: The command's redirections.
+        cwds: The folders that it may run in; None for an unknown one.
+        stdin: The text that is piped into it; None if that is not known.
+        source: The command's text.
+        wrapper: Whether it runs the command that follows it in the list (`timeout 5 ls`).
+        checker: Checks paths on the machine or in the container that it runs in.
+        finder: The `find` that runs it.
+        implied: Whether it does not appear in the text, but results from an alias, a script or an
+            unknown text.
+        recipe: Whether it is part of a recipe or of an npm script, in which the running program may
+            substitute more than a shell does.
+    """
+
+    words: tuple[Word, ...]
+    assigned: tuple[str, ...] = ()
+    redirects: tuple[Redirect, ...] = ()
+    cwds: tuple[str | None, ...] = (None,)
+    stdin: str | None = None
+    source: str = ""
+    wrapper: bool = False
+    checker: PathChecker = PathChecker("/", "/")
+    finder: FindAction | None = None
+    implied: bool = False
+    recipe: bool = False
+
+    @property
+    def cwd(self) -> str | None:
+        """The folder that it most likely runs in."""
+        return self.cwds[-1]
+
+    @property
+    def arguments(self) -> list[str]:
+        """The values of the words after the program."""
+        return [word.value for word in self.words[1:]]
+
+
+@attrs.define
+class ShellState:
+    """The state that earlier commands of a text leave to later ones.
+
+    Attributes:
+        cwds: The folders that the next command may run in.
+        variables: The values of variables; more than one for an array.
+        functions: Functions, with the source and nodes of each body.
+        aliases: Aliases, with their texts.
+        positional: The positional parameters.
+        checker: Checks paths on the machine or in the container.
+        finder: The `find` that runs the command being read.
+        listed: The `find` whose results are piped into the next command.
+    """
+
+    cwds: tuple[str | None, ...]
+    variables: dict[str, tuple[str, ...]]
+    functions: dict[str, tuple[Source, Node]] = attrs.field(factory=dict)
+    aliases: dict[str, str] = attrs.field(factory=dict)
+    positional: tuple[str, ...] = ()
+    checker: PathChecker = PathChecker("/", "/")
+    finder: FindAction | None = None
+    listed: FindAction | None = None
+
+    def copy(self) -> ShellState:
+        """Return a separate state for a subshell."""
+        return attrs.evolve(
+            self,
+            variables=dict(self.variables),
+            functions=dict(self.functions),
+            aliases=dict(self.aliases),
+        )

@@ -1,0 +1,114 @@
+"""Data classes for the verdict on a command line: destructive, harmless, or in need of approval."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Literal
+
+import attrs
+
+
+@attrs.frozen
+class SimpleCommand:
+    """One simple command of a command line, for rules such as ``run_terminal_cmd(git status *)``.
+
+    An allow rule must match every command that is not a ``wrapper``, and each of these commands
+    must be ``literal``. A deny rule needs to match only one command.
+
+    Attributes:
+        words: The program and its arguments, as the program receives them. ``…`` stands for each
+            part that is known only at run time.
+        source: The command as written in the text. A command that another command runs is shown as
+            it would be written alone.
+        literal: Whether every word appears literally in the text, apart from quotes.
+        assigned: Variables set for this command, or by it.
+        writes: Files that its redirections write to, as written in the text.
+        wrapper: Whether it runs the command that follows it in the list (``timeout 5 ls``).
+        cwd: The folder that it runs in, if it is known.
+        cwds: All known folders that it may run in. There may be several, because a ``cd`` may fail.
+        reads: Files that it reads by redirection, as written in the text.
+        stdin: Its standard input, if it is known.
+        found: If a ``find`` runs the command, its words with ``{}`` for each found file.
+        finder: The words of that ``find``.
+        finder_at: The position in ``finder`` of the action that runs the command; 0 if the command
+            receives everything that the ``find`` prints, -1 if it receives a part of it.
+        recipe: Whether it is in a recipe or an npm script. The program that runs it may expand more
+            in it than a shell does.
+    """
+
+    words: tuple[str, ...]
+    source: str
+    literal: bool
+    assigned: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    wrapper: bool = False
+    cwd: str | None = None
+    cwds: tuple[str | None, ...] = ()
+    reads: tuple[str, ...] = ()
+    stdin: str | None = None
+    found: tuple[str, ...] = ()
+    finder: tuple[str, ...] = ()
+    finder_at: int = 0
+    recipe: bool = False
+
+    @property
+    def program(self) -> str:
+        """The name of its program, case-folded; empty if it has none."""
+        return program_name(self.words)
+
+
+def program_name(words: Sequence[str]) -> str:
+    """Return the name of the program that words run, case-folded; empty if there are no words."""
+    if not words:
+        return ""
+    return os.path.basename(words[0].rstrip("/")).casefold().removesuffix(".exe")
+
+
+@attrs.frozen
+class Unresolved:
+    """A command that may run something unknown.
+
+    Attributes:
+        words: Program and arguments.
+        reason: Why it is unknown, as a sentence without a full stop.
+    """
+
+    words: tuple[str, ...]
+    reason: str
+
+
+@attrs.frozen
+class CommandVerdict:
+    """The verdict on a command line, with what was read in it.
+
+    Attributes:
+        kind: ``block`` (certainly destructive), ``auto`` (harmless as written) or ``ask``
+            (everything else).
+        reason: The reason for the verdict, as one sentence for the user and the model.
+        commands: The simple commands in the text, including those that other commands run;
+            incomplete if the text could not be read.
+        writes: The resolved workspace files that an ``auto`` text writes by redirection; they are
+            judged like ``write_file`` calls.
+        complete: Whether the whole text was read, so that ``commands`` contains all commands.
+        grave: Why approval is needed under every policy, unless a rule allows this exact text;
+            usually empty.
+        implied: Commands that the text runs or may run without naming them, for example those of a
+            Git alias, a workspace script or ``python -m``. Ask and deny rules apply to them; allow
+            rules apply to ``commands``.
+        unresolved: Commands that may run something unknown, such as an unknown sub-command of Git.
+    """
+
+    kind: Literal["block", "ask", "auto"]
+    reason: str
+    commands: tuple[SimpleCommand, ...] = ()
+    writes: tuple[str, ...] = ()
+    complete: bool = True
+    grave: str = ""
+    implied: tuple[SimpleCommand, ...] = ()
+    unresolved: tuple[Unresolved, ...] = ()
+
+    @property
+    def all_commands(self) -> tuple[SimpleCommand, ...]:
+        """The commands of the text and the implied ones."""
+        return self.commands + self.implied

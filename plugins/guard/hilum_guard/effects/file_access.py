@@ -1,0 +1,135 @@
+"""Data classes for the effects of a command: file accesses, hosts, and the code that it runs."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+
+UNKNOWN = "…"
+"""Replaces each part of a word that is known only when the command runs."""
+
+AccessKind = Literal["read", "write", "delete", "link", "any"]
+Depth = Literal["", "some", "all"]
+Unknown = Literal["", "reads", "all"]
+
+
+@attrs.frozen
+class FileAccess:
+    """One access of a command to a path.
+
+    Attributes:
+        kind: What the command does. `write` creates or changes, `link` gives the file another name,
+            and `any` means that a program gets the path and may do anything with it.
+        path: The path as written, relative to the working folder. It may contain patterns and
+            ``UNKNOWN``.
+        deep: Whether the access extends to files below the path: to ``some`` of them, or to
+            ``all``.
+        certain: Whether the access certainly happens.
+        stored: Whether the contents come from a Git object database, in which no sandbox can hide a
+            path.
+        existing: Whether the command changes the file only if it exists.
+        generated: Whether a program generates the content, so that the call does not contain it.
+        if_folder: Whether the access happens only if an earlier command makes the target a folder.
+        moved: Whether the path is deleted because it is moved elsewhere.
+        source: The file or folder whose contents are copied to the path; empty if unknown.
+        cwds: The folders that the command may run in; None for an unknown folder.
+    """
+
+    kind: AccessKind
+    path: str
+    deep: Depth = ""
+    certain: bool = True
+    stored: bool = False
+    existing: bool = False
+    generated: bool = False
+    if_folder: bool = False
+    moved: bool = False
+    source: str = ""
+    cwds: tuple[str | None, ...] = (None,)
+
+
+@attrs.frozen
+class FindQuery:
+    """A query for the files that an action of a `find` reaches, which depend on the disk.
+
+    Attributes:
+        words: The words of `find`.
+        at: The position of the action; 0 for everything that `find` prints, -1 for a part of it.
+        cwd: The folder that it runs in.
+    """
+
+    words: tuple[str, ...]
+    at: int
+    cwd: str | None
+
+
+@attrs.frozen
+class UntrackedQuery:
+    """A query for the files below some paths that Git does not track.
+
+    Attributes:
+        paths: Files and folders.
+        cwd: The folder that the paths are relative to.
+        certain: Whether all of them are affected; otherwise some may be kept, such as ignored ones.
+    """
+
+    paths: tuple[str, ...]
+    cwd: str | None
+    certain: bool
+
+
+@attrs.frozen
+class FoundFiles:
+    """The accesses of a command to the files that a search finds.
+
+    Attributes:
+        query: The search, which ``file_search.search`` runs.
+        files: The accesses; `{}` in a path stands for each file that is found.
+        otherwise: Further accesses that are assumed if the search has no answer.
+    """
+
+    query: FindQuery | UntrackedQuery
+    files: tuple[FileAccess, ...]
+    otherwise: tuple[FileAccess, ...] = ()
+
+
+@attrs.frozen
+class Script:
+    """A file that a program runs.
+
+    Attributes:
+        path: The path as written.
+        position: Its position in the words; the position after the last word if it is standard
+            input.
+        shell: Whether a shell runs it.
+    """
+
+    path: str
+    position: int
+    shell: bool
+
+
+@attrs.frozen
+class CommandEffects:
+    """The effects of one simple command, as far as its words show them.
+
+    Attributes:
+        program: The name of the program in lower case; empty if there are only redirections.
+        files: Its accesses to files.
+        found: Its accesses to files that a search finds.
+        hosts: The hosts that it contacts by name, in lower case.
+        network: Whether it certainly uses the network.
+        code: Texts that it may run as code in a language that the guard does not parse.
+        script: The file that it runs.
+        unknown: What else it may do: read any file, or do anything at all.
+    """
+
+    program: str = ""
+    files: tuple[FileAccess, ...] = ()
+    found: tuple[FoundFiles, ...] = ()
+    hosts: tuple[str, ...] = ()
+    network: bool = False
+    code: tuple[str, ...] = ()
+    script: Script | None = None
+    unknown: Unknown = ""

@@ -1,0 +1,337 @@
+"""Read what Git commands do to files in the working tree, other folders and the object database."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from hilum_guard.effects import git_objects
+from hilum_guard.effects.file_access import UNKNOWN, Depth, FileAccess, FoundFiles, UntrackedQuery
+from hilum_guard.effects.invocation import Invocation
+from hilum_guard.programs import options
+from hilum_guard.programs.options import Parsed
+
+# Options before the sub-command that take the next word as their value.
+_FRONT_VALUED = frozenset(
+    "-C -c --git-dir --work-tree --namespace --config-env --attr-source".split()
+)
+# Commands that change no file in the working tree, except with options that are read here.
+_READ_ONLY = frozenset(
+    """status log show diff blame grep ls-files ls-tree cat-file rev-parse branch tag remote
+    config describe shortlog reflog rev-list merge-base for-each-ref name-rev add commit fetch
+    push stage bundle fsck count-objects help version notes""".split()
+)
+_VALUED: dict[str, frozenset[str]] = {
+    "clone": frozenset(
+        "-b --branch -o --origin -u --upload-pack --reference --template --depth -c --config -j"
+        " --jobs --filter --separate-git-dir".split()
+    ),
+    "worktree": frozenset("-b -B --reason".split()),
+    **dict.fromkeys(("add", "stage"), frozenset("--chmod --pathspec-from-file".split())),
+    "rm": frozenset(("--pathspec-from-file",)),
+    "mv": frozenset[str](),
+    "checkout": frozenset("-b -B --orphan --conflict --pathspec-from-file".split()),
+    "restore": frozenset("-s --source --conflict --pathspec-from-file".split()),
+    "config": frozenset("-f --file --blob --type --default --comment".split()),
+    "checkout-index": frozenset("--prefix --stage".split()),
+    "apply": frozenset(
+        "-p -C --directory --exclude --include --whitespace --build-fake-ancestor".split()
+    ),
+    "clean": frozenset("-e --exclude".split()),
+}
+_MESSAGE = frozenset(("-m",))
+_INIT = options.Syntax(
+    flags=frozenset("q"),
+    valued=frozenset("b"),
+    longs=frozenset("--quiet --bare --shared".split()),
+    long_valued=frozenset(
+        "--initial-branch --template --separate-git-dir --object-format --ref-format".split()
+    ),
+    complete=True,
+)
+_LOOKING = frozenset("--stat --numstat --summary --check".split())
+"""Options with which `git apply` changes nothing."""
+
+
+@attrs.define
+class _Git:
+    """A Git command.
+
+    Attributes:
+        call: The program, in the folders that `-C` selects.
+        verb: The sub-command.
+        rest: The words after the sub-command.
+        parsed: The options and operands in ``rest``.
+        front: The words before the sub-command.
+    """
+
+    call: Invocation
+    verb: str
+    rest: tuple[str, ...]
+    parsed: Parsed
+    front: tuple[str, ...]
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """The operands of the sub-command."""
+        return self.parsed.operands
+
+    @property
+    def pathspecs(self) -> tuple[str, ...]:
+        """The words after `--`."""
+        return self.rest[self.rest.index("--") + 1 :] if "--" in self.rest else ()
+
+
+def find_sub_command(words: Sequence[str]) -> int:
+    """Return the position of the sub-command in the words after `git`."""
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in _FRONT_VALUED else 1
+    return min(at, len(words))
+
+
+def git_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words of a Git command without the options before its sub-command."""
+    return ("git", *words[1 + find_sub_command(words[1:]) :])
+
+
+def read_git(call: Invocation) -> None:
+    """Add the effects of a Git command."""
+    at = find_sub_command(call.words)
+    verb = call.words[at] if at < len(call.words) else ""
+    rest = call.words[at + 1 :]
+    syntax = _INIT if verb == "init" else options.valued_only(_VALUED.get(verb, _MESSAGE))
+    git = _Git(call, verb, rest, options.parse(rest, syntax), call.words[:at])
+    if verb not in _READ_ONLY:
+        _read_front(git)
+    _enter_folders(git)
+    _read_stored(git)
+    _read_outputs(git)
+    read_verb = _VERBS.get(verb)
+    is_read = read_verb is not None and read_verb(git)
+    if not is_read and verb not in _READ_ONLY:
+        call.mention(rest)
+
+
+def _read_front(git: _Git) -> None:
+    """Assume that options other than `-C` may change anything."""
+    known = git.call.unknown
+    git.call.mention(git.front)
+    before = ""
+    for word in git.front:
+        if word.startswith("-") and word != "-C" and before not in _FRONT_VALUED:
+            return
+        before = word
+    git.call.unknown = known
+
+
+def _enter_folders(git: _Git) -> None:
+    """Follow `-C` and `--work-tree`: later paths are relative to that folder."""
+    front = git.front
+    for number, word in enumerate(front):
+        name, equals, value = word.partition("=")
+        if name not in ("-C", "--work-tree"):
+            continue
+        folder = value if equals else "".join(front[number + 1 : number + 2])
+        git.call.cwds = tuple(_enter(cwd, folder) for cwd in git.call.cwds)
+
+
+def _enter(cwd: str | None, folder: str) -> str | None:
+    """Return the working folder after a change of folder; None if it is unknown."""
+    folder = os.path.expanduser(folder)
+    if UNKNOWN in folder or (cwd is None and not folder.startswith("/")):
+        return None
+    return os.path.join(cwd or "/", folder)
+
+
+def _read_stored(git: _Git) -> None:
+    """Add the repository contents that a Git command shows."""
+    call = git.call
+    cwds = call.cwds
+    tops = tuple(_find_top(cwd) for cwd in cwds)
+    for shown in git_objects.find_shown_contents(git.verb, git.rest, call.exists):
+        call.cwds = tops if shown.top else cwds
+        path = shown.path or "."
+        deep: Depth = "some" if shown.deep else ""
+        call.add(FileAccess("read", path, deep, certain=shown.certain, stored=True))
+    call.cwds = cwds
+
+
+def _find_top(cwd: str | None) -> str | None:
+    """Return the top of a folder's repository; the folder itself if it is in none."""
+    folder = cwd
+    while folder is not None and not os.path.lexists(os.path.join(folder, ".git")):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return cwd
+        folder = above
+    return folder
+
+
+def _read_outputs(git: _Git) -> None:
+    names = frozenset(("--output",))
+    if git.verb in ("format-patch", "archive"):
+        names = frozenset(("-o", "--output", "--output-directory"))
+    for path in options.parse(git.rest, options.valued_only(names)).values(*names):
+        git.call.access("write", path, deep="some" if git.verb == "format-patch" else "")
+
+
+# --- sub-commands: each function returns whether the whole command is read -----------------------
+
+
+def _read_removal(git: _Git) -> bool:
+    if "--cached" not in git.rest and not _is_dry(git):
+        for path in git.operands:
+            git.call.access("delete", path, deep="all")
+    return "--cached" not in git.rest
+
+
+def _is_dry(git: _Git) -> bool:
+    return any(re.fullmatch(r"-[a-z]*n[a-z]*|--dry-run", word) for word in git.rest)
+
+
+def _read_move(git: _Git) -> bool:
+    *sources, target = git.operands or ("",)
+    git.call.copy(sources, target, moves=True)
+    return True
+
+
+def _read_restore(git: _Git) -> bool:
+    """Read `checkout` and `restore` of paths."""
+    paths = git.pathspecs
+    takes_revision = any(word.startswith(("-s", "--source")) for word in git.rest)
+    if git.verb == "checkout":
+        takes_revision = takes_revision or len(git.operands) > len(paths)
+    elif not paths:
+        paths = git.operands
+    if paths:
+        # Restoring from another revision may change every file; restoring from the index changes
+        # only edited files.
+        for path in paths:
+            git.call.access("write", path, deep="all" if takes_revision else "some")
+        return True
+    # Without `--` the first word may be a revision or a path.
+    for number, path in enumerate(git.operands):
+        if number > 0 or git.call.exists(path):
+            git.call.access("write", path, deep="all" if len(git.operands) > 1 else "some")
+    return False
+
+
+def _read_clean(git: _Git) -> bool:
+    """Read `git clean`, which deletes untracked files, and ignored ones only with `-x`."""
+    if _is_dry(git):
+        return True
+    paths = git.operands or (".",)
+    spares = any(re.match(r"-[a-zA-Z]*[eiX]|--(?:exclude|interactive)", word) for word in git.rest)
+    takes_ignored = any(re.match(r"-[a-zA-Z]*x", word) for word in git.rest)
+    # Which files are untracked depends on the disk.
+    for cwd in git.call.cwds:
+        deleted = FileAccess("delete", "{}", generated=True, cwds=(cwd,))
+        git.call.found.append(
+            FoundFiles(
+                UntrackedQuery(paths, cwd, takes_ignored and not spares),
+                (deleted,),
+                tuple(attrs.evolve(deleted, path=path) for path in paths),
+            )
+        )
+    return False
+
+
+def _read_add(git: _Git) -> bool:
+    for path in git.operands:
+        git.call.access("read", path)
+    return True
+
+
+def _read_bundle(git: _Git) -> bool:
+    if git.operands[:1] == ("create",):
+        for path in git.operands[1:2]:
+            git.call.access("write", path)
+    return True
+
+
+def _read_clone(git: _Git) -> bool:
+    operands = git.operands
+    if operands:
+        named = os.path.basename(re.sub(r"(/?\.git)?/?$", "", operands[0]))
+        git.call.access("write", operands[1] if len(operands) > 1 else named, deep="some")
+    return False
+
+
+def _read_added_folder(git: _Git) -> bool:
+    """Read `worktree add FOLDER` and `submodule add ADDRESS FOLDER`."""
+    position = 1 if git.verb == "worktree" else 2
+    if git.operands[:1] == ("add",):
+        for path in git.operands[position : position + 1]:
+            git.call.access("write", path, deep="some")
+    return False
+
+
+def _read_config(git: _Git) -> bool:
+    if len(git.operands) > 1:
+        for path in git.parsed.values("-f", "--file")[-1:]:
+            git.call.access("write", path)
+    return True
+
+
+def _read_checkout_index(git: _Git) -> bool:
+    for path in git.parsed.values("--prefix")[-1:]:
+        git.call.access("write", path, deep="some")
+    for path in git.operands:
+        git.call.access("write", path, existing=True)
+    return False
+
+
+def _read_apply(git: _Git) -> bool:
+    parsed = git.parsed
+    if parsed.has("--apply") or not parsed.has(*_LOOKING):
+        # Unlike `patch`, `git apply` removes the first folder of each name by default.
+        strip = git.rest if parsed.has("-p") else ("-p1",)
+        folder = "".join(parsed.values("--directory")[-1:])
+        if not git.call.patch(strip, parsed.operands, folder):
+            git.call.access("write", UNKNOWN)
+    return False
+
+
+def _read_init(git: _Git) -> bool:
+    """Read `git init`, which creates the folder `.git`, and its parent if that is missing."""
+    parsed = git.parsed
+    folder = parsed.operands[0] if parsed.operands else "."
+    if not parsed.has("--bare") and git.call.is_folder(folder):
+        folder = os.path.join(folder, ".git")
+    git.call.access("write", folder, deep="some")
+    for path in parsed.values("--separate-git-dir"):
+        git.call.access("write", path, deep="some")
+    for path in parsed.values("--template"):
+        git.call.access("read", path, deep="some")
+    return not parsed.unknown
+
+
+def _read_hash_object(git: _Git) -> bool:
+    _read_add(git)
+    return False  # with `--stdin-paths` it reads files that are not among its words
+
+
+_VERBS: dict[str, Callable[[_Git], bool]] = {
+    "rm": _read_removal,
+    "mv": _read_move,
+    "checkout": _read_restore,
+    "restore": _read_restore,
+    "clean": _read_clean,
+    "add": _read_add,
+    "stage": _read_add,
+    "bundle": _read_bundle,
+    "clone": _read_clone,
+    "worktree": _read_added_folder,
+    "submodule": _read_added_folder,
+    "config": _read_config,
+    "checkout-index": _read_checkout_index,
+    "update-index": _read_checkout_index,
+    "apply": _read_apply,
+    "am": _read_apply,
+    "init": _read_init,
+    "hash-object": _read_hash_object,
+}

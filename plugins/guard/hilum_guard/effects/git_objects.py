@@ -1,0 +1,287 @@
+"""Find the repository contents that a Git command shows or copies from the object database.
+
+No sandbox can hide a path in that database. A command that names no files may show all files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+
+class Shown(NamedTuple):
+    """Contents that a Git command shows.
+
+    Attributes:
+        path: The path; empty for everything.
+        top: Whether the path is relative to the top of the repository instead of the working
+            folder.
+        deep: Whether everything below the path is shown as well.
+        certain: Whether the path is certainly shown.
+    """
+
+    path: str
+    top: bool = False
+    deep: bool = True
+    certain: bool = True
+
+
+EVERYTHING = Shown("", top=True, certain=False)
+EVERYTHING_HERE = Shown(".", certain=False)
+
+# Commands that show contents or copy them elsewhere, unless an option prevents that.
+_ALWAYS = frozenset(
+    """show cat-file diff grep blame annotate archive format-patch checkout-index fast-export
+    bundle difftool range-diff merge-file merge-tree mergetool unpack-file clone worktree gui
+    citool instaweb daemon upload-pack upload-archive http-backend send-email fsck filter-branch
+    filter-repo subtree request-pull diff-pairs""".split()
+)
+# Commands that show contents only with a patch option.
+_WITH_PATCH = frozenset(
+    """log reflog stash whatchanged diff-tree diff-index diff-files status commit add stage
+    checkout reset restore shortlog bisect rev-list notes tag""".split()
+)
+_PATCH = re.compile(
+    r"-p|-u|--patch(-with-\w+)?|-U\d*|--unified(=.*)?|-c|--cc|-W|--function-context|--binary"
+    r"|--word-diff.*|--color-words.*|-L.*|--remerge-diff|--full-diff|-i|--interactive|-e|--edit"
+)
+# With one of these options, and without a patch option, no contents are shown.
+_SUMMARY = re.compile(
+    r"--(stat|shortstat|numstat|dirstat|name-only|name-status|summary|raw|no-patch|quiet"
+    r"|compact-summary|cumulative)(=.*)?|-s|-q"
+)
+_VALUED = frozenset(
+    """-n -S -G -O -l -b -B -e -f -A -C -m -M --max-count --skip --since --until --author --grep
+    --format --pretty --output -o --prefix --depth --branch --origin --reference --template
+    --upload-pack --config -c -u --range-diff --base -v --start-number --suffix --to --cc
+    --in-reply-to --max-depth --threads -L --reason --filter --orphan""".split()
+)
+
+
+_ADD_PATCH = re.compile(r"-\w*[pie]\w*|--(patch|interactive|edit)")
+_COMMIT_PATCH = re.compile(r"-p|--patch|--interactive|-\w*v\w*|--verbose")
+# For some commands, fewer options show patches than `_PATCH` matches.
+_PATCH_OPTIONS = {
+    **dict.fromkeys(("status", "commit"), _COMMIT_PATCH),
+    **dict.fromkeys(("add", "stage"), _ADD_PATCH),
+    **dict.fromkeys(
+        "tag notes rev-list shortlog checkout reset restore".split(), re.compile(r"-p|--patch")
+    ),
+}
+_WITH_SUMMARY = frozenset(("diff", "show", "range-diff", "diff-pairs"))
+# Options that take no value in these commands, although they do in others.
+_FLAGS = {
+    **dict.fromkeys(("diff", "show", "log"), frozenset("-b -B -M -C -u -c --cc -m".split())),
+    "grep": frozenset(("-v", "-l", "-n", "-c")),
+    "worktree": frozenset(("-f",)),
+}
+_WITH_MESSAGE = frozenset(
+    "commit tag notes merge interpret-trailers commit-tree stripspace".split()
+)
+
+
+def find_shown_contents(
+    verb: str, rest: Sequence[str], is_path: Callable[[str], bool]
+) -> Iterator[Shown]:
+    """Yield the repository contents that a Git command shows.
+
+    Args:
+        verb: The sub-command.
+        rest: The words after it.
+        is_path: Returns whether a word is an existing path; other words are revisions.
+    """
+    yield from _find_message_files(verb, rest)
+    if verb == "config":
+        yield from _find_config_files(rest)
+    elif verb == "read-tree":
+        for word in rest:
+            if ":" in word and not word.startswith("-"):
+                yield Shown(word.partition(":")[2], top=True)
+    elif _shows_contents(verb, rest):
+        operands, paths = _split(verb, rest)
+        if verb in _BY_OPERANDS:
+            if _BY_OPERANDS[verb](operands):
+                yield EVERYTHING
+        elif "--no-index" in rest:
+            yield from map(Shown, (*operands, *paths))
+        else:
+            yield from _find_named(verb, rest, operands, paths, is_path)
+
+
+def _find_named(
+    verb: str,
+    rest: Sequence[str],
+    operands: list[str],
+    paths: list[str],
+    is_path: Callable[[str], bool],
+) -> Iterator[Shown]:
+    """Yield the contents that operands name; everything if they name none."""
+    if verb == "bundle" and operands[:1] != ["create"]:
+        return
+    operands = _drop_leading_text(verb, rest, operands)
+    stored = [word for word in operands if _is_in_revision(word)]
+    existing = [word for word in operands if word not in stored and is_path(word)]
+    revisions = [word for word in operands if word not in stored and word not in existing]
+    named = [*_find_in_pathspecs(paths), *_find_in_line_ranges(rest)]
+    for word in stored:
+        named += _read_path_in_revision(word)
+    if "--" not in rest:
+        if verb in _LAST_IS_PATH and operands[-1:] == revisions[-1:]:
+            existing += operands[-1:]
+        named += map(Shown, existing)
+    if stored and not named and not revisions:
+        return  # shows the names in a tree, but no contents
+    yield from named
+    # `git show REV:path REV` shows all of the second revision.
+    shows_revision = verb in ("show", "cat-file") and stored and revisions
+    if shows_revision or not named:
+        yield EVERYTHING_HERE if verb in ("grep", "archive") else EVERYTHING
+
+
+_LAST_IS_PATH = frozenset(("blame", "annotate", "checkout-index"))
+"""Commands whose last operand is a path even if there is no such file."""
+
+
+def _find_in_pathspecs(paths: Sequence[str]) -> Iterator[Shown]:
+    for word in paths:
+        yield from _read_pathspec(word)
+
+
+def _find_in_line_ranges(rest: Sequence[str]) -> Iterator[Shown]:
+    """Yield the files of `git log -L1,2:FILE`."""
+    for word in rest:
+        line_range = re.match(r"-L(?:.*?):?([^:]+)$", word)
+        if line_range:
+            yield Shown(line_range[1])
+
+
+def _drop_leading_text(verb: str, rest: Sequence[str], operands: list[str]) -> list[str]:
+    """Return the operands without the pattern of `git grep` or the verb of `git stash`."""
+    if verb == "grep" and {"-e", "-f"}.isdisjoint(rest):
+        return operands[1:]
+    if verb == "stash" and operands[:1] in (["show"], ["list"]):
+        return operands[1:]
+    return operands
+
+
+def _clones_local_folder(operands: list[str]) -> bool:
+    return bool(operands) and not re.match(r"\w[\w+.-]*://|[\w.@-]+:(?!/\w*:)", operands[0])
+
+
+def _adds_worktree(operands: list[str]) -> bool:
+    return operands[:1] == ["add"]
+
+
+_BY_OPERANDS: dict[str, Callable[[list[str]], bool]] = {
+    "clone": _clones_local_folder,
+    "worktree": _adds_worktree,
+}
+"""Commands that copy everything or nothing, depending on their operands."""
+
+
+def _shows_contents(verb: str, rest: Sequence[str]) -> bool:
+    options = [word for word in rest if word.startswith("-")]
+    if verb in _WITH_PATCH:
+        pattern = _PATCH_OPTIONS.get(verb, _PATCH)
+        return any(map(pattern.fullmatch, options))
+    if verb not in _ALWAYS:
+        return False
+    if verb == "cat-file":
+        # These options show only the type, the size or the existence of an object.
+        return {"-t", "-s", "-e"}.isdisjoint(options)
+    if verb == "fsck":
+        # This option writes the contents of unreachable objects to files.
+        return "--lost-found" in rest
+    if verb == "request-pull":
+        return "-p" in options
+    if verb in _WITH_SUMMARY and any(map(_SUMMARY.fullmatch, options)):
+        return any(map(_PATCH.fullmatch, options))
+    return True
+
+
+def _split(verb: str, rest: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the operands before `--`, and the words after it."""
+    at = list(rest).index("--") if "--" in rest else len(rest)
+    flags = _FLAGS.get(verb, frozenset())
+    operands: list[str] = []
+    is_value = False
+    for word in rest[:at]:
+        if is_value:
+            is_value = False
+        elif not word.startswith("-") or word == "-":
+            operands.append(word)
+        else:
+            is_value = word in _VALUED and word not in flags
+    return operands, list(rest[at + 1 :])
+
+
+def _is_in_revision(word: str) -> bool:
+    """Return whether a word names a path in a revision: `HEAD:docs/x.md`, `:docs/x.md`."""
+    # `:/text` names a commit by its message (gitrevisions(7)), and the other prefixes are pathspec
+    # magic (gitglossary(7)).
+    return ":" in word and not word.startswith((":/", ":(", ":!", ":^"))
+
+
+def _read_path_in_revision(word: str) -> list[Shown]:
+    """Return the path of `REVISION:PATH`; nothing for a whole tree."""
+    revision, _, path = word.partition(":")
+    if not revision:
+        # `:2:path` names one of the versions of a file in the index during a merge.
+        path = re.sub(r"^[0-3]:", "", path)
+    is_relative = path.startswith(("./", "../"))
+    return [Shown(path, top=not is_relative)] if path else []
+
+
+def _read_pathspec(word: str) -> list[Shown]:
+    """Return the files that a pathspec after `--` includes."""
+    top = False
+    if word.startswith(":("):
+        magic, _, word = word[2:].partition(")")
+        if "exclude" in magic:
+            return []
+        top = "top" in magic
+    elif word.startswith(":"):
+        path = re.sub(r"^:[/!^]*:?", "", word)
+        signs = word[: len(word) - len(path)]
+        if "!" in signs or "^" in signs:
+            return []
+        top = "/" in signs
+        word = path
+    start = "" if top else "."
+    pattern = re.search(r"[*?\[]", word)
+    if pattern is None:
+        return [Shown(word or start, top=top)]
+    # Git's `*` also matches slashes, so everything below the preceding folder is included.
+    folder = os.path.dirname(word[: pattern.start()])
+    return [Shown(folder or start, top=top, certain=False)]
+
+
+def _find_message_files(verb: str, rest: Sequence[str]) -> Iterator[Shown]:
+    """Yield the files used as a message, which `git log` then shows: `git commit -F FILE`."""
+    if verb not in _WITH_MESSAGE:
+        return
+    for before, word in pairwise(rest):
+        if before in ("-F", "--file", "-t", "--template"):
+            yield Shown(word, deep=False)
+    for word in rest:
+        attached = re.fullmatch(r"(?:--file=|--template=|-F)(.+)", word)
+        if attached:
+            yield Shown(attached[1], deep=False)
+        elif verb == "interpret-trailers" and not word.startswith("-"):
+            yield Shown(word, deep=False)
+
+
+def _find_config_files(rest: Sequence[str]) -> Iterator[Shown]:
+    before = ""
+    for word in rest:
+        if before in ("-f", "--file"):
+            yield Shown(word, deep=False)
+        elif before == "--blob" or word.startswith("--blob="):
+            path = word.rpartition("=")[2].partition(":")[2]
+            yield Shown(path, top=True, deep=False)
+        elif word.startswith("--file="):
+            yield Shown(word.removeprefix("--file="), deep=False)
+        before = word

@@ -1,0 +1,103 @@
+"""Find the code that a program runs: scripts, code in its arguments, and piped code."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import attrs
+
+from hilum_guard.commands.predicted_output import python_prints
+from hilum_guard.effects.file_access import UNKNOWN, Script
+from hilum_guard.programs import options
+from hilum_guard.programs.program_names import SHELLS
+
+if TYPE_CHECKING:
+    from hilum_guard.commands.verdicts import SimpleCommand
+
+_INTERPRETER = re.compile(
+    r"(?:python|ipython|pypy)[\d.]*|node|nodejs|deno|bun|ts-node|tsx|ruby|perl|php|lua|luajit|tclsh"
+    r"|rscript|r|julia|osascript|guile|racket|elixir|groovy|expect|gawk|awk|mawk|pwsh|powershell"
+    r"|gdb|ex|ed|tmux|screen|crontab|parallel|watch|xargs|script|at|batch|busybox"
+)
+# Programs that read code from standard input, and whose operands are not code files.
+_INPUT_ONLY = frozenset("sqlite3 vim nvim vi emacs sed gsed make gmake npm npx jq ssh".split())
+# Programs whose arguments are patterns, or texts for people: they do not run commands in their
+# arguments.
+_TEXTUAL = frozenset(
+    """echo printf git gh glab hub grep egrep fgrep rg ag ack cat tee head tail wc sort diff less
+    more comm tr cut jq yq hilum""".split()
+)
+
+
+@attrs.frozen
+class Code:
+    """The code that a program runs.
+
+    Attributes:
+        texts: Texts that may be code in a language that the guard does not parse.
+        script: The file that it runs.
+    """
+
+    texts: tuple[str, ...] = ()
+    script: Script | None = None
+
+
+def read_code(command: SimpleCommand) -> Code:
+    """Return the code that a simple command runs."""
+    # If code only prints, the program that reads its output is judged by that output.
+    if _only_prints(command):
+        return Code()
+    name = command.program
+    texts = []
+    if name not in _TEXTUAL:
+        texts = [word for word in command.words[1:] if _may_be_code(word)]
+    runs_input = name in SHELLS or name in _INPUT_ONLY or _INTERPRETER.fullmatch(name)
+    if command.stdin and runs_input:
+        texts.append(command.stdin)
+    return Code(tuple(texts), _find_script(command))
+
+
+def _may_be_code(word: str) -> bool:
+    # Code that does anything contains one of these characters; most options and file names do not.
+    return len(word) > 2 and re.search(r"[\s(;'\"]", word) is not None
+
+
+def _only_prints(command: SimpleCommand) -> bool:
+    """Return whether a command is `python -c` with code that only prints literal texts."""
+    words = command.words
+    if len(words) != 3 or words[1] != "-c" or command.assigned:
+        return False
+    is_python = re.fullmatch(r"python[\d.]*", command.program)
+    return is_python is not None and python_prints(words[2]) is not None
+
+
+def _find_script(command: SimpleCommand) -> Script | None:
+    """Return the file that a command runs; None if it runs none."""
+    name = command.program
+    is_shell = name in SHELLS or name in ("source", ".")
+    if not is_shell and not _INTERPRETER.fullmatch(name):
+        first = command.words[0]
+        runs_file = "/" in first and UNKNOWN not in first and name not in _INPUT_ONLY
+        return Script(first, 0, False) if runs_file else None
+    if _has_code_option(command, is_shell):
+        return None
+    # `bash -s` and similar commands read standard input; the words after `-s` are arguments.
+    parsed = options.parse(command.words[1:], _OPTIONS)
+    if parsed.operands:
+        position = parsed.positions[0] + 1
+        return Script(command.words[position], position, is_shell)
+    if command.reads:
+        return Script(command.reads[0], len(command.words), is_shell)
+    return None
+
+
+_OPTIONS = options.valued_only(frozenset(f"-{letter}" for letter in "cefImMOoWX"))
+
+
+def _has_code_option(command: SimpleCommand, is_shell: bool) -> bool:
+    """Return whether the code is in the arguments or in a module."""
+    letters = "c"
+    if not is_shell and command.program.startswith(("python", "pypy")):
+        letters = "cm"
+    return any(re.fullmatch(rf"-[a-zA-Z]*[{letters}]", word) for word in command.words[1:])

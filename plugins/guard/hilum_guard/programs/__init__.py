@@ -1,0 +1,1 @@
+"""Tables of programs with their options, and the code that reads them."""

@@ -1,0 +1,164 @@
+"""Find nested repositories in the index of a Git folder, even if Git did not write the index.
+
+The format is that of gitformat-index(5), versions 2 to 4.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain, islice
+
+MAX_BYTES = 100_000_000
+MAX_ENTRIES = 5_000_000
+"""Maximum number of entries to read; the extension `IEOT` could repeat the same entries."""
+_HEADER = struct.Struct(">4sII")
+_HASH_SIZES = (20, 32)  # bytes of SHA-1 and SHA-256
+# An entry has 24 bytes before the mode; the flags after the hash contain the length of the path.
+_ENTRIES = {size: struct.Struct(f">24xI{12 + size}xH") for size in _HASH_SIZES}
+_LONG_PATH = 0xFFF
+_EXTENDED = 0x4000
+# Types of entries in a mode: a nested repository, and a folder of a sparse index, which may contain
+# one. Git ignores all other bits of the mode, so comparing it with 0160000 is not enough.
+_TYPE = 0xF000
+_NESTED = 0xE000
+_SPARSE = 0x4000
+_BLOCK = struct.Struct(">II")
+
+
+def may_have_nested_repositories(folder: str) -> bool:
+    """Return whether the index of a Git folder may name a nested repository. Reads the disk.
+
+    Git enters nested repositories when it compares the working tree, and follows their settings.
+    The index must have hashes of 20 bytes.
+
+    Raises:
+        OSError, ValueError, struct.error, IndexError: If the index cannot be read.
+    """
+    path = os.path.join(folder, "index")
+    if not os.path.lexists(path):
+        return False
+    # A split index keeps entries in these files.
+    if any(name.casefold().startswith("sharedindex.") for name in os.listdir(folder)):
+        return True
+    if not os.path.isfile(path) or os.path.getsize(path) > MAX_BYTES:
+        return True
+    with open(path, "rb") as file:
+        data = file.read(MAX_BYTES)
+    signature, version, count = _HEADER.unpack_from(data)
+    if signature != b"DIRC" or version not in (2, 3, 4):
+        return True
+    at = _HEADER.size
+    for mode, _, end in _read_entries(data, at, count, version, 20):
+        if mode & _TYPE in (_NESTED, _SPARSE):
+            return True
+        at = end
+    # If the index has this extension, Git reads entries at the offsets that the extension names.
+    return data.find(b"IEOT", at) >= 0
+
+
+def find_nested_repositories(path: str) -> set[str]:
+    """Return the nested repositories that an index names, relative to its working tree.
+
+    The result may include paths that are not in the index. It omits no path among the first
+    `MAX_BYTES` bytes and `MAX_ENTRIES` entries.
+
+    Args:
+        path: An index, or a shared part of a split one. It need not be a regular file.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    # Without O_NONBLOCK, opening a pipe at this path would wait for a writer; and a device such as
+    # /dev/zero has no end.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return set()
+        data = file.read(MAX_BYTES)
+    if len(data) < _HEADER.size:
+        return set()
+    _, version, count = _HEADER.unpack_from(data)
+    names = islice(_find_names(data, count, version), MAX_ENTRIES)
+    return {os.fsdecode(name) for name in names if name}
+
+
+def _find_names(data: bytes, count: int, version: int) -> Iterator[bytes]:
+    """Yield the path of each nested repository, and an empty one for each other entry."""
+    for start, number in chain([(_HEADER.size, count)], _find_blocks(data)):
+        # The index does not name its hash algorithm, so it is read with both.
+        for size in _HASH_SIZES:
+            # At an invalid entry, either Git stops too, or the hashes have the other size.
+            with suppress(ValueError, struct.error, IndexError):
+                for mode, name, _ in _read_entries(data, start, number, version, size):
+                    # For Git, a path ends at a NUL byte; Python functions reject such bytes.
+                    yield name.partition(b"\0")[0] if mode & _TYPE == _NESTED else b""
+
+
+def _find_blocks(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the offsets from which Git reads entries in parallel, and the number of entries there.
+
+    The extension `IEOT` contains them, and may name other entries than those after the header.
+    """
+    at = data.find(b"IEOT")
+    while at >= 0:
+        # The size and the version of the extension come before its blocks.
+        size = int.from_bytes(data[at + 4 : at + 8])
+        end = min(at + 8 + size, len(data))
+        for block in range(at + 12, end - _BLOCK.size + 1, _BLOCK.size):
+            yield _BLOCK.unpack_from(data, block)
+        at = data.find(b"IEOT", at + 4)
+
+
+def _read_entries(
+    data: bytes, at: int, count: int, version: int, size: int
+) -> Iterator[tuple[int, bytes, int]]:
+    """Yield the mode and the path of each entry, and where the entry ends.
+
+    Like Git, this function takes the length of a path from the flags, because an attacker may have
+    written a path of another length.
+
+    Args:
+        data: The index.
+        at: Where the first entry begins.
+        count: The number of entries.
+        version: The version of the index, which is 2, 3 or 4.
+        size: The number of bytes of a hash.
+
+    Raises:
+        ValueError, struct.error, IndexError: An entry is not valid.
+    """
+    entry = _ENTRIES[size]
+    path = b""
+    for _ in range(count):
+        mode, flags = entry.unpack_from(data, at)
+        name = at + entry.size + (2 if flags & _EXTENDED else 0)
+        length = flags & _LONG_PATH
+        shared = 0
+        if version == 4:
+            removed, name = _read_number(data, name)
+            shared = len(path) - removed
+        if length == _LONG_PATH:
+            length = shared + data.index(b"\0", name) - name
+        if not 0 <= shared <= length:
+            raise ValueError("a path in the index is shorter than its beginning")
+        end = name + length - shared
+        path = path[:shared] + data[name:end]
+        if version == 4:
+            at = end + 1
+        else:
+            # The path is padded with NUL bytes, at least one, to a multiple of 8 bytes.
+            at += (end - at + 8) // 8 * 8
+        yield mode, path, at
+
+
+def _read_number(data: bytes, at: int) -> tuple[int, int]:
+    """Return a variable-length integer (see Git's ``varint.c``), and where it ends."""
+    number = data[at] & 0x7F
+    while data[at] & 0x80:
+        at += 1
+        number = ((number + 1) << 7) + (data[at] & 0x7F)
+    return number, at + 1

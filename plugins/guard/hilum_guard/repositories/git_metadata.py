@@ -1,0 +1,598 @@
+"""Find what Git executes because of a repository's metadata, and what leads to that metadata.
+
+A program in the sandbox may create repositories, and may write most of the metadata of existing
+ones. At the user's next `git status`, Git runs the programs named in this metadata outside any
+sandbox. Therefore everything that makes Git execute something is an ``Entry``, and entries that
+appear while a command runs are made inert (see ``watching.workspace_watcher``).
+
+Settings are compared with a list of those that execute nothing. Every other setting is an entry,
+and so is a line with unusual syntax, because this parser and Git must not disagree on what a file
+means.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import cache
+from itertools import chain
+from typing import Literal, NamedTuple
+
+from hilum_guard.file_names import QUARANTINED, resolve_links
+from hilum_guard.repositories.git_index import find_nested_repositories
+
+Kind = Literal["setting", "hook", "pointer", "link", "todo", "name", "folder"]
+
+MAX_BYTES = 1_048_576
+"""Maximum number of bytes to read from a metadata file; Git's own limit for pointer files.
+
+A larger file counts as one entry.
+"""
+UNREADABLE = "(too large to be read)"
+"""Replaces the text of a larger file; it cannot be a setting, a pointer or a rebase step."""
+MAX_FOLLOWED = 40
+"""Maximum number of configuration files to follow from one repository through `include.path`."""
+MAX_GIT_FOLDERS = 20_000
+"""Maximum number of folders in a Git folder to search for links, from its root downwards."""
+HEADS = frozenset({"HEAD", "commondir", "config.worktree"})
+"""Names of files that make a folder a Git folder, or provide its settings; rare otherwise."""
+_PARTS = HEADS | {"objects", "refs", "config", "hooks"}
+# The names that Git reads in a Git folder. Other names belong to working trees inside it.
+_METADATA = frozenset(
+    """HEAD config config.worktree commondir gitdir hooks objects refs packed-refs info logs
+    modules worktrees index shallow branches rebase-merge rebase-apply sequencer rr-cache bisect
+    lfs annex description ORIG_HEAD FETCH_HEAD MERGE_HEAD COMMIT_EDITMSG MERGE_MSG
+    reftable""".split()
+)
+# Folders in which Git never writes through links, because it writes each object under a temporary
+# name and then renames it.
+_OBJECTS = ("objects", "lfs/objects", "annex/objects")
+
+
+class Entry(NamedTuple):
+    """A file or setting that makes Git, or a program that follows names, execute something.
+
+    Attributes:
+        kind: ``setting`` (of a configuration), ``hook``, ``pointer`` (a file that leads to
+            metadata), ``link`` (a symbolic link in place of one), ``todo`` (a step of a rebase),
+            ``name`` (a file or folder of ``executed_files.TABLE``), ``folder`` (one that cannot be
+            listed, so its contents are unknown).
+        path: The file.
+        detail: The text that is executed, or a digest of it.
+    """
+
+    kind: Kind
+    path: str
+    detail: str
+
+
+class Setting(NamedTuple):
+    """A setting of a configuration file.
+
+    Attributes:
+        name: Section and key in lower case (``section.key``); empty for a section header.
+        subsection: The subsection.
+        value: The value.
+        line: The number of its line.
+        plain: Whether Git and this parser are certain to read it the same way.
+    """
+
+    name: str
+    subsection: str
+    value: str
+    line: int
+    plain: bool = True
+
+
+# Settings that execute nothing. The pattern in the second column restricts the value.
+SETTINGS: tuple[tuple[str, str], ...] = (
+    (
+        r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase"
+        r"|precomposeunicode|symlinks|autocrlf|eol"
+        r"|safecrlf|quotepath|abbrev|sharedrepository|sparsecheckout|sparsecheckoutcone"
+        r"|longpaths|untrackedcache|compression"
+        r"|loosecompression|commentchar|preloadindex|splitindex|fscache|hidedotfiles"
+        r"|protectntfs|protecthfs|trustctime|checkstat"
+        r"|bigfilethreshold|whitespace|packedgitlimit|packedgitwindowsize|deltabasecachelimit"
+        r"|multipackindex|commitgraph)",
+        ".*",
+    ),
+    # Git executes any other value as a program.
+    (r"core\.fsmonitor", r"true|false|yes|no|on|off|0|1|"),
+    (r"extensions\.\w+", ".*"),
+    (r"user\.(name|email|signingkey|useconfigonly)", ".*"),
+    (r"(author|committer)\.(name|email)", ".*"),
+    (
+        # In an address, `NAME::` makes Git execute `git-remote-NAME`, and `ext::` a shell command.
+        # A leading `-` would become an option of ssh (CVE-2017-1000117).
+        r"remote\.(url|pushurl|fetch|push|tagopt|mirror|prune|prunetags|promisor"
+        r"|partialclonefilter|skipdefaultupdate"
+        r"|skipfetchall|gh-resolved|followremotehead)",
+        r"(?!.*::)(?!-).*|[+^]?refs/.*",
+    ),
+    (
+        r"branch\.(remote|merge|rebase|description|pushremote|autosetuprebase|autosetupmerge"
+        r"|sort|gh-merge-base"
+        r"|vscode-merge-base|github-pr-owner-number)",
+        r"(?!.*::)(?!-).*",
+    ),
+    (
+        r"submodule\.(url|active|branch|ignore|path|fetchjobs|recurse|shallow|propagatebranches)",
+        r"(?!.*::)(?!-).*",
+    ),
+    (
+        r"submodule\.(update|fetchrecursesubmodules)",
+        r"checkout|rebase|merge|none|true|false|on-demand",
+    ),
+    (
+        r"(pack|fetch|push|pull|color|column|advice|rerere|status|index|feature|i18n"
+        r"|maintenance|repack|commitgraph|checkout"
+        r"|clone|stash|worktree|grep|tag|versionsort)\.[\w-]+|gc\.(?!recentobjectshook)[\w-]+"
+        r"|init\.defaultbranch",
+        r"(?!.*(/|!|`|\$\()).*",
+    ),
+    (
+        r"merge\.(conflictstyle|ff|renames|renamelimit|directoryrenames|stat|autostash|log"
+        r"|verbosity|defaulttoupstream)",
+        ".*",
+    ),
+    (
+        r"diff\.(algorithm|renames|renamelimit|mnemonicprefix|noprefix|context"
+        r"|interhunkcontext|colormoved|colormovedws"
+        r"|ignoresubmodules|submodule|statgraphwidth|indentheuristic|relative|wserrorhighlight)",
+        ".*",
+    ),
+    (
+        r"rebase\.(stat|autosquash|autostash|updaterefs|missingcommitscheck"
+        r"|abbreviatecommands|backend)",
+        ".*",
+    ),
+    (r"commit\.(cleanup|status|verbose)", ".*"),
+    (r"log\.(date|decorate|follow|abbrevcommit|mailmap)", ".*"),
+    (r"lfs\.repositoryformatversion", ".*"),
+)
+_SECTION = r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\\x00-\x1f]|\\["\\])*)")?\]'
+_KEY = r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=[ \t]*(.*))?"
+_PLAIN_VALUE = r'[^"\\#;\x00-\x08\x0b-\x1f\x7f]*|"[^"\\#;\x00-\x1f\x7f]*"'
+_PLAIN_TARGET = r"(?! )[^\x00-\x1f\x7f]+(?<! )"
+_EXEC = r"\s*(exec|x)\s"
+_INCLUDES = r"include\.path|includeif\.path"
+
+
+def parse_config(text: str) -> list[Setting]:
+    """Parse a Git configuration; a line with unusual syntax becomes a setting that is not plain."""
+    found: list[Setting] = []
+    section = ""
+    subsection = ""
+    # `splitlines` would also split at form feeds and other characters that do not end a line for
+    # Git, so a setting could hide behind one.
+    for number, raw in enumerate(text.split("\n")):
+        line = raw.strip(" \t\r")
+        if not line or line[0] in "#;":
+            continue
+        if line[0] == "[" and (match := re.fullmatch(_SECTION, line)):
+            # Git also accepts the deprecated form `[section.subsection]`.
+            name, _, dotted = match[1].partition(".")
+            section = name.lower()
+            subsection = match[2] or dotted
+            found.append(Setting("", subsection, section, number))
+            continue
+        match = re.fullmatch(_KEY, line)
+        if match is None or not section:
+            found.append(Setting("?", "", line, number, plain=False))
+            continue
+        # For Git, a key without `=` is true.
+        value = "true" if match[2] is None else match[2].strip(" \t\r")
+        plain = bool(re.fullmatch(_PLAIN_VALUE, value)) and "\r" not in raw[:-1]
+        found.append(
+            Setting(f"{section}.{match[1].lower()}", subsection, _unquote(value), number, plain)
+        )
+    return found
+
+
+def _unquote(value: str) -> str:
+    """Return a value without quotes and comments, so that the files it names can be found."""
+    if '"' not in value and "\\" not in value:
+        return re.split(r"\s[#;]", value)[0].strip()
+    return re.sub(r'\\(.)|"', lambda match: match[1] or "", value)
+
+
+def is_harmless(setting: Setting) -> bool:
+    """Return whether a setting executes nothing."""
+    if not setting.name:
+        return True
+    return setting.plain and any(
+        name.fullmatch(setting.name) and value.fullmatch(setting.value)
+        for name, value in _harmless_patterns()
+    )
+
+
+@cache
+def _harmless_patterns() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
+    """Return the patterns of ``SETTINGS``; most sessions do not need them."""
+    return tuple((re.compile(name), re.compile(value, re.I)) for name, value in SETTINGS)
+
+
+def without(text: str, details: Iterable[str]) -> str:
+    """Return a configuration without some settings, which are given as in ``Entry.detail``."""
+    unwanted = set(details)
+    lines = text.split("\n")
+    for setting in parse_config(text):
+        if setting.name and describe(setting) in unwanted:
+            lines[setting.line] = ""
+    return "\n".join(line for line in lines if line) + "\n"
+
+
+def describe(setting: Setting) -> str:
+    """Return a setting on one line."""
+    inner = f".{setting.subsection}" if setting.subsection else ""
+    section, _, key = setting.name.partition(".")
+    return f"{section}{inner}.{key}={setting.value}"
+
+
+def read(path: str) -> str | None:
+    """Return the text of a metadata file; None if not readable, `UNREADABLE` if too large."""
+    try:
+        # A command may have left a named pipe here, and opening it must not wait for a writer
+        # (O_NONBLOCK). Links are entries themselves and are not followed (O_NOFOLLOW).
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with open(fd, "rb") as file:
+        try:
+            data = file.read(MAX_BYTES + 1)
+        except OSError:
+            return None
+    text = data.decode(errors="surrogateescape")
+    return text if len(data) <= MAX_BYTES else UNREADABLE
+
+
+def resolve(folder: str, path: str, *, home: bool = False) -> str:
+    """Return the path in a metadata file, with links followed; empty if it is invalid.
+
+    Git ends a name at its first NUL byte, and Python rejects such a name. Callers treat an empty
+    path as an entry.
+
+    Args:
+        folder: The folder that a relative path is relative to.
+        path: The path.
+        home: Whether `~` stands for a home folder.
+    """
+    try:
+        return resolve_links(os.path.join(folder, os.path.expanduser(path) if home else path))
+    except ValueError:
+        return ""
+
+
+def digest(path: str) -> str:
+    """Return a digest of a file's contents, for comparison."""
+    text = read(path)
+    if text is None:
+        try:
+            return f"link to {os.readlink(path)}"
+        except OSError:
+            return "unreadable"
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
+
+
+# --- one repository -------------------------------------------------------------------------------
+
+
+def is_repository(names: Iterable[str]) -> bool:
+    """Return whether a folder that contains these names is a Git folder, such as a bare repository.
+
+    With a file `commondir`, its objects, references and settings may be in another folder.
+    """
+    found = set(names)
+    return "HEAD" in found and ("commondir" in found or {"objects", "refs"} <= found)
+
+
+def completed(path: str) -> str:
+    """Return the Git folder that a file would belong to once written; empty if there is none.
+
+    A folder with objects, references and settings counts too, because a `commondir` elsewhere may
+    lead to it.
+
+    Args:
+        path: The file, absolute, existing or not.
+    """
+    folder, name = os.path.split(path)
+    while name:
+        if name in _METADATA:
+            found = {each for each in _PARTS if os.path.lexists(f"{folder}/{each}")}
+            found.add(name)
+            is_common = {"config", "objects", "refs"} <= found
+            # Two parts are enough, because another tool or command may write the last one.
+            if is_repository(found) or is_common or (found & HEADS and len(found & _PARTS) > 1):
+                return folder
+        folder, name = os.path.split(folder)
+    return ""
+
+
+def common_folder(folder: str) -> str:
+    """Return the folder that contains a Git folder's shared settings; empty if it has its own."""
+    target = (read(f"{folder}/commondir") or "").rstrip("\r\n")
+    return resolve(folder, target) if target else ""
+
+
+def gitlinks(folder: str) -> set[str]:
+    """Return the nested repositories in the index of a Git folder, relative to its working tree.
+
+    Git enters nested repositories whenever it compares the working tree. The result may include
+    paths that are not in the index, but it omits none.
+    """
+    found: set[str] = set()
+    try:
+        with os.scandir(folder) as entries:
+            names = [
+                entry.name
+                for entry in entries
+                if entry.name == "index" or entry.name.startswith("sharedindex.")
+            ]
+    except OSError:
+        return found
+    for name in names:
+        with suppress(OSError):
+            found |= find_nested_repositories(f"{folder}/{name}")
+    return found
+
+
+def metadata_files(folder: str) -> Iterator[str]:
+    """Yield the files that determine what Git executes, and the hooks folder.
+
+    They need not exist.
+    """
+    for name in ("config", "config.worktree", "commondir", "hooks"):
+        yield f"{folder}/{name}"
+    for name in ("rebase-merge/git-rebase-todo", "rebase-apply/git-rebase-todo"):
+        yield f"{folder}/{name}"
+
+
+def inner_folders(folder: str, unlisted: list[str]) -> Iterator[str]:
+    """Yield the Git folders inside a Git folder: those of submodules and linked worktrees.
+
+    Args:
+        folder: The Git folder.
+        unlisted: Receives the folders that cannot be listed, including the hooks folder.
+    """
+    if not os.path.islink(f"{folder}/hooks"):
+        _entries(f"{folder}/hooks", unlisted)
+    yield from _entries(f"{folder}/worktrees", unlisted)
+    waiting = list(_entries(f"{folder}/modules", unlisted))
+    while waiting:
+        inner = waiting.pop()
+        if os.path.lexists(f"{inner}/HEAD"):
+            yield inner
+            yield from inner_folders(inner, unlisted)
+        else:
+            waiting += _entries(inner, unlisted)
+
+
+def _entries(folder: str, unlisted: list[str]) -> list[str]:
+    """Return the folders in a folder, without links; add it to ``unlisted`` on failure."""
+    try:
+        with os.scandir(folder) as found:
+            return [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]
+    except PermissionError:
+        unlisted.append(folder)
+    except OSError:
+        pass
+    return []
+
+
+def stamp(folder: str) -> tuple[object, ...]:
+    """Return a value that changes when what Git executes for a Git folder may have changed."""
+    fixed = (folder, f"{folder}/worktrees", f"{folder}/modules")
+    paths = chain(metadata_files(folder), fixed, _written_folders(folder))
+    return tuple(map(_stamp, paths))
+
+
+def _stamp(path: str) -> tuple[int, ...]:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return ()
+    return status.st_ino, status.st_ctime_ns, status.st_size
+
+
+def _written_folders(folder: str) -> Iterator[str]:
+    """Yield the folders in a Git folder in which Git writes files with predictable names.
+
+    Objects, hooks and inner Git folders are skipped; inner Git folders are examined separately.
+    """
+    left_out = {f"{folder}/{name}" for name in (*_OBJECTS, "hooks")}
+    waiting = deque([folder])
+    for _ in range(MAX_GIT_FOLDERS):
+        if not waiting:
+            return
+        path = waiting.popleft()
+        if path != folder:
+            yield path
+        for inner in _entries(path, []):
+            is_module = f"{path}/".startswith(f"{folder}/modules/") and os.path.lexists(
+                f"{inner}/HEAD"
+            )
+            if inner not in left_out and not is_module and path != f"{folder}/worktrees":
+                waiting.append(inner)
+
+
+def _links_out(folder: str) -> Iterator[Entry]:
+    """Yield the symbolic links in a Git folder that point outside it.
+
+    Git writes through such links: the user's next commit could write its message, log or index to
+    any file.
+    """
+    inside = resolve_links(folder)
+    for parent in (folder, *_written_folders(folder)):
+        try:
+            with os.scandir(parent) as found:
+                links = [entry.path for entry in found if entry.is_symlink()]
+        except OSError:
+            continue
+        # In these two folders, the model may choose the names of the files that Git writes. In
+        # other folders, Git does not write to files that were made inert.
+        is_chosen = f"{parent}/".startswith((f"{folder}/refs/", f"{folder}/logs/"))
+        for path in links:
+            if path.endswith(QUARANTINED) and not is_chosen:
+                continue
+            if not resolve_links(path).startswith(f"{inside}/"):
+                yield Entry("link", path, os.readlink(path))
+
+
+def entries(folder: str) -> Iterator[Entry]:
+    """Yield the entries of a Git folder that make Git execute something.
+
+    The Git folders inside it are not examined.
+    """
+    # The settings and the hooks are examined below, even if they are links.
+    examined = {f"{folder}/{name}" for name in ("config", "config.worktree", "commondir", "hooks")}
+    for link in _links_out(folder):
+        if link.path not in examined:
+            yield link
+    for name in ("config", "config.worktree"):
+        yield from _find_settings(f"{folder}/{name}", folder)
+    yield from _find_pointer(folder)
+    yield from _hooks(f"{folder}/hooks")
+    for name in ("rebase-merge", "rebase-apply"):
+        path = f"{folder}/{name}/git-rebase-todo"
+        for line in (read(path) or "").split("\n"):
+            if re.match(_EXEC, line) or line == UNREADABLE:
+                yield Entry("todo", path, line.strip())
+
+
+def _find_settings(path: str, folder: str) -> Iterator[Entry]:
+    """Yield a file's settings that may execute something."""
+    if os.path.islink(path):
+        yield Entry("link", path, os.readlink(path))
+        return
+    for setting in parse_config(read(path) or ""):
+        if not (is_harmless(setting) or _is_own_worktree(setting, folder)):
+            yield Entry("setting", path, describe(setting))
+
+
+def _find_pointer(folder: str) -> Iterator[Entry]:
+    """Yield the file `commondir`, unless it points a linked worktree to its own repository."""
+    path = f"{folder}/commondir"
+    if not os.path.lexists(path):
+        return
+    target = (read(path) or "").rstrip("\r\n")
+    above = os.path.dirname(folder)
+    own = resolve_links(os.path.dirname(above))
+    if os.path.basename(above) != "worktrees" or resolve(folder, target) != own:
+        yield Entry("pointer", path, target or "unreadable")
+
+
+def _is_own_worktree(setting: Setting, folder: str) -> bool:
+    """Return whether a setting places a submodule's files in the repository that contains it.
+
+    Anywhere else, the user's next checkout could write to files outside the workspace.
+    """
+    root, modules, _ = folder.partition("/.git/modules/")
+    target = resolve(folder, setting.value)
+    return (
+        setting.name == "core.worktree"
+        and setting.plain
+        and bool(modules)
+        and target.startswith(f"{root}/")
+    )
+
+
+def _hooks(folder: str) -> Iterator[Entry]:
+    if os.path.islink(folder):
+        yield Entry("link", folder, os.readlink(folder))
+        return
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        if not name.endswith((".sample", QUARANTINED)):
+            path = f"{folder}/{name}"
+            yield Entry("hook", path, digest(path))
+
+
+def pointed(path: str) -> str:
+    """Return the resolved Git folder that a `.git` file points to; empty if unknown."""
+    word, _, target = (read(path) or "").rstrip("\r\n").partition(" ")
+    if word != "gitdir:" or not re.fullmatch(_PLAIN_TARGET, target):
+        return ""
+    return resolve(os.path.dirname(path), target)
+
+
+def is_untold(path: str) -> bool:
+    """Return whether a `.git` file may point to a Git folder that ``pointed`` does not find.
+
+    Such a file has unusual syntax or is too large.
+    """
+    text = (read(path) or "").rstrip("\r\n")
+    if text == UNREADABLE:
+        return True
+    word, _, target = text.partition(" ")
+    return (
+        word == "gitdir:"
+        and bool(target)
+        and not (re.fullmatch(_PLAIN_TARGET, target) and pointed(path))
+    )
+
+
+# --- what a configuration names -------------------------------------------------------------------
+
+
+def named_files(configs: Iterable[str], worktree: str) -> list[str]:
+    """Return the resolved files and folders that Git executes or reads because of its settings.
+
+    Hooks and included files are returned even if they do not exist. Words of a command are returned
+    only if they name existing files.
+
+    Args:
+        configs: Configuration files, including the user's own.
+        worktree: The folder that relative paths in commands are relative to.
+    """
+    found: dict[str, None] = {}
+    waiting = list(configs)
+    seen: set[str] = set()
+    while waiting and len(seen) < MAX_FOLLOWED:
+        config = resolve("/", waiting.pop())
+        text = read(config) if config and config not in seen else None
+        if text is None:
+            continue
+        seen.add(config)
+        for setting in parse_config(text):
+            if is_harmless(setting):
+                continue
+            paths = _find_setting_paths(setting, os.path.dirname(config), worktree)
+            found |= dict.fromkeys(paths)
+            if re.fullmatch(_INCLUDES, setting.name):
+                waiting += paths
+    return list(found)
+
+
+def _find_setting_paths(setting: Setting, folder: str, worktree: str) -> list[str]:
+    """Return the files and folders that a setting names."""
+    if setting.name == "core.hookspath" or re.fullmatch(_INCLUDES, setting.name):
+        base = worktree if setting.name == "core.hookspath" else folder
+        path = resolve(base, setting.value, home=True)
+        return [path] if path else []
+    words = [word for word in _split_command(setting.value) if "/" in word]
+    paths = [resolve(worktree, word, home=True) for word in words]
+    return [path for path in paths if path and os.path.isfile(path)]
+
+
+def _split_command(command: str) -> list[str]:
+    try:
+        return shlex.split(command.removeprefix("!"))
+    except ValueError:
+        return command.split()
+
+
+def user_configs() -> list[str]:
+    """Return the user's and the system's configuration files; they need not exist."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    xdg = base if os.path.isabs(base) else os.path.expanduser("~/.config")
+    own = os.environ.get("GIT_CONFIG_GLOBAL") or os.path.expanduser("~/.gitconfig")
+    return ["/etc/gitconfig", f"{xdg}/git/config", own]

@@ -1,0 +1,1 @@
+"""Permission rules: their files, patterns and matching, and ``hilum permissions``."""

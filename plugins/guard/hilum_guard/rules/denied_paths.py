@@ -1,0 +1,102 @@
+"""Find the paths that rules deny; the sandbox protects them from commands with unknown effects."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from hilum_guard.file_names import resolve_links
+from hilum_guard.rules.matching import Rule, path_kinds
+from hilum_guard.rules.patterns import fit_path, literal_folder
+
+MAX_ENTRIES = 20_000
+"""Maximum number of workspace entries matched against a pattern before each command."""
+
+
+class DeniedPaths(NamedTuple):
+    """The existing paths that rules deny.
+
+    Attributes:
+        protected: Paths that cannot be written or deleted.
+        hidden: Paths that cannot be read.
+        complete: Whether the whole workspace was searched.
+    """
+
+    protected: tuple[str, ...]
+    hidden: tuple[str, ...]
+    complete: bool
+
+
+def find_denied_paths(rules: Iterable[Rule], root: Path, catalog: Mapping[str, str]) -> DeniedPaths:
+    """Return the existing paths that rules deny. Reads the workspace, so run it in a thread.
+
+    Args:
+        rules: The deny rules.
+        root: The root of the workspace, resolved.
+        catalog: The permission categories of the tools, by name.
+    """
+    protected: dict[str, None] = {}
+    hidden: dict[str, None] = {}
+    complete = True
+    for rule in rules:
+        kinds = path_kinds(rule.tool, catalog) if rule.about_paths else frozenset[str]()
+        if not kinds:
+            continue
+        found, is_complete = _find_matching(rule.pattern or "", root)
+        complete = complete and is_complete
+        if kinds & {"write", "delete"}:
+            protected |= dict.fromkeys(found)
+        if "read" in kinds:
+            hidden |= dict.fromkeys(found)
+    return DeniedPaths(tuple(protected), tuple(hidden), complete)
+
+
+def _find_matching(pattern: str, root: Path) -> tuple[list[str], bool]:
+    """Return the topmost paths that match a pattern, and whether all entries were checked."""
+    folder = literal_folder(pattern)
+    base = str(root) if folder is None else os.path.join(root, folder)
+    if not os.path.lexists(base):
+        return [], True
+    if folder is not None:
+        relative = os.path.relpath(base, root)
+        if _is_everything_below(pattern) or fit_path(pattern, relative, strict=False):
+            return [resolve_links(base)], True
+    found: list[str] = []
+    walk = _Walk(base)
+    for seen, entry in enumerate(walk, 1):
+        if seen > MAX_ENTRIES:
+            return found, False
+        path = entry.path.removeprefix(f"{root}/")
+        if fit_path(pattern, path, strict=False):
+            # Protecting a path also protects everything below it.
+            found.append(resolve_links(entry.path))
+        # The `.git` folder is protected by other means, and contains too many files.
+        elif entry.is_dir(follow_symlinks=False) and entry.name != ".git":
+            walk.enter(entry.path)
+    return found, True
+
+
+def _is_everything_below(pattern: str) -> bool:
+    """Return whether a pattern matches everything below its folder: ``docs/**``, ``docs/*``."""
+    stars = len(pattern) - len(pattern.rstrip("*"))
+    return pattern.rstrip("/").endswith(("/**", "/*")) and pattern.count("*") == stars
+
+
+class _Walk:
+    """An iterator over the entries of a folder, and of the folders that the caller enters."""
+
+    def __init__(self, folder: str) -> None:
+        self._waiting = [folder]
+
+    def enter(self, folder: str) -> None:
+        self._waiting.append(folder)
+
+    def __iter__(self) -> Iterator[os.DirEntry[str]]:
+        while self._waiting:
+            try:
+                entries = list(os.scandir(self._waiting.pop()))
+            except OSError:  # it vanished, or this user may not list it
+                continue
+            yield from entries

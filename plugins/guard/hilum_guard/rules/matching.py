@@ -1,0 +1,489 @@
+"""Parse rules that allow, ask or deny tool calls, ``tool`` or ``tool(pattern)``, and match calls.
+
+The tool determines what the pattern is compared with: for a command line, each of its simple
+commands, never its text; for a tool with paths, the resolved paths; otherwise the arguments by
+name. An allow rule must match the call exactly. An ask or deny rule also matches in doubtful cases,
+and it matches every call with the same effect: a rule about writing a path matches each tool and
+command that writes to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+from hilum.errors import similar_names
+
+from hilum_guard.effects.network_use import hosts_of
+from hilum_guard.effects.resolved_effects import Effect as PathEffect
+from hilum_guard.effects.resolved_effects import ResolvedEffects, values
+from hilum_guard.file_names import folded
+from hilum_guard.rules.patterns import (
+    NAMED,
+    fit_arguments,
+    fit_host,
+    fit_path,
+    fit_words,
+    fits_word,
+    is_within,
+    literal_folder,
+    pattern_words,
+)
+from hilum_guard.rules.tool_names import CATEGORIES, STANDARD, Effect, names
+
+if TYPE_CHECKING:
+    from hilum_guard.commands.verdicts import CommandVerdict, SimpleCommand
+
+Fit = Literal["", "unread", "maybe", "yes"]
+_FITS: tuple[Fit, ...] = ("", "unread", "maybe", "yes")
+DOMAIN = "domain:"
+"""Prefix of a pattern for hosts."""
+EXACT = "="
+"""Prefix of a pattern that consists of a command's exact text."""
+
+_RULE = re.compile(r"([A-Za-z0-9_.*?-]+)(\(.*\))?", re.DOTALL)
+_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
+_HOST = re.compile(r"(\*\.)?[\w-]+(\.[\w-]+)+")
+# These programs only run the words that follow: a rule that allows `pytest` also allows `timeout 60
+# pytest`.
+_HARMLESS_WRAPPERS = frozenset("timeout nice ionice nohup stdbuf time command builtin".split())
+_KINDS_OF_CATEGORY = {"write": ("write", "delete"), "read": ("read",)}
+_MEANINGS = {
+    "allow": "runs without approval",
+    "ask": "needs approval each time",
+    "deny": "is refused",
+}
+_ALSO = {
+    "network": "; this includes commands that use the network, as far as their text shows",
+    "write": "; this includes commands that change files, as far as their text shows",
+    "read": "; this includes commands that read files, as far as their text shows",
+}
+
+
+@attrs.frozen
+class Rule:
+    """A rule.
+
+    Attributes:
+        effect: What happens to calls that the rule matches.
+        tool: Name of the tool; ``*`` and ``?`` match any text and any character.
+        pattern: The calls of the tool that the rule matches; ``None`` for all.
+        source: The file that contains it.
+        everywhere: Whether it applies in every workspace.
+        kind: The kind of sessions that the rule applies to; empty for all.
+    """
+
+    effect: Effect
+    tool: str
+    pattern: str | None
+    source: str = ""
+    everywhere: bool = True
+    kind: str = ""
+
+    @property
+    def text(self) -> str:
+        """The rule in its written form."""
+        if self.pattern is None:
+            return self.tool
+        return f"{self.tool}({self.pattern})"
+
+    @property
+    def strict(self) -> bool:
+        """Whether the rule has to match exactly."""
+        return self.effect == "allow"
+
+    @property
+    def about_all(self) -> bool:
+        """Whether the rule matches every call of its tools."""
+        return self.pattern in (None, "*", "**")
+
+    @property
+    def about_hosts(self) -> bool:
+        """Whether its pattern matches hosts."""
+        return self.pattern is not None and self.pattern.startswith(DOMAIN)
+
+    @property
+    def about_paths(self) -> bool:
+        """Whether its pattern may match paths."""
+        pattern = self.pattern
+        if pattern is None or self.about_all:
+            return False
+        return not (pattern.startswith((DOMAIN, EXACT)) or NAMED.match(pattern))
+
+
+@attrs.frozen
+class CallFacts:
+    """The facts about a call that rules are compared with.
+
+    Attributes:
+        tool: Name of the tool.
+        arguments: The checked arguments as plain data.
+        paths: For a tool with paths: the paths that it accesses, relative to the workspace or
+            absolute, with links followed.
+        command: For a tool that runs a command line: the verdict on that command line.
+        host: For a tool with a URL: its host, in lower case and ASCII.
+        category: The permission category: ``read``, ``write``, ``execute`` or ``network``.
+        resolved: The effects of the call on paths and hosts.
+    """
+
+    tool: str
+    arguments: Mapping[str, object]
+    paths: tuple[str, ...] = ()
+    command: CommandVerdict | None = None
+    host: str = ""
+    category: str = ""
+    resolved: ResolvedEffects = ResolvedEffects()
+
+
+# --- texts ----------------------------------------------------------------------------------------
+
+
+def parse(text: str, effect: Effect, source: str = "", *, everywhere: bool = True) -> Rule:
+    """Parse a rule.
+
+    Raises:
+        ValueError: The text is not a rule; the message describes the correct form.
+    """
+    text = text.strip()
+    found = _RULE.fullmatch(text)
+    if found is None:
+        raise ValueError(_explain_syntax(text))
+    name = found[1]
+    if found[2] is None:
+        return Rule(effect, name, None, source, everywhere)
+    pattern = found[2][1:-1].strip()
+    if not pattern:
+        raise ValueError(f"{text!r} has an empty pattern; write {name} for every call of the tool")
+    if name == "network" or STANDARD.get(name) == "network":
+        pattern = _parse_host(text, name, pattern)
+    if pattern[0] in "!#":
+        raise ValueError(
+            f"{text!r} begins with {pattern[0]!r}, which no pattern does; instead, use a rule that"
+            " denies"
+        )
+    return Rule(effect, name, pattern, source, everywhere)
+
+
+def _explain_syntax(text: str) -> str:
+    if "(" in text and not text.endswith(")"):
+        return (
+            f"{text!r} has no closing parenthesis; write tool(pattern), as run_terminal_cmd(git"
+            " push *)"
+        )
+    return f"{text!r} is not a rule; write tool or tool(pattern), for example write_file(docs/**)"
+
+
+def _parse_host(text: str, name: str, pattern: str) -> str:
+    """Return the pattern of a network tool, with the prefix for hosts if it is a host."""
+    if _ADDRESS.match(pattern):
+        host = _ADDRESS.sub("", pattern).partition("/")[0]
+        raise ValueError(
+            f"{text!r} is about a URL; rules are about hosts: write {name}({DOMAIN}{host})"
+        )
+    prefix, colon, host = pattern.partition(":")
+    if colon and prefix != "domain" and similar_names(prefix, ["domain"]):
+        raise ValueError(
+            f"{text!r} begins with {prefix}:, which is unknown; did you mean {name}({DOMAIN}{host})?"
+        )
+    return f"{DOMAIN}{pattern}" if _HOST.fullmatch(pattern) else pattern
+
+
+def exact_pattern(text: str) -> str:
+    """Return the pattern that matches only the given command line."""
+    return EXACT + text
+
+
+def explain(rule: Rule) -> str:
+    """Return a description of what a rule means."""
+    meaning = _MEANINGS[rule.effect]
+    calls = _describe_calls(rule.tool)
+    pattern = rule.pattern
+    if pattern is None or rule.about_all:
+        also = "" if rule.strict else _ALSO.get(rule.tool, "")
+        return f"{calls} {meaning}{also}"
+    if rule.about_hosts:
+        also = "" if rule.strict else ", by any tool or command"
+        return f"{calls} to the host {pattern.removeprefix(DOMAIN)} {meaning}{also}"
+    if pattern.startswith(EXACT):
+        return f"{calls} with exactly this command {meaning}"
+    if NAMED.match(pattern):
+        return f"{calls} with these arguments {meaning}"
+    kinds = path_kinds(rule.tool, STANDARD)
+    if kinds and rule.tool != "*" and not rule.strict:
+        return f"{_describe_kinds(kinds)} {pattern}, by any tool or command, {meaning}"
+    if pattern.endswith(" *"):
+        return f"{calls} with a command that begins with {pattern[:-2]!r} {meaning}"
+    return f"{calls} with the path or command {pattern!r} {meaning}"
+
+
+def _describe_calls(tool: str) -> str:
+    if tool == "*":
+        return "every call"
+    if tool in CATEGORIES:
+        return f"every call of the category {tool}"
+    return f"every call of {tool}"
+
+
+def _describe_kinds(kinds: frozenset[str]) -> str:
+    if kinds == {"read"}:
+        return "reading"
+    if kinds == {"delete"}:
+        return "deleting"
+    return "changing"
+
+
+def path_kinds(tool: str, catalog: Mapping[str, str]) -> frozenset[str]:
+    """Return the effects that a rule about a path covers: ``read``, ``write``, ``delete``.
+
+    A rule about writing a path also covers deleting it, by any tool. A rule about deleting it does
+    not cover writing it.
+
+    Args:
+        tool: The first part of the rule.
+        catalog: The permission categories of the tools, by name.
+    """
+    tools = list(catalog.items())
+    if tool in CATEGORIES:
+        tools.append((tool, tool))
+    found: set[str] = set()
+    for name, category in tools:
+        if not names(tool, name, category):
+            continue
+        if name in ("delete_file", "forget"):
+            found.add("delete")
+        elif category == "write":
+            found |= {"write", "delete"}
+        elif name in ("read_file", "read"):
+            found.add("read")
+    return frozenset(found)
+
+
+# --- fitting --------------------------------------------------------------------------------------
+
+
+def fit(rule: Rule, facts: CallFacts, catalog: Mapping[str, str] = STANDARD) -> Fit:
+    """Return whether a rule matches a call.
+
+    Args:
+        rule: The rule.
+        facts: The call.
+        catalog: The permission categories of the tools, by name.
+
+    Returns:
+        ``yes``; an empty text for no. An ask or deny rule may also return ``maybe``, if the call
+        may turn out to match, and ``unread``, if a part of a command may do anything. Compare the
+        result explicitly: ``maybe`` and ``unread`` are true as well.
+    """
+    direct = _fit_direct(rule, facts)
+    if rule.strict:
+        return direct
+    # A rule that asks or denies would be useless if another tool could have the same effect.
+    return max((direct, *_fit_effects(rule, facts, catalog)), key=_FITS.index)
+
+
+def _fit_direct(rule: Rule, facts: CallFacts) -> Fit:
+    """Return whether a rule matches a call of the tools that it names."""
+    is_named = names(rule.tool, facts.tool, facts.category)
+    if not is_named and not _is_about_commands(rule, facts):
+        return ""
+    if rule.pattern is None or rule.about_all:
+        return "yes"
+    if facts.command is not None:
+        return _fit_command(rule, facts, facts.command)
+    if NAMED.match(rule.pattern):
+        return _YES[fit_arguments(rule.pattern, facts.arguments, rule.strict)]
+    if rule.about_hosts:
+        return _fit_named_host(rule, facts)
+    if facts.paths:
+        fits = [fit_path(rule.pattern, path, strict=rule.strict) for path in facts.paths]
+        return _YES[all(fits) if rule.strict else any(fits)]
+    # The pattern has no meaning for this tool. An allow rule then does not allow the call, and a
+    # deny rule denies it.
+    return _YES[not rule.strict and rule.tool not in CATEGORIES]
+
+
+_YES: dict[bool, Fit] = {True: "yes", False: ""}
+
+
+def _is_about_commands(rule: Rule, facts: CallFacts) -> bool:
+    """Return whether a rule about commands also covers a call of another shell tool."""
+    if facts.command is None or rule.strict or rule.about_all:
+        return False
+    return names(rule.tool, "run_terminal_cmd", "execute")
+
+
+def _fit_named_host(rule: Rule, facts: CallFacts) -> Fit:
+    """Return whether a rule about a host matches the host that a call names."""
+    if facts.host:
+        pattern = (rule.pattern or "").removeprefix(DOMAIN)
+        return _YES[fit_host(pattern, facts.host, strict=rule.strict)]
+    # A URL without a plain host may lead to any host.
+    if facts.arguments.get("url") and not rule.strict:
+        return "maybe"
+    return ""
+
+
+def _fit_effects(rule: Rule, facts: CallFacts, catalog: Mapping[str, str]) -> Iterator[Fit]:
+    """Yield whether a call has the effects that a rule covers, by another tool or command."""
+    if rule.about_hosts:
+        if _is_about_network(rule, catalog):
+            yield _fit_reached_host((rule.pattern or "").removeprefix(DOMAIN), facts)
+        return
+    if rule.about_all:
+        if rule.tool in CATEGORIES:
+            yield from _fit_category(rule.tool, facts)
+        return
+    if rule.about_paths:
+        yield from _fit_paths(rule, facts.resolved, path_kinds(rule.tool, catalog))
+
+
+def _fit_paths(rule: Rule, resolved: ResolvedEffects, kinds: frozenset[str]) -> Iterator[Fit]:
+    """Yield whether a call has effects of the given kinds on the paths of a rule."""
+    if not kinds:
+        return
+    for effect in resolved.effects:
+        yield _fit_path_effect(rule.pattern or "", effect, kinds)
+    if resolved.unread:
+        yield "unread"
+
+
+def _is_about_network(rule: Rule, catalog: Mapping[str, str]) -> bool:
+    """Return whether a rule names a network tool or the network category."""
+    tools = [name for name, category in catalog.items() if category == "network"]
+    return any(names(rule.tool, tool, "network") for tool in tools)
+
+
+def _fit_reached_host(pattern: str, facts: CallFacts) -> Fit:
+    """Return whether a call contacts a host."""
+    resolved = facts.resolved
+    if _fits_any_host(pattern, [*resolved.hosts, facts.host]):
+        return "yes"
+    if facts.command is None:
+        if facts.category != "network":
+            return ""
+        hosts = chain.from_iterable(map(hosts_of, values(facts.arguments)))
+        return _YES[_fits_any_host(pattern, hosts)]
+    if resolved.network and not resolved.hosts:
+        return "maybe"
+    return "unread" if resolved.unread else ""
+
+
+def _fits_any_host(pattern: str, hosts: Iterable[str]) -> bool:
+    return any(fit_host(pattern, host, strict=False) for host in hosts)
+
+
+def _fit_category(category: str, facts: CallFacts) -> Iterator[Fit]:
+    """Yield whether a command does what a permission category covers."""
+    if facts.command is None:
+        return
+    resolved = facts.resolved
+    if category == "network" and (resolved.network or resolved.hosts):
+        yield "yes"
+    kinds = _KINDS_OF_CATEGORY.get(category, ())
+    if any(effect.kind in kinds for effect in resolved.effects):
+        yield "yes"
+    if resolved.unread:
+        yield "unread"
+
+
+def _fit_path_effect(pattern: str, effect: PathEffect, kinds: frozenset[str]) -> Fit:
+    """Return whether an effect concerns the paths and kinds of a rule."""
+    if effect.kind != "any" and effect.kind not in kinds:
+        return ""
+    certain: Fit = "yes" if effect.certain else "maybe"
+    if fit_path(pattern, effect.path, strict=False):
+        return certain
+    if not effect.deep:
+        return ""
+    folder = literal_folder(pattern)
+    if folder is None:  # a path below the folder may match the pattern
+        return "maybe" if effect.stored else "unread"
+    if not is_within(folder, effect.path):
+        return ""
+    if effect.stored and folded(folder) != folded(effect.path):
+        # The folder contains other files too, and the revision may change any of them.
+        return "maybe"
+    return certain
+
+
+# --- commands -------------------------------------------------------------------------------------
+
+# These programs run code in their arguments or standard input.
+_INTERPRETERS = re.compile(
+    r"(python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|luajit|tclsh|wish|expect|osascript|awk"
+    r"|gawk|mawk|nawk|irb|julia|Rscript|groovy|scala|jshell|guile|sbcl|emacs|vim|vi|ex|nvim|ed|gdb"
+    r"|sqlite3|psql|mysql|tmux|screen|make|find|tar|rsync)[\d.]*",
+    re.IGNORECASE,
+)
+
+
+def _fit_command(rule: Rule, facts: CallFacts, read: CommandVerdict) -> Fit:
+    """Return whether a rule matches a command line."""
+    pattern = rule.pattern or ""
+    if pattern.startswith(EXACT):
+        return _YES[facts.arguments.get("command") == pattern[len(EXACT) :]]
+    wanted = pattern_words(pattern)
+    if rule.strict:
+        return _YES[allowed([wanted], read.commands)]
+    fits = [fit_words(wanted, command.words, strict=False) for command in read.all_commands]
+    if "yes" in fits or unresolved_reason(rule, facts):
+        return "yes"
+    if "maybe" in fits or not read.complete:
+        return "maybe"
+    return "maybe" if any(_is_in_code(wanted, each) for each in read.commands) else ""
+
+
+def unresolved_reason(rule: Rule, facts: CallFacts) -> str:
+    """Return why a command may be one that a rule about its program covers.
+
+    An unknown sub-command may be any of the program's sub-commands, so a rule that denies one of
+    them also denies the unknown one.
+    """
+    pattern = rule.pattern
+    if rule.strict or facts.command is None or pattern is None or pattern.startswith(EXACT):
+        return ""
+    wanted = pattern_words(pattern)
+    if len(wanted) < 2 or wanted[0] == "*":
+        return ""
+    for command in facts.command.unresolved:
+        if fits_word(wanted[0], command.words[0], strict=False, is_program=True):
+            return command.reason
+    return ""
+
+
+def _is_in_code(wanted: Sequence[str], command: SimpleCommand) -> bool:
+    """Return whether interpreter code contains the literal words of a pattern, in order."""
+    plain = [re.escape(folded(word)) for word in wanted if not re.search(r"[*?\[]", word)]
+    if not plain or not command.words:
+        return False
+    if not _INTERPRETERS.fullmatch(command.words[0].rpartition("/")[2]):
+        return False
+    texts = [word for word in command.words[1:] if len(word) > 1]
+    if command.stdin:
+        texts.append(command.stdin)
+    # The limit keeps the time of a search from multiplying with each word of the pattern.
+    code = re.compile(r"\b" + r"\b\W.{0,200}?\b".join(plain) + r"\b", re.DOTALL)
+    return any(code.search(folded(text)) for text in texts)
+
+
+def allowed(patterns: Sequence[Sequence[str]], commands: Sequence[SimpleCommand]) -> bool:
+    """Return whether every simple command is written literally and matches one of the patterns."""
+    rest = [command for command in commands if not harmless_wrapper(command)]
+    return bool(rest) and all(_is_allowed(patterns, command) for command in rest)
+
+
+def _is_allowed(patterns: Sequence[Sequence[str]], command: SimpleCommand) -> bool:
+    # A variable such as PATH or LD_PRELOAD would change what the allowed program does.
+    if not command.literal or command.assigned:
+        return False
+    return any(fit_words(pattern, command.words, strict=True) for pattern in patterns)
+
+
+def harmless_wrapper(command: SimpleCommand) -> bool:
+    """Return whether a command only runs the one that follows it in the list."""
+    if not command.wrapper or not command.literal or command.assigned:
+        return False
+    return command.words[0] in _HARMLESS_WRAPPERS

@@ -1,0 +1,275 @@
+"""Match the patterns of rules: for words of a command, paths, hosts and arguments."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from hilum_guard.file_names import folded
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+UNKNOWN = "…"
+"""Placeholder for a part of a word that is known only at run time."""
+NAMED = re.compile(r"[A-Za-z_]\w*=")
+"""Matches the prefix of a pattern for named arguments."""
+_WILDCARDS = re.compile(r"[*?\[\\]")
+# What wildcards match in an argument. `*` and `?` do not match the characters that separate the
+# parts of a URL, so that no host can be mistaken for another.
+_GLOBS = {"**": ".*", "*": r"[^/?#@\\]*", "?": r"[^/?#@\\]"}
+
+
+# --- words of a command ---------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1024)
+def pattern_words(pattern: str) -> tuple[str, ...]:
+    """Split a command pattern into words.
+
+    Each word may contain ``*``, and a lone ``*`` matches any number of words.
+    """
+    try:
+        return tuple(shlex.split(pattern))
+    except ValueError:
+        return tuple(pattern.split())
+
+
+def fit_words(
+    pattern: Sequence[str], words: Sequence[str], *, strict: bool
+) -> Literal["", "maybe", "yes"]:
+    """Return whether words match a pattern.
+
+    Args:
+        pattern: Words of the pattern.
+        words: Program and arguments; those that are known only at run time contain ``…``.
+        strict: Whether they must match exactly. If not, there may be options between the words and
+            more words at the end, the program may be given by its path, and an unknown word matches
+            any word.
+    """
+    if _match_words(pattern, words, strict, doubtful=False):
+        return "yes"
+    # Without an unknown word, a second comparison would have the same result.
+    if strict or not any(UNKNOWN in word for word in words):
+        return ""
+    if _match_words(pattern, words, strict, doubtful=True):
+        return "maybe"
+    return ""
+
+
+Position = tuple[int, bool]
+"""The number of matched words of a pattern, and whether the last word was an option."""
+
+
+def _match_words(
+    pattern: Sequence[str], words: Sequence[str], strict: bool, doubtful: bool
+) -> bool:
+    """Return whether words match a pattern, by tracking all possible positions at once."""
+    # Backtracking would take exponential time for patterns with many stars.
+    positions = {(0, False)}
+    for number, word in enumerate(words):
+        after: set[Position] = set()
+        for position in _skip_stars(positions, pattern):
+            after |= _advance(position, pattern, word, strict, doubtful, is_program=number == 0)
+        positions = after
+        # Most patterns are for another program, so that the first word already decides.
+        if not positions:
+            return False
+    return any(at == len(pattern) for at, _ in _skip_stars(positions, pattern))
+
+
+def _advance(
+    position: Position,
+    pattern: Sequence[str],
+    word: str,
+    strict: bool,
+    doubtful: bool,
+    is_program: bool,
+) -> set[Position]:
+    """Return the positions after one more word."""
+    at, after_option = position
+    is_option = word.startswith("-")
+    found: set[Position] = set()
+    if at == len(pattern):
+        if not strict:
+            found.add((at, False))
+    elif UNKNOWN in word and doubtful:
+        found.update((later, False) for later in range(at, len(pattern) + 1))
+    elif pattern[at] == "*":
+        found.add((at, False))
+    elif fits_word(pattern[at], word, strict, is_program):
+        found.add((at + 1, False))
+    if not strict and at and (after_option or is_option):
+        found.add((at, is_option))
+    return found
+
+
+def _skip_stars(positions: set[Position], pattern: Sequence[str]) -> set[Position]:
+    """Return positions and those after stars, because a star may match no words."""
+    found = set(positions)
+    for at, option in positions:
+        while at < len(pattern) and pattern[at] == "*":
+            at += 1
+            found.add((at, option))
+    return found
+
+
+def fits_word(pattern: str, word: str, strict: bool, is_program: bool) -> bool:
+    """Return whether a word matches a pattern's word.
+
+    Args:
+        pattern: The word of the pattern.
+        word: The word of the command.
+        strict: Whether it must match exactly.
+        is_program: Whether it is the program, which may be named by its path.
+    """
+    if UNKNOWN in word:
+        return False
+    if strict:
+        return fnmatchcase(word, pattern)
+    word = folded(word)
+    pattern = folded(pattern)
+    if fnmatchcase(word, pattern):
+        return True
+    # `/usr/bin/git` and `C:\Git\git` mean `git`.
+    name = word.replace("\\", "/").rpartition("/")[2]
+    return is_program and "/" not in pattern and fnmatchcase(name, pattern)
+
+
+# --- paths ----------------------------------------------------------------------------------------
+
+
+def fit_path(pattern: str, path: str, *, strict: bool) -> bool:
+    """Return whether a path matches a pattern as in ``.gitignore``: ``docs/**``, ``*.lock``.
+
+    Args:
+        pattern: The pattern; it matches absolute paths if it begins with two slashes or ``~/``.
+        path: The path, relative to the workspace; absolute if it is outside.
+        strict: Whether the match is case-sensitive.
+    """
+    if pattern.startswith("~/"):
+        pattern = f"/{Path.home()}{pattern[1:]}"
+    is_absolute = pattern.startswith("//")
+    is_anchored = "/" in pattern.strip("/")
+    # A rule that denies `*.lock` also denies such files outside the workspace.
+    if path.startswith("/") != is_absolute and (strict or is_anchored):
+        return False
+    if is_absolute:
+        pattern = "/" + pattern.lstrip("/")
+    if not strict:
+        pattern = folded(pattern)
+        path = folded(path)
+    return _compile_path(pattern).match_file(path.lstrip("/"))
+
+
+@cache
+def _compile_path(pattern: str) -> GitIgnoreSpec:
+    from pathspec import GitIgnoreSpec  # imported with the first rule about a path
+
+    return GitIgnoreSpec.from_lines([pattern])
+
+
+def exact_path(path: str) -> str:
+    """Return the pattern that matches only the given path."""
+    # In the syntax of `.gitignore`, these characters are wildcards, negations and comments.
+    text = re.sub(r"([\\*?\[\]!#])", r"\\\1", path)
+    if path.startswith("/"):
+        return f"/{text}"
+    # A trailing space counts only after a backslash.
+    end = "\\ " if path.endswith(" ") else ""
+    return f"/{text.removesuffix(' ')}{end}"
+
+
+def literal_folder(pattern: str) -> str | None:
+    """Return the path that contains all paths that match a pattern.
+
+    Returns:
+        ``docs`` for ``docs/**``, ``src`` for ``/src/*.py``; None for ``*.lock``, which matches
+        paths anywhere.
+    """
+    if pattern.startswith("~/"):
+        pattern = f"/{Path.home()}{pattern[1:]}"
+    if "/" not in pattern.rstrip("/"):
+        return None
+    parts: list[str] = []
+    for part in pattern.strip("/").split("/"):
+        if _WILDCARDS.search(part):
+            break
+        parts.append(part)
+    if not parts:
+        return None
+    root = "/" if pattern.startswith("//") else ""
+    return root + "/".join(parts)
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Return whether a path is a folder or inside it, ignoring differences in spelling.
+
+    ``.`` means the workspace.
+    """
+    path = folded(path)
+    folder = folded(folder)
+    if folder == ".":
+        return not path.startswith("/")
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+# --- hosts and arguments --------------------------------------------------------------------------
+
+
+def fit_host(pattern: str, host: str, *, strict: bool) -> bool:
+    """Return whether a host matches a pattern, comparing whole labels.
+
+    Args:
+        pattern: ``example.com``, or ``*.example.com`` for its subdomains.
+        host: The host; empty for none.
+        strict: Whether it must match exactly. A rule that denies a host also denies its subdomains.
+    """
+    pattern = pattern.strip().lower().rstrip(".")
+    host = host.rstrip(".")
+    if not host:
+        return False
+    if pattern.startswith("*."):
+        # The dot is compared too, so that `*.example.com` does not match `evil-example.com`.
+        return host.endswith(pattern[1:])
+    return host == pattern or (not strict and host.endswith(f".{pattern}"))
+
+
+def fit_arguments(pattern: str, arguments: Mapping[str, object], strict: bool) -> bool:
+    """Return whether a call has all arguments of a pattern with matching values.
+
+    Args:
+        pattern: ``url=https://docs.python.org/**, method=GET``.
+        arguments: The arguments of the call.
+        strict: Whether the match is case-sensitive.
+    """
+    return all(_fit_argument(part, arguments, strict) for part in split_arguments(pattern))
+
+
+def split_arguments(pattern: str) -> list[str]:
+    """Split a pattern for named arguments into parts of the form ``name=pattern``."""
+    return re.split(r",\s*(?=[A-Za-z_]\w*=)", pattern)
+
+
+def _fit_argument(part: str, arguments: Mapping[str, object], strict: bool) -> bool:
+    name, _, pattern = part.partition("=")
+    value = arguments.get(name)
+    if value is None:
+        return False
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if not strict:
+        text = folded(text)
+        pattern = folded(pattern)
+    return re.fullmatch(_translate_glob(pattern), text, re.DOTALL) is not None
+
+
+@cache
+def _translate_glob(pattern: str) -> str:
+    """Return the regular expression of a pattern for an argument."""
+    parts = re.split(r"(\*\*|\*|\?)", pattern)
+    return "".join(_GLOBS.get(part, re.escape(part)) for part in parts)

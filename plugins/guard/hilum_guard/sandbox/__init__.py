@@ -1,0 +1,1 @@
+"""Confine child processes: sandbox backends, policy, masks and the shared loopback network."""

@@ -1,0 +1,308 @@
+"""The bubblewrap sandbox: namespaces for files, network, processes and shared memory.
+
+::
+
+    sh (SCRIPT) ──► nsenter, then bwrap ──► sandbox_init.py, process 1 of its namespace ──► command
+
+``nsenter`` joins the session's loopback (see ``loopback``) if it can be shared.
+
+``sh`` ignores termination signals. Otherwise bwrap would kill every process before the command
+could clean up. ``sh`` terminates itself with the signal that terminated the command. When every
+process in the sandbox has ended, ``sh`` removes the files that must not exist.
+
+Nothing is mounted over a missing path in a writable folder, because bubblewrap would leave an empty
+file there.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from hilum import Command
+
+from hilum_guard.file_names import is_below
+from hilum_guard.sandbox import control_groups
+from hilum_guard.sandbox.loopback import HOLD
+
+if TYPE_CHECKING:
+    from hilum_guard.sandbox.sandbox_policy import SandboxPolicy
+
+# bwrap's output goes through descriptor 4, so that the shell reads only what sandbox_init.py
+# writes. A file to cover, such as one of the user's sockets, may vanish before bwrap mounts over
+# it, and bwrap then fails. In that case the script tries once more without the vanished files.
+SCRIPT = """
+trap '' TERM INT HUP QUIT
+exec 4>&1
+filter=$1
+shift
+start() {{
+  exec 5<"$filter"
+  said=$(exec "$@" 3>&1 >&4 4>&-)
+  code=$?
+}}
+start "$@"
+if [ -z "$said" ] && [ "$code" = 1 ]; then
+  count=$#
+  left=$#
+  options=1
+  while [ "$left" -gt 0 ]; do
+    if [ "$1" = --chdir ]; then options=; fi
+    if [ "$options" ] && [ "$left" -gt 2 ] && [ "$1 $2" = "--ro-bind /dev/null" ] && [ ! -e "$3" ]; then
+      shift 3
+      left=$((left - 3))
+    else
+      set -- "$@" "$1"
+      shift
+      left=$((left - 1))
+    fi
+  done
+  if [ "$#" -lt "$count" ]; then start "$@"; fi
+fi
+{clean}
+case $said in
+  s*) trap - TERM INT HUP QUIT; ulimit -c 0; kill -"${{said#s}}" $$ ;;
+  e*) ;;
+  *) echo "hilum: the sandbox ended before the command did (code $code)." >&2; exit 125 ;;
+esac
+exit "$code"
+"""
+_START = (
+    "import sys; sys.path.append(sys.argv[1]); import sandbox_init;"
+    " sandbox_init.main(*sys.argv[2:])"
+)
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+_TRIAL_TIMEOUT = 4  # seconds
+# Root owns these parts of /proc and could write to them even without capabilities.
+_KERNEL = ("sys", "sysrq-trigger", "acpi", "bus", "fs", "irq", "mtrr", "scsi")
+# Everything that is not hidden stays readable, so that installed programs work as usual.
+_ROOT = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+_BASE = (
+    "--unshare-user",
+    # The command can see and signal only the processes in its sandbox.
+    "--unshare-pid",
+    # Without this option, System V shared memory and message queues would be shared with other
+    # programs.
+    "--unshare-ipc",
+    "--unshare-uts",
+    "--cap-drop",
+    "ALL",
+    # If the shell that started it is killed, the sandbox ends too.
+    "--die-with-parent",
+    # sandbox_init.py reaps the processes itself, so bubblewrap adds no process of its own.
+    "--as-pid-1",
+)
+# /run contains many service sockets. Programs need only these parts of it: name resolution, and the
+# NixOS programs.
+_RUN = (
+    "/run/systemd/resolve/resolv.conf",
+    "/run/systemd/resolve/stub-resolv.conf",
+    "/run/NetworkManager/resolv.conf",
+    "/run/current-system",
+    "/run/opengl-driver",
+)
+Mount = tuple[str, ...]
+"""One bubblewrap option with its arguments."""
+
+
+def find_bubblewrap() -> str:
+    """Return the path to bubblewrap; empty if it is not installed."""
+    # AppArmor lets only the system's own bubblewrap create user namespaces (Ubuntu 24.04).
+    system = "/usr/bin/bwrap"
+    if os.access(system, os.X_OK):
+        return system
+    return shutil.which("bwrap", path="/bin:/usr/local/bin") or ""
+
+
+def find_nsenter() -> str:
+    """Return the path to nsenter; empty if it is not installed."""
+    folders = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
+    return shutil.which("nsenter", path=folders) or ""
+
+
+def make_loopback_command() -> list[str]:
+    """Return the command that creates a shareable loopback (see ``loopback``).
+
+    The command runs bubblewrap, which may create namespaces even where other programs may not.
+    """
+    new = ("--unshare-user", "--unshare-net", "--die-with-parent")
+    return [find_bubblewrap(), "--dev-bind", "/", "/", *new, "--", "/bin/sh", "-c", HOLD]
+
+
+def try_bubblewrap(loopback: tuple[str, ...] = ()) -> str:
+    """Try to create a sandbox. Blocks for a few milliseconds.
+
+    Args:
+        loopback: The namespaces to join, as in ``SandboxPolicy``.
+
+    Returns:
+        Why bubblewrap does not work; empty if it does.
+    """
+    if sys.platform != "linux":
+        return "bubblewrap exists only on Linux"
+    program = find_bubblewrap()
+    if not program:
+        return "bubblewrap (bwrap) is not installed"
+    network = () if loopback else ("--unshare-net",)
+    argv = [*_join_loopback(loopback), program, *_ROOT, *network, *_BASE, "--"]
+    argv += ["/bin/sh", "-c", ":"]
+    try:
+        done = subprocess.run(argv, capture_output=True, timeout=_TRIAL_TIMEOUT)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"bubblewrap cannot be run: {error}"
+    if not done.returncode:
+        return ""
+    output = done.stderr.decode(errors="replace").strip()
+    return f"bubblewrap fails: {output or done.returncode}"
+
+
+def wrap(
+    command: Command, policy: SandboxPolicy, outer: Mapping[str, str], inner: Mapping[str, str]
+) -> Command:
+    """Return the command that runs a command in the sandbox.
+
+    Args:
+        command: The command.
+        policy: What the command may do.
+        outer: The environment variables that may be set while the sandbox is created.
+        inner: The variables that are set only inside the sandbox.
+    """
+    env = {**outer, "TMPDIR": "/tmp"}
+    # The folder is below /run, which is empty in the sandbox.
+    env.pop("XDG_RUNTIME_DIR", None)
+    # NUL is the only character that no variable contains. An argument cannot contain it either, so
+    # the text is passed in hexadecimal.
+    added = "\0".join(f"{name}={value}" for name, value in inner.items())
+    # `-I` ignores PYTHON… variables and the current folder, which the workspace could use to inject
+    # code. `-S` skips the import of `site`, which makes the start faster.
+    first = (find_interpreter(), "-I", "-S", "-c", _START, _FOLDER)
+    limits = (str(policy.processes), str(policy.file_size))
+    argv = [*_join_loopback(policy.loopback), find_bubblewrap(), *_make_options(policy)]
+    argv += ["--chdir", command.cwd, "--", *first, *limits]
+    argv += [added.encode(errors="surrogateescape").hex(), *command.argv]
+    unwanted = [shlex.quote(path) for path in policy.unwanted]
+    clean = "\n".join(
+        f"if [ -e {path} ] || [ -L {path} ]; then /bin/rm -rf -- {path}; fi" for path in unwanted
+    )
+    script = control_groups.make_join_script(policy.group) + SCRIPT.format(clean=clean)
+    shell = ("/bin/sh", "-c", script, "hilum-sandbox", policy.filter or os.devnull)
+    return Command((*shell, *argv), command.cwd, env, reports=True)
+
+
+def find_interpreter() -> str:
+    """Return the base interpreter, which starts faster than a virtual environment's interpreter."""
+    return os.path.realpath(sys.executable)
+
+
+def _join_loopback(loopback: tuple[str, ...]) -> list[str]:
+    """Return the command prefix that joins a loopback; empty without a loopback."""
+    if not loopback:
+        return []
+    user, network = loopback
+    # Without `--preserve-credentials`, nsenter would switch to user and group 0, which this
+    # namespace may not have.
+    return [find_nsenter(), f"--user={user}", f"--net={network}", "--preserve-credentials", "--"]
+
+
+# --- mounts ---------------------------------------------------------------------------------------
+
+
+def _make_options(policy: SandboxPolicy) -> list[str]:
+    """Return the bubblewrap options for a policy."""
+    options = list(_ROOT)
+    mounts = _make_mounts(policy)
+    # Folders are mounted before their contents, because a later mount covers an earlier one.
+    for path in sorted(mounts, key=lambda path: (path.count("/"), path)):
+        options += mounts[path]
+    # With a loopback, nsenter has already entered a network namespace.
+    if not (policy.network or policy.loopback):
+        options.append("--unshare-net")
+    # SCRIPT opens the filter as descriptor 5.
+    if policy.filter:
+        options += ["--seccomp", "5"]
+    return [*options, *_BASE]
+
+
+def _make_mounts(policy: SandboxPolicy) -> dict[str, Mount]:
+    """Return the mount for each path, the strictest one if several apply."""
+    hidden = {path: _hide(path) for path in policy.hidden}
+    mounts = _make_system_mounts(policy.temp)
+    needed = {path: _read_only(path) for path in _find_needed((*mounts, *hidden))}
+    needed |= {path: _read_only(path) for path in policy.shown if os.path.exists(path)}
+    for path in policy.protected:
+        # Mount points cannot be renamed, so a command cannot move a parent folder away and create
+        # another file at the protected path.
+        for folder in _find_between(path, policy.writable):
+            mounts[folder] = ("--bind", folder, folder)
+    mounts |= {path: ("--bind", path, path) for path in policy.writable}
+    mounts |= {path: _read_only(path) for path in policy.protected}
+    # The last mapping that contains a path decides, so a hidden path stays hidden even if it is
+    # also writable or protected.
+    return needed | mounts | hidden
+
+
+def _make_system_mounts(temp: str) -> dict[str, Mount]:
+    """Return the mounts that every sandbox has: empty folders, kernel file systems and ``/tmp``."""
+    mounts = {path: _empty(path) for path in ("/run", "/var/tmp") if os.path.isdir(path)}
+    kernel = [f"/proc/{name}" for name in _KERNEL]
+    mounts |= {path: _read_only(path) for path in kernel if os.path.exists(path)}
+    target = os.path.realpath("/tmp")
+    mounts[target] = ("--bind", temp, target)
+    return mounts
+
+
+def _read_only(path: str) -> Mount:
+    return ("--ro-bind", path, path)
+
+
+def _empty(path: str) -> Mount:
+    return ("--tmpfs", path)
+
+
+def _hide(path: str) -> Mount:
+    if os.path.isdir(path):
+        return _empty(path)
+    return ("--ro-bind", os.devnull, path)
+
+
+def _find_needed(covered: tuple[str, ...]) -> Iterator[str]:
+    """Yield the paths in covered folders that the sandbox itself needs."""
+    for path in (*_find_python_folders(), *filter(os.path.exists, _RUN)):
+        if is_below(path, covered):
+            yield path
+
+
+def _find_python_folders() -> list[str]:
+    """Return the interpreter's folders, and the folders in /tmp that Python imports from."""
+    # Plugin workers may be imported from folders in /tmp. A program may change sys.path and remove
+    # such a folder, and bubblewrap fails if the source of a mount is missing.
+    temp = os.path.realpath("/tmp") + "/"
+    folders = set(_find_installation())
+    for path in filter(os.path.isabs, sys.path):
+        real = os.path.realpath(path)
+        if real.startswith(temp) and os.path.exists(real):
+            folders.add(real)
+    return sorted(folders)
+
+
+@functools.cache
+def _find_installation() -> frozenset[str]:
+    import sysconfig  # loaded with the first command
+
+    base = sysconfig.get_paths()
+    prefixes = {sys.base_prefix, sys.prefix, base["stdlib"], base["platstdlib"]}
+    return frozenset({_FOLDER, find_interpreter(), *prefixes})
+
+
+def _find_between(path: str, roots: tuple[str, ...]) -> Iterator[str]:
+    """Yield the folders between a writable folder and a path in it."""
+    folder = os.path.dirname(path)
+    while folder not in roots and len(folder) > 1:
+        yield folder
+        folder = os.path.dirname(folder)

@@ -1,0 +1,36 @@
+"""A data class for the restrictions that this system enforces on child processes."""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen
+class Enforcement:
+    """The restrictions that the sandbox actually enforces.
+
+    Args:
+        by: ``bubblewrap``, ``landlock`` or ``sandbox-exec``; empty for none.
+        files: Whether writes outside the workspace and reads of secrets are denied.
+        protected: Whether the protected paths inside the workspace stay read-only.
+        network: What blocks the network: ``namespace`` (the loopback works), ``filter`` (it does
+            not), or empty for nothing.
+        processes: Whether signalling, tracing and reading other processes is prevented.
+        limits: Whether the number of processes is limited.
+        reasons: What is not enforced or works differently, and why; one sentence each.
+        shared: Whether the commands of a session share a loopback.
+    """
+
+    by: str = ""
+    files: bool = False
+    protected: bool = False
+    network: str = ""
+    processes: bool = False
+    limits: bool = False
+    reasons: tuple[str, ...] = ()
+    shared: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether files, protected paths, network and processes are all restricted."""
+        return bool(self.files and self.protected and self.network and self.processes)

@@ -1,0 +1,136 @@
+"""Create masks: empty files and folders in place of missing ones.
+
+A killed session leaves its masks behind, and the next session removes them. Sessions lock the masks
+that they use (flock). A lock ends with its process, so a mask that can be locked has no owner. On
+Windows there is no sandbox, and nothing is locked or removed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from hilum import data_folder
+
+from hilum_guard.file_names import digest_path
+
+if sys.platform != "win32":
+    import fcntl
+
+
+def lock(fd: int, *, exclusive: bool) -> None:
+    """Lock an open file or folder, without waiting.
+
+    Raises:
+        OSError: Another process has locked it.
+    """
+    if sys.platform != "win32":
+        fcntl.flock(fd, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+
+
+class Masks:
+    """The masks of one session.
+
+    hilum's data folder contains a record of each mask, which distinguishes it from an empty folder
+    that the user created.
+    """
+
+    def __init__(self) -> None:
+        self._fds: dict[str, int] = {}
+
+    def put(self, path: str, *, file: bool = False) -> None:
+        """Create and lock a mask at a path where nothing exists.
+
+        A mask of another session is locked too.
+
+        Args:
+            path: The path.
+            file: Whether to create a file instead of a folder.
+        """
+        if path in self._fds and os.path.lexists(path):
+            return
+        with suppress(OSError):
+            while not self._put(path, file=file):
+                pass
+
+    def _put(self, path: str, *, file: bool) -> bool:
+        """Create and lock a mask; return False if another process removed it first."""
+        if not os.path.lexists(path):
+            record = _record(path)
+            record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # The record comes first: if hilum is killed in between, the next session finds a record
+            # without a mask, which is harmless.
+            record.write_bytes(os.fsencode(path))
+            if file:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                os.close(os.open(path, flags, 0o644))
+            else:
+                os.mkdir(path)
+        elif not _record(path).exists():
+            return True
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            # Shared, so that several sessions can use the same mask. Removing it needs an exclusive
+            # lock.
+            lock(fd, exclusive=False)
+            # Another session may have removed the mask between opening and locking it.
+            held = os.path.samestat(os.fstat(fd), os.lstat(path))
+        except FileNotFoundError:
+            held = False
+        except OSError:
+            os.close(fd)
+            raise
+        if not held:
+            os.close(fd)
+            return False
+        self._release(path)
+        self._fds[path] = fd
+        return True
+
+    def close(self) -> None:
+        """Release all masks, and remove those that are empty and not locked elsewhere. Blocks."""
+        for path in list(self._fds):
+            self._release(path)
+            _remove_mask(path)
+
+    def _release(self, path: str) -> None:
+        fd = self._fds.pop(path, None)
+        if fd is not None:
+            os.close(fd)
+
+
+def sweep_masks() -> None:
+    """Remove the masks of sessions that ended. Blocks."""
+    with suppress(OSError):
+        for record in (data_folder() / "masks").iterdir():
+            with suppress(OSError):
+                _remove_mask(os.fsdecode(record.read_bytes()))
+
+
+def _record(path: str) -> Path:
+    """Return the record of a mask."""
+    return data_folder() / "masks" / digest_path(path)
+
+
+def _remove_mask(path: str) -> None:
+    """Remove a mask if it is empty and nobody has locked it."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        _record(path).unlink(missing_ok=True)
+        return
+    try:
+        # Fails while any session uses the mask, because each of them has a shared lock on it.
+        lock(fd, exclusive=True)
+        _record(path).unlink(missing_ok=True)
+        if os.path.isdir(path):
+            os.rmdir(path)
+        # The user may have put something into it in the meantime; then it belongs to the user.
+        elif not os.path.getsize(path):
+            os.unlink(path)
+    except OSError:
+        pass  # another session has locked it, or it is no longer empty
+    finally:
+        os.close(fd)

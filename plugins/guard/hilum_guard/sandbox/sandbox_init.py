@@ -1,0 +1,155 @@
+"""The first process (init) of a sandbox's process namespace.
+
+It starts the command, reaps its processes, and reports how the command ended. bubblewrap alone
+would report the death of a command by a signal as an exit code, as shells do. So this process
+writes the outcome to a descriptor: ``s`` and the signal number, or ``e`` for an exit.
+
+``landlock.main`` uses the same limits, signals and messages. The module runs outside the package
+and imports only built-in modules, because its startup is most of a sandboxed command's overhead.
+"""
+
+from __future__ import annotations
+
+import posix
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+else:
+    import _signal  # importing signal instead costs two milliseconds
+
+STATUS = 3
+"""Descriptor to which the outcome of the command is written."""
+NOTICE = 9
+"""Descriptor that announces that the command has exited and left processes running.
+
+The descriptor is open only if these processes may continue.
+"""
+LINGER = 0.1
+"""Seconds that remaining processes get after the command exits; the warden uses the same value."""
+_POLL_SECONDS = 0.005
+_ERRORS = "surrogateescape"
+# The exit codes that shells use for a program that cannot be executed or does not exist.
+_CANNOT_EXECUTE = 126
+_NOT_FOUND = 127
+
+
+def set_limits(processes: int, file_size: int) -> None:
+    """Limit this process and its descendants.
+
+    Args:
+        processes: Maximum number of processes and threads.
+        file_size: Maximum size of a file, in megabytes.
+    """
+    import resource
+
+    limits = {resource.RLIMIT_NPROC: processes, resource.RLIMIT_FSIZE: file_size * 1_000_000}
+    for kind, limit in limits.items():
+        # An unprivileged process cannot raise its hard limit, and setrlimit would fail.
+        hard = resource.getrlimit(kind)[1]
+        value = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        # The hard limit is set too, because the command could raise its soft limit up to the hard
+        # limit.
+        resource.setrlimit(kind, (value, value))
+
+
+def restore_signals() -> None:
+    """Restore the signals that Python ignores, because a command would inherit that setting."""
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
+        _signal.signal(number, _signal.SIG_DFL)
+
+
+def report_start_failure(program: str, error: OSError) -> int:
+    """Report why a program cannot be started, and return the exit code that shells use."""
+    posix.write(2, f"{program}: {error.strerror}\n".encode(errors=_ERRORS))
+    if isinstance(error, FileNotFoundError):
+        return _NOT_FOUND
+    return _CANNOT_EXECUTE
+
+
+def run_command(argv: tuple[str, ...], env: dict[bytes, bytes]) -> tuple[bytes, int]:
+    """Run the command and wait for it.
+
+    Returns:
+        The report for ``STATUS``, and the exit code that a shell would use.
+    """
+    # The shell script outside the sandbox ignores some signals, and child processes inherit this.
+    default = set(_signal.valid_signals()) - {_signal.SIGKILL, _signal.SIGSTOP}
+    may_continue = _is_open(NOTICE)
+    # These descriptors are closed, because the command could otherwise forge the report of how it
+    # ended.
+    closed = [STATUS, NOTICE] if may_continue else [STATUS]
+    actions = [(posix.POSIX_SPAWN_CLOSE, number) for number in closed]
+    try:
+        pid = posix.posix_spawnp(argv[0], argv, env, file_actions=actions, setsigdef=default)
+    except OSError as error:
+        return b"e", report_start_failure(argv[0], error)
+    code = _reap_until(pid)
+    if _reap_remaining() and may_continue:
+        posix.write(NOTICE, b"%d" % code)
+        posix.close(NOTICE)
+        _reap_all()
+    # If nothing may continue, this process exits, and the kernel kills the rest of the namespace.
+    if code >= 0:
+        return b"e", code
+    return b"s%d" % -code, 128 - code
+
+
+def _is_open(number: int) -> bool:
+    """Return whether a descriptor is open."""
+    try:
+        posix.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def _reap_until(pid: int) -> int:
+    """Reap processes until one of them ends, and return its exit code."""
+    while True:
+        # As process 1 of the namespace, this process also has to reap orphans.
+        found, status = posix.waitpid(-1, 0)
+        if found == pid:
+            return posix.waitstatus_to_exitcode(status)
+
+
+def _reap_remaining() -> bool:
+    """Reap processes for ``LINGER`` seconds, and return whether any is still running."""
+    until = time.monotonic() + LINGER
+    while True:
+        try:
+            found, _ = posix.waitpid(-1, posix.WNOHANG)
+        except ChildProcessError:
+            return False
+        if found:
+            continue
+        if time.monotonic() > until:
+            return True
+        time.sleep(_POLL_SECONDS)
+
+
+def _reap_all() -> None:
+    """Reap processes until none are left."""
+    while True:
+        try:
+            posix.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def main(processes: str, file_size: str, added: str, *argv: str) -> None:
+    """Set the limits, run the command, and exit with its exit code.
+
+    Args:
+        processes: Maximum number of processes and threads.
+        file_size: Maximum size of a file, in megabytes.
+        added: Additional environment variables: ``NAME=value`` separated by NUL, in hexadecimal.
+        argv: The command.
+    """
+    set_limits(int(processes), int(file_size))
+    lines = bytes.fromhex(added).split(b"\0")
+    variables = dict(line.split(b"=", 1) for line in lines if line)
+    report, code = run_command(argv, {**posix.environ, **variables})
+    posix.write(STATUS, report)
+    posix._exit(code)

@@ -1,0 +1,232 @@
+"""Determine the paths that a sandboxed command may access. Each command has its own policy.
+
+Three kinds of paths matter. *Writable* paths are the workspace, the folders that the user added
+and the session's temporary folder. *Protected* paths are inside writable paths but stay read-only,
+because programs outside the sandbox execute them later: Git's hooks and configuration, hilum's
+folder, shell start-up files. *Hidden* paths cannot even be read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import attrs
+from hilum import config_folder, data_folder
+
+from hilum_guard.file_names import is_below, resolve_listed
+from hilum_guard.secrets.secret_paths import SecretFiles, list_secret_paths
+from hilum_guard.settings import GuardSettings
+from hilum_guard.watching.executed_files import MASKED
+
+MASKED_FILES = ("config.worktree",)
+"""Files in a Git folder that may exist and be empty."""
+_MAX_POINTER = 4096  # maximum size of a `.git` file, in bytes
+# Shared by the whole process, because it caches folders that have not changed.
+_SECRET_FILES = SecretFiles()
+# The user's shells, Git and the desktop read or execute these later, outside any sandbox.
+_START_FILES = tuple(
+    ".profile .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .zshrc .zshenv .zprofile"
+    " .zlogin .gitconfig .config/git .config/fish .config/systemd .config/autostart .local/bin"
+    " bin".split()
+)
+# Through these files, Git executes programs or reads its settings from another location.
+_GIT_NAMES = ("hooks", "config", "config.worktree", "commondir", "gitdir")
+_WORKTREE_NAMES = ("commondir", "gitdir", "config.worktree")
+
+
+@attrs.frozen
+class SandboxPolicy:
+    """The permissions of one command. All paths are absolute and contain no links.
+
+    Args:
+        writable: Folders that it may write to.
+        protected: Paths inside the writable folders that it may not write to. They do not include
+            links, because a sandbox cannot protect a link.
+        hidden: Paths that it may not read.
+        unwanted: Files that do not exist and are removed if the command creates them: Git would
+            read its configuration, including hooks, from the location that they name.
+        shown: Paths in temporary folders that it may nevertheless read.
+        temp: The session's temporary folder.
+        filter: A file with a system call filter (see ``seccomp``), if the sandbox uses one.
+        group: Folder of the control group to join, if there is one (see ``control_groups``).
+        loopback: Namespaces to join for the session's loopback (see ``loopback``); without them,
+            the command gets its own loopback.
+        network: Whether it can use a network other than the loopback.
+        processes: Maximum number of processes and threads at once.
+        file_size: Maximum size of a file, in megabytes.
+    """
+
+    writable: tuple[str, ...]
+    protected: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    unwanted: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+    temp: str = ""
+    filter: str = ""
+    group: str = ""
+    loopback: tuple[str, ...] = ()
+    network: bool = False
+    processes: int = 1024
+    file_size: int = 20_000
+
+
+def make_policy(workspace: Path, settings: GuardSettings, temp: str) -> SandboxPolicy:
+    """Return a command's current permissions. Reads the workspace, so run it in a thread.
+
+    Args:
+        workspace: Root of the workspace.
+        settings: The user's settings.
+        temp: The session's temporary folder.
+    """
+    roots = find_writable(workspace, settings)
+    repositories = [folder for folder in map(find_repository, roots) if folder]
+    writable = tuple(dict.fromkeys((*roots, *repositories)))
+    candidates = list(_list_candidates(roots, repositories))
+    protected = [path for path in candidates if _is_protectable(path, writable)]
+    unwanted = [path for path in candidates if path.endswith("/commondir")]
+    return SandboxPolicy(
+        writable=writable,
+        protected=tuple(dict.fromkeys(protected)),
+        hidden=tuple(find_hidden(resolve_listed(settings.readable, str(workspace)))),
+        unwanted=tuple(path for path in unwanted if not os.path.lexists(path)),
+        temp=temp,
+        network=settings.network == "full",
+        processes=settings.processes,
+        file_size=settings.file_size,
+    )
+
+
+def _is_protectable(path: str, writable: Iterable[str]) -> bool:
+    """Return whether a path exists in a writable folder and is not reached through a link."""
+    if not os.path.lexists(path) or not is_below(path, writable):
+        return False
+    # A mount over a link would protect only the link's target.
+    return os.path.realpath(path) == path
+
+
+def _list_candidates(roots: Iterable[str], repositories: Iterable[str]) -> Iterator[str]:
+    """Yield the paths that should be read-only, whether they exist or not."""
+    for root in roots:
+        yield os.path.join(root, ".hilum")
+        yield from _list_git_paths(os.path.join(root, ".git"))
+    for folder in repositories:
+        yield from _list_git_paths(folder)
+    for home in find_homes():
+        yield from (os.path.join(home, name) for name in _START_FILES)
+
+
+def select_writable(policy: SandboxPolicy, paths: Iterable[str]) -> Iterator[str]:
+    """Yield the paths that exist in a writable folder."""
+    return (path for path in paths if os.path.lexists(path) and is_below(path, policy.writable))
+
+
+def find_writable(workspace: Path, settings: GuardSettings) -> list[str]:
+    """Return the existing folders that commands may write to, without links."""
+    expanded = map(os.path.expanduser, (str(workspace), *settings.writable))
+    return [path for path in map(os.path.realpath, expanded) if os.path.isdir(path)]
+
+
+def find_homes() -> list[str]:
+    """Return the user's home folders: the environment's, and the account's if it differs."""
+    found = [os.path.expanduser("~")]
+    with suppress(ImportError, KeyError):
+        # Programs such as ssh look up the account's home folder and ignore $HOME.
+        import pwd  # does not exist on Windows
+
+        found.append(pwd.getpwuid(os.getuid()).pw_dir)
+    return list(dict.fromkeys(map(os.path.realpath, found)))
+
+
+def find_hidden(shown: Collection[str] = ()) -> Iterator[str]:
+    """Yield the existing paths with secrets, without links.
+
+    Args:
+        shown: Resolved paths that the user lets commands read.
+    """
+    homes = find_homes()
+    configs = [os.path.join(home, ".config") for home in homes]
+    # The XDG Base Directory Specification says that relative paths are to be ignored.
+    configs += filter(os.path.isabs, [os.environ.get("XDG_CONFIG_HOME", "")])
+    paths = list(list_secret_paths(homes, configs))
+    for home in homes:
+        paths += _SECRET_FILES.of_home(home)
+    paths += [str(config_folder()), str(data_folder())]
+    for path in dict.fromkeys(map(os.path.realpath, filter(os.path.exists, paths))):
+        if path not in shown:
+            yield path
+
+
+def find_masks(roots: Iterable[str]) -> list[str]:
+    """Return the missing or empty paths that must exist to be protected.
+
+    Running programs use these paths: folders of editors and agents, and the hooks and the
+    configuration of a repository. A path with contents is left out because it is protected anyway.
+    """
+    found = []
+    for root in roots:
+        git = find_repository(root) or os.path.join(root, ".git")
+        found += [os.path.join(root, name) for name in MASKED]
+        if os.path.isdir(git) and not os.path.islink(git):
+            found += [os.path.join(git, name) for name in ("hooks", *MASKED_FILES)]
+    return [path for path in found if not os.path.lexists(path) or _is_empty(path)]
+
+
+def _is_empty(path: str) -> bool:
+    try:
+        return not (os.listdir(path) if os.path.isdir(path) else os.path.getsize(path))
+    except OSError:
+        return False
+
+
+def find_repository(root: str) -> str:
+    """Return the repository of a linked worktree; empty if the folder is not a linked worktree.
+
+    ``.git`` is a file there and names a folder elsewhere, which a commit must write to. A command
+    could have forged the file. So the named folder has to point back to the worktree; nothing in a
+    sandbox can write to that folder.
+    """
+    pointer = os.path.join(root, ".git")
+    try:
+        word, _, folder = _read_pointer(pointer).partition(" ")
+        folder = os.path.realpath(os.path.join(root, folder))
+        back = os.path.realpath(_read_pointer(os.path.join(folder, "gitdir")))
+    except (OSError, ValueError):
+        return ""
+    common = os.path.dirname(os.path.dirname(folder))
+    named = os.path.join(common, "worktrees", os.path.basename(folder))
+    fits = word == "gitdir:" and folder == named and back == pointer
+    if fits and os.path.isdir(os.path.join(common, "objects")):
+        return common
+    return ""
+
+
+def _read_pointer(path: str) -> str:
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read(_MAX_POINTER).strip()
+
+
+def _list_git_paths(folder: str) -> Iterator[str]:
+    """Yield the paths to keep read-only in a Git folder, its submodules and its worktrees."""
+    if not os.path.isdir(folder):
+        yield folder  # the file of a linked worktree or submodule
+        return
+    yield from (os.path.join(folder, name) for name in _GIT_NAMES)
+    with suppress(OSError), os.scandir(os.path.join(folder, "worktrees")) as found:
+        for entry in found:
+            yield from (os.path.join(entry.path, name) for name in _WORKTREE_NAMES)
+    yield from _list_submodule_paths(os.path.join(folder, "modules"))
+
+
+def _list_submodule_paths(folder: str) -> Iterator[str]:
+    """Yield the same for the Git folders in ``modules``; their names may contain slashes."""
+    with suppress(OSError), os.scandir(folder) as found:
+        for entry in found:
+            if not entry.is_dir(follow_symlinks=False):
+                continue
+            if os.path.exists(os.path.join(entry.path, "HEAD")):
+                yield from _list_git_paths(entry.path)
+            else:
+                yield from _list_submodule_paths(entry.path)

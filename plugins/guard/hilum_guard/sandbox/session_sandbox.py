@@ -1,0 +1,388 @@
+"""Wrap every child process of a session in a sandbox, with a clean environment."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import ExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import attrs
+import trio
+from hilum import (
+    Command,
+    Layer,
+    ToolDenied,
+    ToolError,
+    environment,
+    make_temporary_folder,
+    sweep_temporary_folders,
+)
+
+from hilum_guard.file_names import is_below, resolve_listed
+from hilum_guard.sandbox import control_groups, sandbox_policy, sandbox_probe
+from hilum_guard.sandbox.enforcement import Enforcement
+from hilum_guard.sandbox.loopback import Loopback
+from hilum_guard.sandbox.masks import Masks, sweep_masks
+from hilum_guard.sandbox.sandbox_prompt import describe_sandbox
+from hilum_guard.sandbox.sockets import find_sockets
+from hilum_guard.settings import GuardSettings
+from hilum_guard.watching import recovery
+from hilum_guard.watching.run_markers import RunMarker
+from hilum_guard.watching.sandbox_observer import SandboxObserver
+from hilum_guard.watching.watch_thread import WatchThread
+from hilum_guard.watching.workspace_watcher import WorkspaceWatcher
+
+if TYPE_CHECKING:
+    from hilum import Session
+
+    from hilum_guard.sandbox.sandbox_policy import SandboxPolicy
+
+BACKGROUND = "HILUM_BACKGROUND"
+"""Environment variable that marks a command started in the background."""
+_OFF = Enforcement(reasons=("The sandbox is switched off (guard.sandbox).",))
+_PROMPT_ORDER = 25
+
+
+class ProtectedPaths(NamedTuple):
+    """Paths that commands must not access, in addition to those that the guard itself protects.
+
+    All paths are absolute and contain no links.
+
+    Attributes:
+        protected: Paths that cannot be written to, with everything in them.
+        hidden: Paths that cannot even be read.
+    """
+
+    protected: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+
+
+class ExtraAccess(NamedTuple):
+    """The extra permissions of one command. Hidden and protected paths remain hidden and protected.
+
+    Attributes:
+        network: Whether it may use the network.
+        cache: A writable folder for the caches of its tools; created if it does not exist.
+        environment: Variables that it receives although they look like secrets.
+        off: Whether it runs without a sandbox. Its environment is still cleaned.
+        shown: Paths in temporary folders that it may read, if the sandbox has temporary folders of
+            its own.
+    """
+
+    network: bool = False
+    cache: str = ""
+    environment: tuple[str, ...] = ()
+    off: bool = False
+    shown: tuple[str, ...] = ()
+
+
+class Sandbox:
+    """A session's sandbox.
+
+    Args:
+        workspace: Root of the workspace.
+        settings: The user's settings.
+        folder: A folder used only by this session; the commands' temporary folder is created in it.
+        note: A function that is called once, before the first command, with what is enforced.
+        enforced: What is enforced; replaces the result of ``probe``.
+
+    Attributes:
+        watch: The watcher, which makes files inert that commands leave for other programs to
+            execute.
+        protected: The paths that the most recent command could not write to.
+        extra_protected: Functions that return more paths to protect, by the name of the requester.
+            Threads call them.
+        extra_access: The extra permissions of single commands, by their words.
+        find_used_secrets: Returns the hidden files that a command in a folder may see.
+        observer: Receives the sandbox's reports.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        settings: GuardSettings,
+        folder: str,
+        note: Callable[[Enforcement], None] = lambda _: None,
+        enforced: Enforcement | None = None,
+    ) -> None:
+        self.workspace = workspace
+        self.settings = settings
+        self.folder = folder
+        self.temp = os.path.join(folder, "tmp")
+        self.extra_protected: dict[str, Callable[[], ProtectedPaths]] = {}
+        self.extra_access: dict[tuple[str, ...], ExtraAccess] = {}
+        self.find_used_secrets: Callable[[tuple[str, ...], str], frozenset[str]] = (
+            lambda argv, folder: frozenset()
+        )
+        self.observer = SandboxObserver()
+        self.protected: tuple[str, ...] = ()
+        self._note = note
+        self._enforced = enforced
+        self._masks = Masks()
+        self._unwanted = set[str]()
+        # Commands may start at the same time: the first one tries the sandbox, and the others wait
+        # for its result.
+        self._lock = trio.Lock()
+        self._loopback = Loopback()
+        self._root = os.path.realpath(workspace)
+        self._mark = RunMarker(self._root)
+        writable = sandbox_policy.find_writable(workspace, settings)
+        self.watch = WorkspaceWatcher(writable, os.path.realpath(self.temp), mark=self._mark)
+        self._follower: WatchThread | None = None
+
+    @property
+    def known(self) -> Enforcement | None:
+        """What is enforced for this session's commands; None if not determined yet."""
+        return self._enforced
+
+    async def enforced(self) -> Enforcement:
+        """Return what is enforced for this session's commands."""
+        async with self._lock:
+            if self._enforced is None:
+                if self.settings.sandbox == "off":
+                    self._enforced = _OFF
+                else:
+                    self._enforced = await trio.to_thread.run_sync(sandbox_probe.probe)
+                self._note(self._enforced)
+        return self._enforced
+
+    def build_prompt_layer(self) -> Layer:
+        """Return the part of the prompt that describes where commands run.
+
+        Before the first command, the description says what the system most likely enforces, because
+        trying the sandbox takes time.
+        """
+        found = self._enforced
+        if found is None:
+            is_off = self.settings.sandbox == "off"
+            found = _OFF if is_off else sandbox_probe.presume_enforcement()
+        return Layer(_PROMPT_ORDER, "sandbox", describe_sandbox(found, self.settings))
+
+    # --- commands ---------------------------------------------------------------------------------
+
+    async def wrap_process(self, command: Command) -> Command:
+        """Wrap a command in the sandbox, with a clean environment.
+
+        Raises:
+            ToolDenied: The user requires the full sandbox, and this system cannot enforce it.
+        """
+        from hilum_guard.sandbox.backends import INSTALL_ADVICE  # with the first command
+        from hilum_guard.sandbox.environment import CACHES, clean_environment
+
+        enforced = await self.enforced()
+        is_required = self.settings.sandbox == "required"
+        if is_required and not enforced.whole:
+            reason = enforced.reasons[0] if enforced.reasons else ""
+            raise ToolDenied(
+                f"guard.sandbox is required, and this system cannot enforce all of it. {reason}",
+                hint=INSTALL_ADVICE,
+            )
+        extra = self.extra_access.get(command.argv, ExtraAccess())
+        passed = (*self.settings.pass_environment, *extra.environment)
+        env = clean_environment(command.env, environment(), passed)
+        clean = Command(command.argv, command.cwd, env)
+        # If the sandbox is required, not even an approval lets a command run outside it.
+        if not enforced.by or (extra.off and not is_required):
+            return clean
+        # bubblewrap mounts the session's folder at /tmp; the other sandboxes cannot move a folder.
+        temp = "/tmp" if enforced.by == "bubblewrap" else self.temp
+        caches = extra.cache or f"{temp}/cache"
+        for name, folder in CACHES.items():
+            # A cache that the user or a plugin has set stays.
+            env.setdefault(name, f"{caches}/{folder}")
+        return await trio.to_thread.run_sync(self._wrap, clean, enforced, extra)
+
+    def _wrap(self, command: Command, enforced: Enforcement, extra: ExtraAccess) -> Command:
+        """Return the command in the sandbox. Blocks."""
+        from hilum_guard.sandbox.backends import wrap  # with the first command
+
+        os.makedirs(self.temp, mode=0o700, exist_ok=True)
+        if enforced.by == "bubblewrap":
+            self._put_masks()
+        watched = self._begin_watching()
+        if BACKGROUND in command.env:
+            # Long-running services do not need to write there, and a folder that is read-only as a
+            # whole stays read-only when the user's Git replaces a file in it.
+            watched += filter(None, map(self.watch.git_folder, self.watch.roots))
+        policy = self._make_policy(command, enforced, extra, watched)
+        self._unwanted.update(policy.unwanted)
+        self.protected = policy.protected
+        return wrap(command, policy, enforced)
+
+    def _put_masks(self) -> None:
+        """Create missing folders that programs would use, so that commands cannot create them."""
+        roots = sandbox_policy.find_writable(self.workspace, self.settings)
+        for path in sandbox_policy.find_masks(roots):
+            self._masks.put(path, file=os.path.basename(path) in sandbox_policy.MASKED_FILES)
+
+    def _begin_watching(self) -> list[str]:
+        """Watch the workspace while a command runs, and return the paths to protect."""
+        self.recover()
+        # The watcher must know the state before the command, so this comes before the command
+        # starts.
+        watched, sentences = self.watch.begin()
+        if sentences:
+            self.observer.report_undone(sentences)
+        if self.watch.unmarked:
+            self.observer.report_unmarked(self.watch.unmarked)
+        if self.watch.truncated:
+            self.observer.report_truncated()
+        if self._follower is None:
+            self._follower = WatchThread(self.watch, self.observer)
+        self._follower.wake()
+        return watched
+
+    def _make_policy(
+        self, command: Command, enforced: Enforcement, extra: ExtraAccess, watched: list[str]
+    ) -> SandboxPolicy:
+        """Return the current permissions of a command."""
+        policy = sandbox_policy.make_policy(self.workspace, self.settings, self.temp)
+        if extra.cache:
+            os.makedirs(extra.cache, mode=0o700, exist_ok=True)
+            writable = (*policy.writable, os.path.realpath(extra.cache))
+            policy = attrs.evolve(policy, writable=writable)
+        protected = [*watched]
+        hidden = {*policy.hidden}
+        for find_paths in list(
+            self.extra_protected.values()
+        ):  # the event loop may add an entry meanwhile
+            paths = find_paths()
+            protected += paths.protected
+            hidden.update(paths.hidden)
+        program = ""
+        if enforced.by == "bubblewrap":  # in other sandboxes, commands cannot open Unix sockets
+            hidden.update(self._find_hidden_sockets())
+            program = self._write_filter()
+        existing = sandbox_policy.select_writable(policy, protected)
+        network = policy.network or extra.network
+        return attrs.evolve(
+            policy,
+            filter=program,
+            group=control_groups.create_group(self.settings.processes),
+            loopback=() if network else self._join_loopback(enforced),
+            network=network,
+            shown=tuple(map(os.path.realpath, extra.shown)),
+            protected=_select_outermost((*policy.protected, *existing)),
+            hidden=tuple(hidden - self.find_used_secrets(command.argv, command.cwd)),
+        )
+
+    def _find_hidden_sockets(self) -> list[str]:
+        """Return the sockets of the user's services, except those the user has made visible."""
+        readable = resolve_listed(self.settings.readable, self._root)
+        return [path for path in find_sockets() if path not in readable]
+
+    def _join_loopback(self, enforced: Enforcement) -> tuple[str, ...]:
+        """Return the namespaces of the session's loopback; none if it cannot be shared.
+
+        Raises:
+            ToolError: The loopback cannot be created. The command must not run without it, because
+                it would then reach another network.
+        """
+        if not enforced.shared or enforced.network != "namespace":
+            return ()
+        from hilum_guard.sandbox.backends import make_loopback_command
+
+        try:
+            return self._loopback.paths(make_loopback_command(enforced.by))
+        except OSError as error:
+            message = f"The sandbox's network could not be created: {error}."
+            raise ToolError(message, code="E_CMD_FAIL", hint="Run the command again.") from error
+
+    def _write_filter(self) -> str:
+        """Write the system call filter to a file, and return its path.
+
+        The path is empty if there is no filter for this architecture.
+        """
+        from hilum_guard.sandbox.backends import make_namespace_filter
+
+        program = make_namespace_filter()
+        path = os.path.join(self.folder, "filter")
+        if program and not os.path.exists(path):
+            with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as file:
+                file.write(program)
+            os.replace(file.name, path)  # another command may be starting
+        return path if program else ""
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    def recover(self) -> None:
+        """Undo the changes that commands of killed sessions left in this workspace. Blocks."""
+        sentences = recovery.recover(self._root)
+        if sentences:
+            self.observer.report_recovered(sentences)
+
+    def close(self) -> None:
+        """Check the workspace one last time, and remove what the session created. Blocks.
+
+        Every step runs, even if another one fails.
+        """
+        with ExitStack() as steps:  # runs the steps in reverse order
+            # Added first, so it runs last: the other steps use the folder.
+            steps.callback(shutil.rmtree, self.folder, ignore_errors=True)
+            steps.callback(self._masks.close)
+            steps.callback(self._remove_unwanted)
+            steps.callback(self._mark.close)
+            steps.callback(self.watch.settle)
+            steps.callback(self._loopback.close)
+            if self._follower is not None:
+                steps.callback(self._check_last)
+                steps.callback(self._follower.stop)
+
+    def _remove_unwanted(self) -> None:
+        for path in self._unwanted:  # a killed command may have left a file behind
+            with suppress(OSError):
+                os.unlink(path)
+
+    def _check_last(self) -> None:
+        try:
+            sentences = self.watch.check(everywhere=True)
+        except Exception as error:  # the user is informed, and the other steps still run
+            self.observer.report_failure(error)
+            return
+        if sentences:
+            self.observer.report_undone(sentences)
+            self.watch.note_told(sentences)
+
+
+@functools.cache
+def sweep() -> None:
+    """Remove what killed sessions left, once per process. Blocks."""
+    sweep_masks()
+    control_groups.sweep_groups()
+    sweep_temporary_folders()
+
+
+def _select_outermost(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return the paths that are not inside another of the paths."""
+    found: list[str] = []
+    for path in sorted(set(paths), key=len):
+        # A mount inside a read-only mount would only waste time.
+        if not is_below(path, found):
+            found.append(path)
+    return tuple(found)
+
+
+@asynccontextmanager
+async def open_sandbox(session: Session) -> AsyncIterator[Sandbox]:
+    """Open the sandbox of a session; on exit, remove what it created."""
+    folder, held = await trio.to_thread.run_sync(make_temporary_folder)
+
+    def note(found: Enforcement) -> None:
+        session.note("guard.sandbox", **attrs.asdict(found))
+
+    sandbox = Sandbox(session.workspace.root, session.settings(GuardSettings), folder, note)
+    try:
+        yield sandbox
+    finally:
+        # A cancelled session must also undo what its commands left for other programs, and remove
+        # its masks from the workspace.
+        with trio.CancelScope(shield=True):
+            try:
+                await trio.to_thread.run_sync(sandbox.close)
+            finally:
+                os.close(held)

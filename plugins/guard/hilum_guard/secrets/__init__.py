@@ -1,0 +1,1 @@
+"""Recognise secrets by path, name and shape, and redact them."""

@@ -1,0 +1,196 @@
+"""Replace secrets in call results, and remember where placeholders came from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, unquote_plus
+
+import msgspec
+import trio
+from hilum import Session, Text, ToolCall, ToolError, ToolResult, environment
+
+from hilum_guard.secrets.redaction import (
+    PLACEHOLDER,
+    Redactor,
+    find_settings_secrets,
+    is_settings,
+    is_source,
+)
+
+if TYPE_CHECKING:
+    from hilum_guard.call_reader import CheckedCall
+
+MAX_CLEAN = 256
+"""Maximum number of result texts to remember as clean."""
+MAX_CHARACTERS = 20_000
+"""Length in characters above which a thread searches a result (0.2 ms for 1,000 characters)."""
+
+
+class ResultRedactor:
+    """The redactor of one session's results and logs.
+
+    Args:
+        session: The session.
+        config: The user's configuration folder.
+    """
+
+    def __init__(self, session: Session, config: Path) -> None:
+        self._session = session
+        self._redactor = Redactor({**os.environ, **environment()}, read_settings_secrets(config))
+        # The result texts that were cleaned most recently. Events repeat them, and searching them
+        # again would double the cost.
+        self._clean: dict[str, None] = {}
+        # Workspace-relative paths of the files that the model read with a placeholder in them.
+        self._files: set[str] = set()
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The files that the model read with a placeholder in them, relative to the workspace."""
+        return frozenset(self._files)
+
+    def redact(self, text: str, path: str = "") -> str:
+        """Return a text without secrets. Threads may call it.
+
+        Args:
+            text: The text.
+            path: The file that the text comes from; if given, a placeholder is never written back
+                to it.
+        """
+        cleaned = self._redactor(text, guess=not is_source(path), settings=is_settings(path))
+        if path and cleaned != text:
+            self.remember_file(path)
+        return cleaned
+
+    def redact_texts(self, texts: Sequence[str], origin: str) -> list[str]:
+        """Return texts without secrets before they are logged. Threads may call it.
+
+        Values that are only named like a secret are replaced only in prompts: a model's output is
+        mostly code and examples, and the secrets that it could repeat were replaced when it read
+        them.
+        """
+        known = self._clean if origin == "result" else {}
+        cleaned = []
+        for text in texts:
+            if text not in known:
+                text = self._redactor(text, guess=origin == "prompt")
+            cleaned.append(text)
+        return cleaned
+
+    async def redact_result(self, call: ToolCall, result: ToolResult) -> ToolResult | None:
+        """Return a result without secrets; None if it contains none."""
+        path = read_path(call)
+        # A command's output may be source code as well as settings, so plain words do not count as
+        # passwords there.
+        is_of_file = bool(path) and result.name != "run_terminal_cmd"
+        guess = not (is_of_file and is_source(path))
+        settings = is_of_file and is_settings(path)
+        texts = dict.fromkeys(part.text for part in result.parts if isinstance(part, Text))
+        # This call only collects the texts, which a thread may then search; its result is not used.
+        _map_texts(result.data, lambda text: texts.setdefault(text) or text)
+
+        def clean_all() -> dict[str, str]:
+            return {text: self._redactor(text, guess=guess, settings=settings) for text in texts}
+
+        if sum(map(len, texts)) > MAX_CHARACTERS:
+            cleaned = await trio.to_thread.run_sync(clean_all)
+        else:
+            cleaned = clean_all()
+        self._remember_clean(cleaned.values())
+        if all(text == new for text, new in cleaned.items()):
+            return None
+        parts = []
+        for part in result.parts:
+            if isinstance(part, Text):
+                part = Text(cleaned[part.text], part.source)
+            parts.append(part)
+        data = _map_texts(result.data, cleaned.__getitem__)
+        return msgspec.structs.replace(result, parts=tuple(parts), data=data)
+
+    def _remember_clean(self, texts: Any) -> None:
+        # A dict keeps the order of insertion, so its first key is the oldest.
+        while len(self._clean) > MAX_CLEAN:
+            del self._clean[next(iter(self._clean))]
+        self._clean.update(dict.fromkeys(texts))
+
+    def remember_file(self, path: str) -> None:
+        """Remember that the model sees a placeholder for a secret in a file. Blocks."""
+        workspace = self._session.workspace
+        try:
+            self._files.add(workspace.relative(workspace.resolve(path)))
+        except ToolError:  # outside the workspace, where no tool writes
+            pass
+
+    def carries_secret(self, call: CheckedCall) -> bool:
+        """Return whether the URL of a call contains a secret."""
+        url = call.facts.arguments.get("url")
+        if call.facts.category != "network" or not isinstance(url, str) or not url:
+            return False
+        # A secret in an address may be percent-encoded, and a `+` may stand for a space.
+        texts = {url, unquote(url), unquote_plus(url)}
+        return any(self._redactor(text) != text for text in texts)
+
+
+def explain_placeholder(files: frozenset[str], names: frozenset[str], call: CheckedCall) -> str:
+    """Return why a call that contains a secret's placeholder must not run; empty if it may run.
+
+    A write would destroy the secret that the placeholder replaces, or write the placeholder instead
+    of a secret from a prompt. A command would use the placeholder as if it were the secret.
+
+    Args:
+        files: The files that the model read with a placeholder in them.
+        names: The names of the secrets that were replaced in prompts and answers.
+        call: The call.
+    """
+    facts = call.facts
+    if not call.changes and facts.command is None:
+        return ""
+    found = set(PLACEHOLDER.findall(msgspec.json.encode(facts.arguments).decode()))
+    if call.changes and found and files.intersection(facts.paths):
+        return (
+            "The text contains [REDACTED:…], which replaces a secret in this file. Edit only the"
+            " text around it."
+        )
+    replaced = sorted(found & {f"[REDACTED:{name}]" for name in names})
+    if replaced:
+        return (
+            f"{replaced[0]} replaces a secret that you do not have. Leave its place empty or read"
+            " it from the environment, and ask the user to set it there."
+        )
+    return ""
+
+
+def read_settings_secrets(config: Path) -> dict[str, str]:
+    """Return the secrets in the user's settings."""
+    file = config / "settings.toml"
+    if not file.exists():
+        return {}
+    import tomllib  # this import takes 7 ms, which most sessions save
+
+    try:
+        return find_settings_secrets(tomllib.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, RecursionError):  # the kernel reports the error
+        return {}
+
+
+def read_path(call: ToolCall) -> str:
+    """Return the file that a call names; empty if it names none."""
+    try:
+        arguments = msgspec.json.decode(call.arguments or "{}")
+    except msgspec.DecodeError:
+        return ""
+    path = arguments.get("path") if isinstance(arguments, dict) else None
+    return path if isinstance(path, str) else ""
+
+
+def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return plain data with a function applied to all its strings."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: _map_texts(inner, change) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_map_texts(inner, change) for inner in value]
+    return value

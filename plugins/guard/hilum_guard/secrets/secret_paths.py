@@ -1,0 +1,302 @@
+"""List the paths of secrets: a maintained list, and files that are secret by their mode or name.
+
+The list is based on each program's documentation about its logins, keys and histories.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from fnmatch import translate
+from functools import cache
+
+from hilum_guard.file_names import folded
+from hilum_guard.secrets.secret_names import original_names
+
+# Below the home folder.
+HOME = tuple(
+    """.ssh .aws .azure .gnupg .kube .docker .netrc _netrc .git-credentials .pypirc .npmrc
+    .yarnrc .yarnrc.yml .bunfig.toml .vault-token .password-store .pki .1password
+    .cargo/credentials .cargo/credentials.toml .gem/credentials .terraform.d
+    .terraformrc .m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties
+    .ivy2/.credentials .sbt/.credentials .nuget/NuGet/NuGet.Config .composer/auth.json
+    .pgpass .my.cnf .mylogin.cnf .s3cfg .boto .oci .fly .rclone.conf .ansible_vault
+    .sops .age .config/sops .huggingface .cache/huggingface/token
+    .cache/huggingface/stored_tokens .kaggle .databrickscfg .snowsql .dbt/profiles.yml
+    .wakatime.cfg .netlify .vercel .heroku .cloudflared .wrangler .ngrok2 .modal.toml
+    .replicate .jupyter/jupyter_server_config.json
+    .ipython/profile_default/history.sqlite .mc/config.json .minio .local/share/ov
+    .passwd-s3fs .passwd-ossfs .msmtprc .mutt .muttrc .fetchmailrc .offlineimaprc
+    .mbsyncrc .irssi .weechat .purple .vnc .remmina .rdp .bash_history .zsh_history
+    .histfile .sh_history .ksh_history .python_history .psql_history .sqlite_history
+    .mysql_history .rediscli_history .mongosh .dbshell .node_repl_history .irb_history
+    .pry_history .lesshst .viminfo .local/state/nvim/shada .local/share/nvim/shada
+    .local/share/fish/fish_history .local/share/atuin .local/share/mc/history .mozilla
+    .thunderbird .local/share/keyrings .local/share/kwalletd .gnome2/keyrings
+    .config/kwalletrc .bitcoin .litecoin .dogecoin .ethereum .electrum .electrum-ltc
+    .monero .zcash .dash .solana .near-credentials .config/solana .foundry/keystores
+    .exodus .brownie/accounts .starkli-wallets .subkey .claude .claude.json .codex
+    .gemini .copilot .cursor .continue .aider.conf.yml .codeium .windsurf .qwen .kimi
+    .amp .local/share/amp .local/share/opencode .local/share/goose .local/share/crush
+    .local/share/kilo .factory .openhands .openai .anthropic .groq .llm .cody .tabnine
+    .augment .roo .cline .pi/agent/auth.json .mcp-auth .qodo .amazonq .kiro .zed .pulumi
+    .railway .supabase .snowflake .linode-cli .ollama/id_ed25519
+    .local/share/com.vercel.cli""".split()
+)
+# Below the configuration folder (`~/.config`).
+CONFIG = tuple(
+    """gh hub glab-cli gcloud doctl op git/credentials containers/auth.json github-copilot
+    google-chrome chromium BraveSoftware microsoft-edge vivaldi opera rclone sops age
+    s3cmd hub.yaml tea lab flyctl fly oci heroku netlify configstore vercel wrangler
+    .wrangler ngrok cloudflared stripe twilio-cli doppler infisical teller bw Bitwarden
+    1Password keepassxc gopass rbw hcloud linode-cli scw vultr-cli exercism hetzner
+    databricks snowflake huggingface wandb modal railway supabase turso planetscale
+    neonctl neon pulumi argocd openai k9s helm/registry helm/repositories.yaml
+    pypoetry/auth.toml uv/credentials composer/auth.json Code/User/globalStorage
+    VSCodium/User/globalStorage Cursor Windsurf opencode goose crush amp codex claude
+    Claude gemini copilot github-copilot-cli aichat mods fabric io.datasette.llm
+    zed/settings.json evolution geary neomutt msmtp isync aerc Signal discord Slack
+    Element Telegram TelegramDesktop Exodus Electrum Ledger solana filezilla remmina
+    Nextcloud syncthing tailscale wireguard openvpn mitmproxy""".split()
+)
+CONFIG_SPACED = ("Bitwarden CLI", "Ledger Live", "Microsoft Edge")
+MAC = (
+    "Library/Keychains",
+    "Library/Cookies",
+    "Library/Safari",
+    "Library/Application Support/Google/Chrome",
+    "Library/Application Support/Firefox",
+    "Library/Application Support/BraveSoftware",
+    "Library/Application Support/Microsoft Edge",
+    "Library/Application Support/Exodus",
+    "Library/Application Support/Bitcoin",
+    "Library/Application Support/Claude",
+    "Library/Application Support/Cursor",
+    "Library/Application Support/Code/User/globalStorage",
+)
+
+# Paths in dot-folders of the home folder that are not searched: large, generated, and without
+# logins.
+_PASSED_OVER = frozenset(
+    """.cache .npm .nvm .pyenv .rustup .rbenv .asdf .venv .virtualenvs .local/lib
+    .local/bin .local/share/uv .local/share/pipx .local/share/mise .local/share/fonts
+    .local/share/Trash .cargo/registry .cargo/bin .cargo/git .m2/repository
+    .gradle/caches .gradle/wrapper .vscode .vscode-server .java .conda .julia .ghcup
+    .stack .opam .nix-profile .nix-defexpr .wine .steam .var .dotnet .bun .deno
+    .pnpm-store .texlive .matplotlib .fontconfig .dbus .pulse .config/pulse .terminfo
+    .git""".split()
+)
+# Shells and tools read these files at startup. They stay readable but are write-protected.
+_START_FILES = frozenset(
+    """.profile .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .zshrc .zshenv
+    .zprofile .zlogin .gitconfig .inputrc .vimrc .tmux.conf .screenrc .xauthority
+    .iceauthority .xsession-errors .sudo_as_admin_successful .wget-hsts
+    .config/git/config .config/git/ignore .config/pip/pip.conf""".split()
+)
+MAX_DEPTH = 3
+"""Maximum depth below the home folder at which to search for files: ``~/.config/name/x/file``."""
+MAX_FILES = 300
+"""Maximum number of files to hide because of their mode; each one needs a mount."""
+MAX_FOLDERS = 4_000
+"""Maximum number of folders to search for files that are secret by their mode or name."""
+
+# Workspace files that are hidden from commands regardless of their mode. Those of the second list
+# are hidden only if no other user may read them.
+_HIDDEN_NAMES = tuple(
+    """.env .env.* .envrc .netrc _netrc .pgpass .git-credentials .htpasswd .dockercfg
+    .vault-token *.kdbx *.jks *.keystore id_rsa id_dsa id_ecdsa id_ed25519 credentials
+    credentials.json credentials.toml credentials.yml credentials.yaml secrets.json
+    secrets.toml secrets.yml secrets.yaml secrets.env *.secrets terraform.tfstate
+    terraform.tfstate.* service-account*.json service_account*.json wpa_supplicant.conf""".split()
+)
+_PRIVATE_NAMES = tuple(
+    ".npmrc .pypirc *.env *.pem *.key *.p12 *.pfx *.credentials secret secrets *_history".split()
+)
+_NO_SECRET = (
+    r"\.env\.(example|sample|template|dist|defaults?|schema|ci|test\.example)|.*\.(example|sample"
+    r"|template|pub)"
+)
+SKIPPED = frozenset(
+    ".git node_modules .venv venv __pycache__ .tox .nox .mypy_cache .ruff_cache .pytest_cache dist"
+    " build target".split()
+)
+
+
+SETTLED = 50_000_000
+"""Time in nanoseconds within which a folder may change again without a new change time (ctime)."""
+Listed = tuple[tuple[str, ...], tuple[str, ...]]
+"""The folders in a folder, and the files in it whose names matter."""
+
+
+class SecretFiles:
+    """A finder of files that are secret by their mode or name, which caches unchanged folders."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[tuple[int, int], Listed]] = {}
+
+    def of_home(self, home: str) -> Iterator[str]:
+        """Yield the files in a home's dot-folders that only the user may read. Blocks."""
+        waiting = [(home, 0)]
+        found = 0
+        for _ in range(MAX_FOLDERS):
+            if not waiting:
+                return
+            folder, depth = waiting.pop()
+            folders, files = self._look(folder)
+            for path in files:
+                inner = path[len(home) + 1 :]
+                if not inner.startswith(".") or inner.casefold() in _START_FILES:
+                    continue
+                if _is_private(path):
+                    found += 1
+                    yield path
+            if found > MAX_FILES or depth >= MAX_DEPTH:
+                continue
+            for path in folders:
+                inner = path[len(home) + 1 :]
+                if inner.startswith(".") and inner not in _PASSED_OVER:
+                    waiting.append((path, depth + 1))
+
+    def of_workspace(self, root: str) -> Iterator[str]:
+        """Yield the workspace files that are named like secrets, and hard links to them. Blocks."""
+        for _, files in self._folders(root):
+            for path in files:
+                name = os.path.basename(path)
+                if is_hidden_name(name) or (is_private_name(name) and _is_private(path)):
+                    yield path
+        yield from self.links(root)
+
+    def links(self, root: str) -> Iterator[str]:
+        """Yield hard links with other names to a workspace's secrets. Blocks."""
+        secrets = set(self._linked_secrets(root))
+        if not secrets:
+            return
+        # A listing contains the inodes of its entries, so only files with a secret's inode are
+        # examined.
+        inodes = {inode for _, inode in secrets}
+        for folder, _ in self._folders(root):
+            with suppress(OSError), os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.inode() not in inodes or _has_secret_name(entry.path):
+                        continue
+                    if _read_linked_file(entry.path) in secrets:
+                        yield entry.path
+
+    def _linked_secrets(self, root: str) -> Iterator[tuple[int, int]]:
+        """Yield the device and inode of each workspace secret that has several names."""
+        for _, files in self._folders(root):
+            for path in filter(_has_secret_name, files):
+                file = _read_linked_file(path)
+                if file:
+                    yield file
+
+    def _folders(self, root: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield the folders of a workspace, with the files whose names matter."""
+        waiting = [root]
+        for _ in range(MAX_FOLDERS):
+            if not waiting:
+                return
+            # Breadth first, so that the limit leaves out the deepest folders.
+            folder = waiting.pop(0)
+            folders, files = self._look(folder)
+            yield folder, files
+            # Generated folders are large and contain no secrets of the project.
+            waiting += [path for path in folders if os.path.basename(path) not in SKIPPED]
+
+    def _look(self, folder: str) -> Listed:
+        """Return the folders in a folder, and the files whose names matter."""
+        try:
+            status = os.stat(folder)
+            # A program can set the modification time (mtime), but not the change time (ctime).
+            changed = (status.st_ino, status.st_ctime_ns)
+            known = self._seen.get(folder)
+            if known is not None and known[0] == changed:
+                return known[1]
+            is_settled = time.time_ns() - status.st_ctime_ns > SETTLED
+            listed = _list_folder(folder)
+        except OSError:
+            return (), ()
+        if is_settled:
+            self._seen[folder] = (changed, listed)
+        else:
+            self._seen.pop(folder, None)
+        return listed
+
+
+def _list_folder(folder: str) -> Listed:
+    """Return the folders in a folder, and the files whose names matter.
+
+    In dot-folders all files matter, because their mode may make them secrets.
+
+    Raises:
+        OSError: It cannot be listed.
+    """
+    is_private = "/." in folder
+    folders: list[str] = []
+    files: list[str] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.path)
+            elif is_private or entry.name.startswith(".") or _has_secret_name(entry.path):
+                files.append(entry.path)
+    return tuple(folders), tuple(files)
+
+
+def _has_secret_name(path: str) -> bool:
+    """Return whether a file name is typical of secrets."""
+    name = os.path.basename(path)
+    return is_hidden_name(name) or is_private_name(name)
+
+
+def _read_linked_file(path: str) -> tuple[int, int] | None:
+    """Return the device and inode of a regular file with several names; None for any other."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink < 2:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _is_private(path: str) -> bool:
+    """Return whether a path is a non-empty regular file that only its owner may read."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    # Programs set this mode for keys and logins (ssh rejects other modes).
+    is_restricted = not status.st_mode & 0o177  # no rights for others, and not executable
+    return stat.S_ISREG(status.st_mode) and is_restricted and status.st_size > 0
+
+
+@cache
+def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, names)))
+
+
+def is_hidden_name(name: str) -> bool:
+    """Return whether files of this name are hidden from commands."""
+    return any(_is_named(_HIDDEN_NAMES, each) for each in original_names(folded(name)))
+
+
+def is_private_name(name: str) -> bool:
+    """Return whether files of this name are hidden when only the user may read them."""
+    return any(_is_named(_PRIVATE_NAMES, each) for each in original_names(folded(name)))
+
+
+def _is_named(patterns: tuple[str, ...], low: str) -> bool:
+    return _pattern(patterns).match(low) is not None and not re.fullmatch(_NO_SECRET, low)
+
+
+def list_secret_paths(homes: Iterable[str], configs: Iterable[str]) -> Iterator[str]:
+    """Yield the paths of the maintained list, existing or not."""
+    for home in homes:
+        yield from (os.path.join(home, name) for name in (*HOME, *MAC))
+    for config in configs:
+        yield from (os.path.join(config, name) for name in (*CONFIG, *CONFIG_SPACED))

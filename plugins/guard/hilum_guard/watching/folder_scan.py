@@ -1,0 +1,215 @@
+"""List the folders of a workspace, rereading only those that changed.
+
+A scan costs one ``lstat`` for each known folder. It compares change times (ctime), because a
+program can set modification times, but not change times.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator, Sequence
+
+import attrs
+
+from hilum_guard.file_names import QUARANTINED, original
+from hilum_guard.repositories import git_metadata
+from hilum_guard.watching.executed_files import PARENTS, find_name
+
+MAX_FOLDERS = 20_000
+"""Maximum number of folders to watch; those nearest the root come first."""
+SETTLED = 50_000_000
+"""Nanoseconds within which a folder may change again without a new change time."""
+# Folders of installed packages, which users do not open or enter. They are scanned if the index
+# contains nested repositories.
+_SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__"})
+Stamp = tuple[int, int]
+"""Inode and change time."""
+
+
+@attrs.define
+class Folder:
+    """The result of listing a folder.
+
+    Attributes:
+        stamp: The stamp of the folder at that time.
+        settled: Whether a later change would change its stamp.
+        folders: Paths of the folders in it.
+        skipped: Paths of the folders in it that scans usually skip.
+        names: Names in it of files that may be executed.
+        executed: Those of ``folders`` that are executed as a whole. Scans look only for Git
+            metadata in them.
+        repository: Whether it is a Git folder.
+        listed: Whether it could be listed.
+    """
+
+    stamp: Stamp
+    settled: bool
+    folders: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    executed: tuple[str, ...] = ()
+    repository: bool = False
+    listed: bool = True
+
+
+class FolderScan:
+    """The folders of a workspace.
+
+    Args:
+        roots: The folders to scan, resolved.
+
+    Attributes:
+        relevant: The folders with relevant names, a Git folder or an error.
+        truncated: Whether some folders are not scanned because there are too many.
+    """
+
+    def __init__(self, roots: Sequence[str]) -> None:
+        self.relevant: list[tuple[str, Folder]] = []
+        self.truncated = False
+        self._roots = tuple(roots)
+        self._folders: dict[str, Folder] = {}
+        # Folders that are executed as a whole.
+        self._executed: set[str] = set()
+
+    def refresh(self, everywhere: bool) -> None:
+        """List the folders that changed, and forget those that no longer exist.
+
+        Args:
+            everywhere: Whether to scan folders of installed packages too.
+        """
+        # This loop runs for every folder of a workspace at every command, so it does no more than
+        # necessary: local names instead of attributes, and no function call for a known folder.
+        old = self._folders
+        found: dict[str, Folder] = {}
+        relevant: list[tuple[str, Folder]] = []
+        lstat = os.lstat
+        waiting = list(self._roots)
+        # Level by level, so that the limit leaves out the deepest folders.
+        while waiting and len(found) < MAX_FOLDERS:
+            deeper: list[str] = []
+            for path in waiting:
+                try:
+                    status = lstat(path)
+                except OSError:
+                    continue
+                stamp = (status.st_ino, status.st_ctime_ns)
+                state = old.get(path)
+                if state is None or not state.settled or state.stamp != stamp:
+                    if not stat.S_ISDIR(status.st_mode):
+                        continue
+                    state = self._list(path, stamp)
+                found[path] = state
+                if state.names or state.repository or not state.listed:
+                    relevant.append((path, state))
+                deeper += state.folders
+                if everywhere:
+                    deeper += state.skipped
+            waiting = deeper
+        self._folders = found
+        self.relevant = relevant
+        self.truncated = bool(waiting)
+
+    def _list(self, path: str, stamp: Stamp) -> Folder:
+        is_executed = path in self._executed
+        folder = _list_folder(path, stamp, only_git=is_executed)
+        self._executed.update(folder.folders if is_executed else folder.executed)
+        return folder
+
+    def skipped_folders(self) -> Iterator[str]:
+        """Yield the folders of installed packages, except those of compiled modules."""
+        for state in self._folders.values():
+            for path in state.skipped:
+                if not path.endswith("/__pycache__"):  # they contain no repositories
+                    yield path
+
+
+def _list_folder(path: str, stamp: Stamp, *, only_git: bool = False) -> Folder:
+    """List a folder.
+
+    Args:
+        path: The folder.
+        stamp: Its stamp.
+        only_git: Whether it is executed as a whole, so that only Git's metadata matters in it.
+    """
+    settled = time.time_ns() - stamp[1] > SETTLED
+    try:
+        with os.scandir(path) as entries:
+            found = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+    except (FileNotFoundError, NotADirectoryError):
+        return Folder(stamp, settled)
+    except OSError:
+        # A command may forbid listing a folder in order to hide files in it, so this is no reason
+        # to skip it.
+        return Folder(stamp, settled, listed=False)
+    inner = [name for name, is_folder in found.items() if is_folder and name.lower() != ".git"]
+    folders = [name for name in inner if name not in _SKIPPED]
+    return Folder(
+        stamp,
+        settled,
+        folders=tuple(os.path.join(path, name) for name in folders),
+        skipped=tuple(os.path.join(path, name) for name in inner if name in _SKIPPED),
+        names=tuple(name for name in found if _is_relevant(path, name, only_git)),
+        executed=tuple(os.path.join(path, name) for name in filter(_is_executed, folders)),
+        repository=git_metadata.is_repository(set(found)),
+    )
+
+
+def _is_executed(name: str) -> bool:
+    """Return whether a folder of this name is executed as a whole, even in quarantine."""
+    row = find_name(original(name) if name.endswith(QUARANTINED) else name)
+    return row is not None and row.folder and not row.data
+
+
+def _is_relevant(folder: str, name: str, only_git: bool) -> bool:
+    """Return whether a name in a folder belongs to Git, is executed, or contains such a file."""
+    # A file system that ignores case finds `.GIT` where Git looks for `.git`.
+    low = name.lower()
+    if low == ".git":
+        return True
+    if only_git or name.endswith(QUARANTINED):
+        return False
+    row = find_name(name)
+    if row is None:
+        return low in PARENTS
+    # A name that is executed only as a file is harmless as a folder.
+    return row.folder or not os.path.isdir(f"{folder}/{name}")
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def read_stamp(path: str) -> Stamp:
+    """Return the stamp of a file; zeros if it does not exist."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return (0, 0)
+    return status.st_ino, status.st_ctime_ns
+
+
+def read_inode(path: str) -> int:
+    """Return the inode of a file, which changes if the file is replaced; 0 if there is no file."""
+    return read_stamp(path)[0]
+
+
+def is_settled(stamps: Iterable[object]) -> bool:
+    """Return whether later changes of the files would show in their stamps."""
+    now = time.time_ns()
+    changes = [stamp[1] for stamp in stamps if isinstance(stamp, tuple) and len(stamp) > 1]
+    return all(now - changed > SETTLED for changed in changes)
+
+
+def describe_kind(path: str) -> str:
+    """Return ``file``, ``folder``, ``nothing``, or ``link to`` and the target."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return "nothing"
+    if stat.S_ISLNK(mode):
+        try:
+            return f"link to {os.readlink(path)}"
+        except OSError:
+            return "link to nothing"
+    return "folder" if stat.S_ISDIR(mode) else "file"

@@ -1,0 +1,230 @@
+"""Make files and settings inert that programs outside the sandbox would execute.
+
+A file is renamed to a name that no program looks for. A setting is removed from its file. Nothing
+is deleted. Commands may still be running and may replace a folder in a path with a link, so every
+folder is opened without following links.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from hilum_guard.file_names import QUARANTINED, printable
+from hilum_guard.repositories import git_metadata
+from hilum_guard.repositories.git_metadata import Entry
+from hilum_guard.watching.executed_files import find_name
+
+MAX_SHOWN = 5
+"""Maximum number of settings named in one sentence."""
+MAX_NUMBER = 1000
+"""Maximum number of suffixes to try when searching for a free name."""
+# All settings in a file are removed at once.
+_OF_FILES = ("setting", "todo")
+# With O_PATH, a folder can be opened even if a command has removed the right to read it.
+_OPEN_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC if hasattr(os, "O_PATH") else 0
+
+
+class Quarantine:
+    """The quarantine of a workspace.
+
+    Args:
+        roots: The folders of the workspace, resolved.
+
+    Attributes:
+        failed: Entries that could not be made inert, each with a sentence about it. They are never
+            attributed to the user, are retried, and are reported only once.
+        restored: The user's pointers and links that were restored.
+    """
+
+    def __init__(self, roots: Sequence[str]) -> None:
+        self._roots = tuple(roots)
+        self.failed: dict[Entry, str] = {}
+        self.restored: set[Entry] = set()
+
+    def make_inert(self, new: Iterable[Entry], known: Iterable[Entry]) -> list[str]:
+        """Make entries inert.
+
+        An entry that cannot be made inert is reported and does not affect the others.
+
+        Args:
+            new: The entries.
+            known: The entries that existed before, which belong to the user.
+
+        Returns:
+            A sentence for each.
+        """
+        sentences: list[str] = []
+        for entries in _group(new):
+            entry = entries[0]
+            try:
+                if entry.kind in _OF_FILES:
+                    sentences.append(self._clean_file(entries))
+                    continue
+                for each in entries:
+                    sentences.append(self._make_one_inert(each, known))
+            except (FileNotFoundError, NotADirectoryError):
+                # The entry no longer exists, or a link replaced its folder; the next check finds
+                # out which.
+                continue
+            except (OSError, ValueError) as error:
+                path = self._show(entry.path)
+                text = (
+                    f"{path} could not be made inert ({printable(str(error))}). Do not use this"
+                    f" folder; remove {path} yourself."
+                )
+                if entry not in self.failed:
+                    sentences.append(text)
+                self.failed |= dict.fromkeys(entries, text)
+        return sentences
+
+    def _clean_file(self, entries: list[Entry]) -> str:
+        """Remove settings from their file, and return a sentence about them."""
+        entry = entries[0]
+        details = [each.detail for each in entries]
+        kept = self._show(_rewrite(entry.path, details))
+        listed = ", ".join(printable(detail[:100]) for detail in details[:MAX_SHOWN])
+        what = "steps of a rebase" if entry.kind == "todo" else "settings"
+        return (
+            f"{self._show(entry.path)} had {what} that execute programs ({listed}). They were"
+            f" removed; the original file is {kept}."
+        )
+
+    def _make_one_inert(self, entry: Entry, known: Iterable[Entry]) -> str:
+        """Make one entry inert, and return a sentence about it."""
+        shown = self._show(entry.path)
+        if entry.kind == "folder":
+            with _open_folder(entry.path) as folder:
+                _grant_access(folder)
+            return (
+                f"{shown} could not be listed, so its contents were unknown. Its owner may list it"
+                " now."
+            )
+        renamed = self._show(_rename(entry.path))
+        self._restore(entry, known)
+        return f"{shown} {_explain(entry)}. It is now {renamed}."
+
+    def _restore(self, entry: Entry, known: Iterable[Entry]) -> None:
+        """Restore the user's pointer or link after another one replaced it."""
+        for before in known:
+            if before.path == entry.path and before.kind in ("pointer", "link"):
+                break
+        else:
+            return
+        name = os.path.basename(entry.path)
+        with _open_folder(os.path.dirname(entry.path)) as folder:
+            if before.kind == "link":
+                os.symlink(before.detail.removeprefix("link to "), name, dir_fd=folder)
+            else:
+                _write_new(name, f"gitdir: {before.detail}\n", folder)
+        self.restored.add(before)
+
+    def _show(self, path: str) -> str:
+        """Return a printable path for the user, relative to the workspace."""
+        for root in self._roots:
+            if path.startswith(f"{root}/"):
+                return printable(path[len(root) + 1 :])
+        return printable(path)
+
+
+def _group(entries: Iterable[Entry]) -> list[list[Entry]]:
+    """Return entries grouped by path, with the settings of a file in a separate group."""
+    groups: dict[tuple[str, bool], list[Entry]] = {}
+    for entry in sorted(entries):
+        groups.setdefault((entry.path, entry.kind in _OF_FILES), []).append(entry)
+    return list(groups.values())
+
+
+def _explain(entry: Entry) -> str:
+    """Return which program executes an entry, as a phrase that follows its path."""
+    if entry.kind == "name":
+        row = find_name(os.path.basename(entry.path))
+        if row:
+            return f"was written by a command, and {row.program} executes it {row.when}"
+        return "was written by a command"
+    if entry.kind == "hook":
+        return "is a hook that Git would execute"
+    return f"points Git to other metadata ({printable(entry.detail[:200])})"
+
+
+def _rename(path: str) -> str:
+    """Rename a file or folder in its own folder, and return its new path."""
+    before = os.path.basename(path)
+    with _open_folder(os.path.dirname(path)) as folder:
+        try:
+            name = _rename_in(before, folder)
+        except PermissionError:  # the folder's owner cannot write to it
+            _grant_access(folder)
+            name = _rename_in(before, folder)
+    return f"{os.path.dirname(path)}/{name}"
+
+
+def _rename_in(before: str, folder: int) -> str:
+    name = _find_free_name(before, folder)
+    os.rename(before, name, src_dir_fd=folder, dst_dir_fd=folder)
+    return name
+
+
+def _rewrite(path: str, details: list[str]) -> str:
+    """Rewrite a file without some of its lines, and return the path of the old file."""
+    text = git_metadata.read(path) or ""
+    if path.endswith("git-rebase-todo"):
+        lines = text.split("\n")
+        for number, line in enumerate(lines):
+            if line.strip() in details:
+                lines[number] = f"# {line}"
+        text = "\n".join(lines)
+    else:
+        text = git_metadata.without(text, details)
+    # The old file is renamed before the new one is written: programs find either no file or a clean
+    # one.
+    kept = _rename(path)
+    with _open_folder(os.path.dirname(path)) as folder:
+        _write_new(os.path.basename(path), text, folder)
+    return kept
+
+
+@contextmanager
+def _open_folder(path: str) -> Iterator[int]:
+    """Open a folder without following links in its path, and yield its descriptor."""
+    fd = os.open("/", _OPEN_FOLDER)
+    try:
+        for part in path.strip("/").split("/"):
+            # Open one component at a time, because O_NOFOLLOW applies only to the last component of
+            # a path.
+            inner = os.open(part, _OPEN_FOLDER | os.O_NOFOLLOW, dir_fd=fd)
+            os.close(fd)
+            fd = inner
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _grant_access(folder: int) -> None:
+    """Allow the owner of an open folder to list and change it."""
+    # The mode is changed through the descriptor, so that no link can redirect the change.
+    mode = stat.S_IMODE(os.fstat(folder).st_mode) | stat.S_IRWXU
+    os.chmod(f"/proc/self/fd/{folder}", mode)
+
+
+def _find_free_name(name: str, folder: int) -> str:
+    for number in range(1, MAX_NUMBER):
+        numbered = name if number == 1 else f"{name}.{number}"
+        wanted = f"{numbered}{QUARANTINED}"
+        try:
+            os.stat(wanted, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return wanted
+    return f"{name}.{time.time_ns()}{QUARANTINED}"
+
+
+def _write_new(name: str, text: str, folder: int) -> None:
+    """Create and write a file that must not exist yet."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    # O_EXCL, because a command that still runs may have created a file or link with this name.
+    fd = os.open(name, flags, 0o644, dir_fd=folder)
+    with open(fd, "wb") as file:
+        file.write(text.encode(errors="surrogateescape"))

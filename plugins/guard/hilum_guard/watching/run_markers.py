@@ -1,0 +1,208 @@
+"""Record on disk that commands run, so that the next session can check what a killed one left.
+
+A session writes a marker before a command starts, and removes it after the last check. If a marker
+has no owner, the owner was killed in between. ``recovery`` then performs the missing check. The
+owner holds a lock (flock) on the marker, which the operating system releases when the process ends.
+So the marker of a running session is never mistaken for one of a killed session, even if process
+ids are reused or belong to another container.
+
+A marker survives the process, but not a machine crash: syncing it to disk would take milliseconds
+per command, and the files that the command writes are not synced either.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+import msgspec
+from hilum import data_folder
+
+from hilum_guard.file_names import digest_path
+from hilum_guard.repositories import git_metadata
+from hilum_guard.sandbox.masks import lock
+from hilum_guard.watching import executed_files
+
+OWNER = ".owner"
+_STATE = ".state"
+_WRITING = ".writing"
+
+
+class WatchState(msgspec.Struct, frozen=True):
+    """The state of a ``WorkspaceWatcher`` while commands were running.
+
+    Attributes:
+        roots: The folders that commands wrote to.
+        known: The entries that existed before the commands, as the fields of
+            ``repositories.Entry``.
+        since: When the commands began, in nanoseconds.
+        packages: Folders of installed packages that existed, with their inodes.
+        untold: Sentences about what was made inert that the session has not logged yet.
+        running: Whether commands may have run since the last check; otherwise only sentences are
+            left to report.
+    """
+
+    roots: tuple[str, ...]
+    known: tuple[tuple[str, str, str], ...]
+    since: int = 0
+    packages: dict[str, int] = {}
+    untold: tuple[str, ...] = ()
+    running: bool = True
+
+
+class RunMarker:
+    """The marker of one session. Methods block, and only one thread at a time may call them.
+
+    Args:
+        workspace: Root of the workspace, resolved.
+    """
+
+    def __init__(self, workspace: str) -> None:
+        self._folder = folder_of(workspace)
+        self._name = uuid4().hex
+        self._fd = -1
+        self._written: WatchState | None = None
+
+    def write(self, state: WatchState) -> None:
+        """Record what existed before the running commands started.
+
+        Raises:
+            OSError: hilum's data folder cannot be written.
+        """
+        if state == self._written:
+            return
+        if self._fd < 0:
+            self._fd = self._own()
+        # The digest of the tables shows whether another version of hilum wrote the marker.
+        text = json.dumps({"rules": _digest_rules(), **msgspec.structs.asdict(state)})
+        new = self._path(_WRITING)
+        new.write_text(text, encoding="ascii")
+        # Readers find either all of the new state or all of the previous one.
+        os.replace(new, self._path(_STATE))
+        self._written = state
+
+    def clear(self) -> None:
+        """Remove the marker, after all commands ended and everything was checked and logged."""
+        if self._written is not None:
+            self._written = None
+            self._path(_STATE).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Release the marker. It remains for the next session if it was not cleared."""
+        if self._fd < 0:
+            return
+        if self._written is None:
+            _remove(self._folder, self._name)
+        os.close(self._fd)
+        self._fd = -1
+
+    def _own(self) -> int:
+        """Create the file that this session locks, and lock it.
+
+        Raises:
+            OSError: It cannot be created, or its file system does not support locks.
+        """
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        while True:
+            path = self._path(OWNER)
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                lock(fd, exclusive=True)
+                if os.path.samestat(os.fstat(fd), os.stat(path)):
+                    return fd
+            except (BlockingIOError, FileNotFoundError):
+                pass
+            except OSError:  # this file system has no locks, so another name would not help
+                os.close(fd)
+                path.unlink(missing_ok=True)
+                raise
+            # Between the two calls, another process locked and removed the file because it seemed
+            # to have no owner.
+            os.close(fd)
+            self._name = uuid4().hex
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def _path(self, ending: str) -> Path:
+        return self._folder / f"{self._name}{ending}"
+
+
+def folder_of(workspace: str) -> Path:
+    """Return the folder for a workspace's markers; it may not exist."""
+    return data_folder() / "running" / digest_path(workspace)
+
+
+@contextmanager
+def abandoned(folder: Path, name: str) -> Iterator[bool]:
+    """Lock a marker while the body checks; remove it afterwards, unless the body raises.
+
+    Args:
+        folder: The folder of the marker.
+        name: Its name, without an ending.
+
+    Yields:
+        Whether its owner has ended. If not, the marker is left unchanged.
+    """
+    path = folder / f"{name}{OWNER}"
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        yield False
+        return
+    try:
+        try:
+            lock(fd, exclusive=True)
+        except OSError:
+            yield False
+            return
+        yield True
+        _remove(folder, name)
+    finally:
+        os.close(fd)
+
+
+def read(folder: Path, name: str) -> WatchState | None:
+    """Read a marker. Return None if everything was checked.
+
+    Raises:
+        ValueError: It cannot be read, or was written by a hilum version with another table of
+            executed files.
+    """
+    try:
+        text = (folder / f"{name}{_STATE}").read_text(encoding="ascii")
+    except FileNotFoundError:
+        return None
+    found = json.loads(text)
+    if not isinstance(found, dict) or found.pop("rules", "") != _digest_rules():
+        raise ValueError("it was written by another version of hilum")
+    try:
+        # msgspec only validates the data: its decoder would reject the lone surrogates of names
+        # that are not UTF-8.
+        return msgspec.convert(found, WatchState)
+    except msgspec.ValidationError as error:
+        raise ValueError("it is damaged") from error
+
+
+def _remove(folder: Path, name: str) -> None:
+    """Remove a marker, and its folder if that is empty."""
+    # Remove the owner's file last: without it, the others would not be found.
+    for ending in (_WRITING, _STATE, OWNER):
+        with suppress(OSError):
+            (folder / f"{name}{ending}").unlink()
+    with suppress(OSError):
+        folder.rmdir()
+
+
+@functools.cache
+def _digest_rules() -> str:
+    """Return a digest of the tables of executed files.
+
+    An entry that is in only one of two tables would be mistaken for a new one.
+    """
+    lists = repr((executed_files.TABLE, git_metadata.SETTINGS))
+    return hashlib.sha256(lists.encode()).hexdigest()[:16]

@@ -1,0 +1,301 @@
+"""Undo what a session's commands leave in the workspace for other programs to execute.
+
+``workspace_watcher`` checks the workspace, in threads. This module connects it to the session. It
+decides when to check, which files the user has approved, which running commands must end, and what
+to report to the model and the user.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVarTuple
+
+import msgspec
+import trio
+from hilum import (
+    Agent,
+    HilumError,
+    Process,
+    Session,
+    StoreError,
+    Text,
+    Tool,
+    ToolCall,
+    ToolError,
+    ToolResult,
+)
+from hilum.events import CallDone
+
+from hilum_guard.file_names import is_below, printable
+from hilum_guard.sandbox.session_sandbox import BACKGROUND, Sandbox
+from hilum_guard.watching.folder_scan import MAX_FOLDERS
+from hilum_guard.watching.sandbox_observer import SandboxObserver
+
+if TYPE_CHECKING:
+    from hilum_guard.call_reader import CheckedCall
+
+Arguments = TypeVarTuple("Arguments")
+GRACE = 0.15
+"""Seconds between SIGTERM and SIGKILL for a command that its sandbox no longer confines."""
+MAX_NAMED = 3
+"""Maximum number of paths and settings named in a message."""
+_REFUSED = (
+    r"Read-only file system|Device or resource busy|Permission denied|Operation not"
+    r" permitted|EROFS|EBUSY"
+)
+_UNDONE_FOR_MODEL = (
+    "E_DENIED: A command wrote files that other programs execute outside the sandbox. The changes"
+    " were undone:\n{listed}\nDo not try to bypass this. If the user wants such a file, write it with"
+    " write_file, which asks the user."
+)
+
+
+class WorkspaceGuard(SandboxObserver):
+    """The checker of a session's workspace, which reports what was undone.
+
+    Args:
+        session: The session.
+        box: Its sandbox.
+    """
+
+    def __init__(self, session: Session, box: Sandbox) -> None:
+        self._session = session
+        self._box = box
+        # Paths that a file tool writes if the user approves, by agent and call.
+        self._expected: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._follows = False
+        # Sentences that the model reads with the next result.
+        self._unread: list[str] = []
+        self._reported: set[str] = set()
+        self._nursery: trio.Nursery | None = None
+        self._token: trio.lowlevel.TrioToken | None = None
+
+    def start(self, nursery: trio.Nursery) -> None:
+        """Start reporting.
+
+        Args:
+            nursery: Runs the tasks that end commands.
+        """
+        self._nursery = nursery
+        self._token = trio.lowlevel.current_trio_token()
+        self._box.watch.alive = lambda: self._session.processes.alive
+        self._box.watch.exempt = self._exempt
+        self._box.observer = self
+
+    def stop(self) -> None:
+        """Stop starting tasks, because the session is closing and ends its commands."""
+        self._nursery = None
+
+    # --- reports from threads ---------------------------------------------------------------------
+
+    def report_undone(self, sentences: list[str]) -> None:
+        """Inform the user and the model of what was undone."""
+        self._run_in_loop(self._tell_undone, sentences)
+
+    def report_replaced(self, paths: list[str]) -> None:
+        """End the commands that can write to a protected path again."""
+        self._run_in_loop(self._end_commands, paths)
+
+    def report_failure(self, error: Exception) -> None:
+        """Inform the user and the model that the workspace could not be checked."""
+        self._run_in_loop(self._tell_failure, error)
+
+    def report_recovered(self, sentences: list[str]) -> None:
+        """Inform the user of what commands of a killed session left."""
+        listed = "".join(f"\n  {line}" for line in sentences)
+        say = (
+            "hilum was killed while a command ran in this folder. Since then, the command or you"
+            f" wrote files that other programs would have executed:{listed}"
+        )
+        self._run_in_loop(self._note_recovered, say, sentences)
+
+    def report_unmarked(self, reason: str) -> None:
+        """Warn the user about the consequences if hilum is killed."""
+        say = (
+            f"hilum cannot record that commands are running ({reason}). If it is killed, check this"
+            " folder before you use it: the next session will not undo a command's last changes."
+        )
+        self._run_in_loop(self._note_once, reason, "guard.unmarked", say, reason)
+
+    def report_truncated(self) -> None:
+        """Inform the user that a part of the workspace is not watched."""
+        why = f"This folder contains more than {MAX_FOLDERS} folders"
+        say = (
+            f"{why}. The deepest ones are not watched for files that other programs execute, only"
+            " for repositories that Git's index names. Check what a command wrote there before"
+            " you use it."
+        )
+        self._run_in_loop(self._note_once, why, "guard.truncated", say, why)
+
+    def _run_in_loop(
+        self, function: Callable[[*Arguments], object], *arguments: *Arguments
+    ) -> None:
+        """Call a function in the event loop, from any thread."""
+        if self._token is None:
+            return
+        # The event loop may end while a thread is still reporting.
+        with suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(function, *arguments)
+
+    def _note_recovered(self, say: str, sentences: list[str]) -> None:
+        with suppress(StoreError):
+            self._session.note("guard.recovered", say=say, what=sentences)
+
+    def _note_once(self, key: str, name: str, say: str, why: str) -> None:
+        """Write an event, only once per key."""
+        if key in self._reported:
+            return
+        self._reported.add(key)
+        with suppress(StoreError):
+            self._session.note(name, say=say, why=why)
+
+    async def recover(self) -> None:
+        """Undo what the commands of killed sessions left, and inform the user."""
+        await trio.to_thread.run_sync(self._box.recover)
+
+    # --- what a file tool writes with the user's consent ------------------------------------------
+
+    async def expect(self, agent: Agent, call: ToolCall, tool: Tool) -> None:
+        """Attribute the paths of a call to the user while the call is in flight.
+
+        The user is being asked to approve them.
+        """
+        from hilum_guard.call_reader import read_call  # with the first call
+
+        with suppress(ToolError):
+            read: CheckedCall = await trio.to_thread.run_sync(
+                read_call, tool, call.arguments, self._session.workspace, abandon_on_cancel=True
+            )
+            paths = tuple(str(path) for path, _ in read.paths)
+            self._expected[agent.name, call.id] = paths
+            if not self._follows and self._nursery is not None:
+                self._follows = True
+                self._nursery.start_soon(self._drop_done, self._session.journal.last)
+
+    async def _drop_done(self, after: int) -> None:
+        """Forget the paths of calls that ended, because a denied or stopped call has no result."""
+        async for event in self._session.events(after):
+            if isinstance(event, CallDone):
+                self._expected.pop((event.agent, event.result.call_id), None)
+
+    def _exempt(self) -> tuple[str, ...]:
+        return tuple(path for paths in list(self._expected.values()) for path in paths)
+
+    # --- after a call -----------------------------------------------------------------------------
+
+    async def check_result(
+        self, agent: Agent, call: ToolCall, result: ToolResult
+    ) -> ToolResult | None:
+        """Check the workspace after a call.
+
+        Returns:
+            The result with what was undone; None if nothing was.
+        """
+        paths = self._expected.pop((agent.name, call.id), ())
+        if not result.code:
+            for path in paths:
+                # Only a successful call counts: a failed one must not attribute a command's file to
+                # the user.
+                await trio.to_thread.run_sync(self._box.watch.accept, path)
+        if self._box.watch.dirty:
+            try:
+                self._tell_undone(await trio.to_thread.run_sync(self._box.watch.check))
+            except Exception as error:
+                # The model must not mistake an unchecked workspace for a clean one.
+                self._tell_failure(error)
+        unread = self._unread
+        self._unread = []
+        if unread:
+            listed = "\n".join(f"- {line}" for line in unread)
+            text = Text(_UNDONE_FOR_MODEL.format(listed=listed), "guard")
+            code = result.code or "E_DENIED"
+            return msgspec.structs.replace(result, parts=(*result.parts, text), code=code)
+        hint = self._explain_refusal(result)
+        if hint:
+            return msgspec.structs.replace(result, parts=(*result.parts, Text(hint, "guard")))
+        return None
+
+    def _explain_refusal(self, result: ToolResult) -> str:
+        """Return why a command failed that tried to write to a protected path; else nothing."""
+        if result.name != "run_terminal_cmd":
+            return ""
+        lines = [line for line in result.text.splitlines() if re.search(_REFUSED, line)]
+        if not lines:
+            return ""
+        root = os.path.join(os.path.realpath(self._session.workspace.root), "")
+        named = []
+        for path in self._box.protected:
+            shown = path.removeprefix(root)
+            name = f"/{os.path.basename(path)}"
+            if any(shown in line or name in line for line in lines):
+                named.append(printable(shown))
+        if not named:
+            return ""
+        listed = ", ".join(named[:MAX_NAMED])
+        return (
+            f"{listed}: read-only in the sandbox, because Git, editors, shells or agents execute"
+            " its contents. To change it, use write_file or edit_file, which ask the user, or tell"
+            " the user which command to run."
+        )
+
+    def _tell_undone(self, sentences: list[str]) -> None:
+        """Inform the user of what was undone now, and the model with the next result."""
+        if not sentences:
+            return
+        self._unread += sentences
+        listed = "".join(f"\n  {line}" for line in sentences)
+        say = (
+            "A command wrote files that other programs execute outside the sandbox. The changes"
+            f" were undone; check them:{listed}"
+        )
+        with suppress(StoreError):
+            self._session.note("guard.undone", say=say, what=sentences)
+            # Only logged sentences may be removed from the marker on disk.
+            self._box.watch.note_told(sentences)
+            if self._nursery is not None:
+                # Writing the marker blocks, so a thread does it.
+                self._nursery.start_soon(trio.to_thread.run_sync, self._box.watch.settle)
+
+    def _tell_failure(self, error: Exception) -> None:
+        """Inform the user and the model, once per reason, that the check failed."""
+        reason = f"{type(error).__name__}: {printable(str(error))}"
+        text = f"The workspace could not be checked for files that others execute ({reason})."
+        if text in self._reported:
+            return
+        self._unread.append(text)
+        say = f"{text} Check it before you use it."
+        self._note_once(text, "guard.watch_failed", say, text)
+
+    def _end_commands(self, paths: list[str]) -> None:
+        """End the running commands that can write to a path after another file replaced it."""
+        folders = list(filter(None, map(self._box.watch.git_folder, self._box.watch.roots)))
+        # Git replaces files when it writes them: `git push -u` replaces the configuration.
+        in_git = all(is_below(path, folders) for path in paths)
+        ended = []
+        for process, command in list(self._session.processes.live.items()):
+            # For a service, the whole Git folder is read-only.
+            if in_git and BACKGROUND in command.env:
+                continue
+            ended.append(command)
+            if self._nursery is not None:
+                self._nursery.start_soon(_stop, process)
+        if not ended:
+            return
+        shown = [printable(path) for path in paths]
+        listed = ", ".join(shown[:MAX_NAMED])
+        text = (
+            f"{listed} was replaced while commands ran, so their sandbox no longer protected it;"
+            f" hilum ended them ({len(ended)}). New commands cannot write to it."
+        )
+        self._unread.append(text)
+        names = [printable(command.argv[-1][:200]) for command in ended]
+        with suppress(StoreError):
+            self._session.note("guard.sandbox_lost", say=text, paths=shown, ended=names)
+
+
+async def _stop(process: Process) -> None:
+    with suppress(HilumError):
+        await process.stop(GRACE)

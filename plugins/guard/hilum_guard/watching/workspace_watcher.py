@@ -1,0 +1,481 @@
+"""Find new files in a workspace that programs outside the sandbox would execute.
+
+The sandbox protects what exists. A path that does not exist yet cannot be protected without leaving
+files that the user and Git would see: a nested repository, `.envrc`, a pointer to other metadata.
+So the folders of the workspace are checked before and after every command and, while one runs,
+several times a second. New files that would be executed are made inert (see ``quarantine``). A file
+that the user writes while no command runs belongs to the user and is left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+from hilum_guard.file_names import is_below, printable, resolve_links
+from hilum_guard.repositories import git_metadata
+from hilum_guard.repositories.git_metadata import Entry
+from hilum_guard.sandbox.sandbox_policy import find_repository
+from hilum_guard.watching.executed_files import find_name, inner_paths
+from hilum_guard.watching.folder_scan import (
+    SETTLED,
+    FolderScan,
+    describe_kind,
+    is_settled,
+    read_inode,
+    read_stamp,
+)
+from hilum_guard.watching.quarantine import Quarantine
+from hilum_guard.watching.run_markers import RunMarker, WatchState
+
+MAX_ROUNDS = 20
+"""Maximum number of scans in one check: making an entry inert may reveal another one."""
+MAX_HELD = 200
+"""Maximum number of paths to protect in one workspace; those nearest the root come first."""
+Stamps = tuple[object, ...]
+"""The state of some files, which changes when one of them changes."""
+_GIT_NAMES = ("config", "config.worktree", "hooks", "commondir", "gitdir")
+
+
+class WorkspaceWatcher:
+    """A watcher of folders for files that other programs execute.
+
+    Methods block, and any thread may call them.
+
+    Args:
+        roots: The folders that commands write to, resolved.
+        temp: The temporary folder of commands, which is not watched.
+        alive: Returns the number of commands that may be running.
+        exempt: Returns paths that a file tool is about to write with the user's approval.
+        mark: Records that commands run and what existed before, in case this process is killed.
+
+    Attributes:
+        dirty: Whether commands may have run since the last scan.
+        seconds: The duration of the last scan.
+        unmarked: Why the marker could not be written; empty if it was written.
+    """
+
+    def __init__(
+        self,
+        roots: Sequence[str],
+        temp: str = "",
+        alive: Callable[[], int] = lambda: 0,
+        exempt: Callable[[], Iterable[str]] = tuple,
+        mark: RunMarker | None = None,
+    ) -> None:
+        self.roots = tuple(roots)
+        self.temp = temp
+        self.alive = alive
+        self.exempt = exempt
+        self.dirty = False
+        self.seconds = 0.0
+        self.unmarked = ""
+        self._mark = mark
+        # Reentrant, because `begin` calls `check`.
+        self._lock = threading.RLock()
+        self._scan = FolderScan(roots)
+        self._quarantine = Quarantine(roots)
+        # When the running commands began, and the folders of installed packages that existed then:
+        # see `_was_there_before`.
+        self._since = 0
+        self._packages: dict[str, int] = {}
+        # The executed files that existed before the commands.
+        self._known: set[Entry] = set()
+        # Protected paths with their inodes, as sandboxes mounted them.
+        self._mounted: dict[str, int] = {}
+        # Sentences that are not logged yet, and those logged since the marker was written.
+        self._untold: list[str] = []
+        self._told: list[str] = []
+        # The data read from Git folders, indexes and configurations, with their stamps.
+        self._repositories: dict[str, tuple[Stamps, tuple[Entry, ...]]] = {}
+        self._indexes: dict[str, tuple[object, frozenset[str]]] = {}
+        self._named: tuple[Stamps, tuple[str, ...]] = ((), ())
+
+    @property
+    def truncated(self) -> bool:
+        """Whether there are more folders than hilum watches."""
+        return self._scan.truncated
+
+    def begin(self) -> tuple[list[str], list[str]]:
+        """Prepare for a command. Call this before each command starts.
+
+        Returns:
+            The paths that the sandbox should protect, and a sentence for each entry that was made
+            inert.
+        """
+        with self._lock:
+            sentences: list[str] = []
+            if self.dirty:
+                sentences = self.check()
+            else:
+                self._since = time.time_ns() - SETTLED
+                # An entry that could not be made inert must not become known: each check tries it
+                # again.
+                self._known = self._look() - self._quarantine.failed.keys()
+                skipped = self._scan.skipped_folders()
+                self._packages = {path: read_inode(path) for path in skipped}
+                self._mounted.clear()
+            # The marker must be on disk before the command starts. If hilum is killed while the
+            # command runs, the next session learns from the marker what existed before.
+            self.dirty = True
+            self._write_mark()
+            held = self._list_held()
+            for path in held:
+                self._mounted.setdefault(path, read_inode(path))
+            return held, sentences
+
+    def check(self, *, everywhere: bool = False) -> list[str]:
+        """Make the files inert that appeared since the last scan while commands ran.
+
+        Args:
+            everywhere: Whether to scan folders of installed packages too.
+
+        Returns:
+            A sentence for each entry.
+        """
+        with self._lock:
+            if not self.dirty:
+                return []
+            alive = self.alive()
+            exempt = set(map(resolve_links, self.exempt()))
+            sentences: list[str] = []
+            tried: set[Entry] = set()
+            for _ in range(MAX_ROUNDS):
+                new, more = self._check_once(tried, exempt, everywhere)
+                sentences += more
+                if new <= self._quarantine.failed.keys():
+                    # There are no entries left that can be made inert.
+                    if not alive:
+                        self.dirty = False
+                    break
+                if new <= tried:
+                    # A running program keeps creating the entry: leave it to the next check.
+                    break
+                tried |= new
+            self._untold += sentences
+            self._write_mark()
+            return sentences
+
+    def _check_once(
+        self, tried: set[Entry], exempt: set[str], everywhere: bool
+    ) -> tuple[set[Entry], list[str]]:
+        """Scan once, and make new entries inert.
+
+        Args:
+            tried: Entries that an earlier round tried to make inert.
+            exempt: Paths that the user approved.
+            everywhere: Whether to scan folders of installed packages too.
+
+        Returns:
+            The new entries, and a sentence for each that was made inert.
+        """
+        quarantine = self._quarantine
+        found = self._look(everywhere=everywhere)
+        for entry in found - self._known - quarantine.failed.keys():
+            if self._was_there_before(entry.path):
+                self._known.add(entry)
+        new = {entry for entry in found - self._known if not _is_exempt(entry.path, exempt)}
+        failed = quarantine.failed.items()
+        quarantine.failed = {entry: text for entry, text in failed if entry in new}
+        sentences = quarantine.make_inert(new - tried, self._known)
+        # Exempt entries keep their state until the tool has written them.
+        before = {entry for entry in self._known if _is_exempt(entry.path, exempt)}
+        unchanged = {entry for entry in found - new if not _is_exempt(entry.path, exempt)}
+        # Restored entries must not be mistaken for new ones in the next scan.
+        self._known = before | unchanged | quarantine.restored
+        quarantine.restored = set()
+        return new, sentences
+
+    def accept(self, path: str) -> None:
+        """Attribute a file to the user, because a file tool wrote it with the user's approval."""
+        with self._lock:
+            paths = {resolve_links(path)}
+            self._known |= {entry for entry in self._look() if _is_exempt(entry.path, paths)}
+            for held in self._mounted:
+                if _is_exempt(held, paths):
+                    self._mounted[held] = read_inode(held)
+            if self.dirty:
+                self._write_mark()
+
+    def replaced(self) -> list[str]:
+        """Return protected paths that another file replaced, which sandboxes no longer protect."""
+        with self._lock:
+            found = []
+            for path, before in self._mounted.items():
+                now = read_inode(path)
+                if now != before:
+                    found.append(path)
+                    self._mounted[path] = now
+            return found
+
+    # --- the mark ---------------------------------------------------------------------------------
+
+    def resume(self, state: WatchState) -> None:
+        """Continue from the state that a killed process recorded. Call ``check`` next."""
+        with self._lock:
+            self._known = {Entry(*entry) for entry in state.known}  # type: ignore[arg-type]
+            self._since = state.since
+            self._packages = dict(state.packages)
+            self.dirty = True
+
+    def note_told(self, sentences: Iterable[str]) -> None:
+        """Record that sentences are logged.
+
+        The method does not block; call ``settle`` in a thread afterwards.
+        """
+        self._told += sentences
+
+    def settle(self) -> None:
+        """Update the marker after sentences were logged."""
+        with self._lock:
+            self._write_mark()
+
+    def _write_mark(self) -> None:
+        """Record that commands run, what existed before, and what is not logged yet."""
+        if self._mark is None:
+            return
+        # The event loop may add sentences at the same time, because `note_told` takes no lock.
+        # Therefore the list is replaced, not cleared.
+        told = self._told
+        self._told = []
+        self._untold = [sentence for sentence in self._untold if sentence not in told]
+        try:
+            if self.dirty or self._untold:
+                self._mark.write(self._make_state())
+            else:
+                self._mark.clear()
+            self.unmarked = ""
+        except OSError as error:  # a full or read-only disk: watching itself needs no file
+            self.unmarked = printable(str(error))
+
+    def _make_state(self) -> WatchState:
+        known = sorted((entry.kind, entry.path, entry.detail) for entry in self._known)
+        untold = tuple(self._untold)
+        return WatchState(self.roots, tuple(known), self._since, self._packages, untold, self.dirty)
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    def _look(self, *, everywhere: bool = False) -> set[Entry]:
+        """Return all entries that are currently executed."""
+        began = time.perf_counter()
+        # Git enters nested repositories in the index, even in folders of installed packages.
+        self._scan.refresh(everywhere or self._has_nested_repositories())
+        found: set[Entry] = set()
+        unlisted: list[str] = []
+        # Git folders, each with its working tree if that is known.
+        git_folders: dict[str, str] = {}
+        for path, folder in self._scan.relevant:
+            if not folder.listed:
+                unlisted.append(path)
+            if folder.repository:
+                git_folders.setdefault(path, "")
+            for name in folder.names:
+                found.update(self._find_named_entries(f"{path}/{name}", git_folders))
+        for common in filter(None, map(find_repository, self.roots)):
+            git_folders.setdefault(common, "")
+        found.update(self._follow_gitlinks(git_folders))
+        for path in filter(os.path.lexists, self.named_files()):
+            found.add(Entry("name", path, describe_kind(path)))
+        seen = self._find_inner_folders(git_folders, unlisted)
+        for git_folder in seen:
+            found.update(self._read_repository(git_folder))
+        found.update(Entry("folder", path, _describe_unlisted(path)) for path in unlisted)
+        self._repositories = {
+            path: state for path, state in self._repositories.items() if path in seen
+        }
+        self.seconds = time.perf_counter() - began
+        return found
+
+    def _follow_gitlinks(self, git_folders: dict[str, str]) -> Iterator[Entry]:
+        """Yield the pointers of nested repositories that an index names, wherever they are.
+
+        Git enters these from the outer repository, even if no scan of folders reaches them.
+
+        Args:
+            git_folders: Git folders, each with its working tree; the nested ones are added.
+        """
+        waiting = list(git_folders.items())
+        seen: set[str] = set()
+        while waiting:
+            git_folder, files = waiting.pop()
+            for path in self._read_gitlinks(git_folder) if files else ():
+                pointer = f"{files}/{path}/.git"
+                real = f"{resolve_links(os.path.dirname(pointer))}/.git"
+                if (
+                    pointer in seen
+                    or not is_below(real, self.roots)
+                    or not os.path.lexists(pointer)
+                ):
+                    continue
+                seen.add(pointer)
+                before = set(git_folders)
+                yield from self._find_named_entries(real, git_folders)
+                waiting += [(each, git_folders[each]) for each in git_folders.keys() - before]
+
+    def _find_named_entries(self, path: str, git_folders: dict[str, str]) -> Iterator[Entry]:
+        """Yield the entries for a name, and add the Git folders that it leads to."""
+        name = os.path.basename(path)
+        if name.lower() == ".git":
+            yield from self._find_pointers(path, git_folders)
+            return
+        for inner in inner_paths(name):
+            below = f"{path}/{inner}"
+            if os.path.lexists(below):
+                yield Entry("name", below, describe_kind(below))
+        row = find_name(name)
+        if row and not row.data:
+            yield Entry("name", path, describe_kind(path))
+
+    def _find_pointers(self, path: str, git_folders: dict[str, str]) -> Iterator[Entry]:
+        """Yield the entry of a ``.git`` that leads elsewhere, and add its Git folder."""
+        kind = describe_kind(path)
+        if kind == "folder":
+            git_folders[path] = os.path.dirname(path)
+            return
+        is_file = kind == "file"
+        target = git_metadata.pointed(path) if is_file else resolve_links(path)
+        is_inside = bool(target) and is_below(target, self.roots)
+        if is_inside:
+            git_folders[target] = os.path.dirname(path)
+        if not is_file:
+            yield Entry("link", path, kind)
+        elif target and not is_inside:
+            yield Entry("pointer", path, target)
+        elif git_metadata.is_untold(path):
+            yield Entry("pointer", path, git_metadata.digest(path))
+
+    def _find_inner_folders(
+        self, git_folders: Iterable[str], unlisted: list[str]
+    ) -> Collection[str]:
+        """Return Git folders with the Git folders inside them and those that they share.
+
+        Args:
+            git_folders: The Git folders.
+            unlisted: Folders that cannot be listed; more are added.
+        """
+        seen: dict[str, None] = {}
+        waiting = list(git_folders)
+        while waiting:
+            folder = waiting.pop()
+            if folder in seen:
+                continue
+            for each in (folder, *git_metadata.inner_folders(folder, unlisted)):
+                seen[each] = None
+                common = git_metadata.common_folder(each)
+                if common and is_below(common, self.roots):
+                    waiting.append(common)
+        return seen.keys()
+
+    def _read_repository(self, folder: str) -> tuple[Entry, ...]:
+        """Return what a Git folder executes, reloaded if it changed."""
+        now = git_metadata.stamp(folder)
+        known = self._repositories.get(folder)
+        if known is None or known[0] != now or not is_settled(now):
+            known = now, tuple(git_metadata.entries(folder))
+            self._repositories[folder] = known
+        return known[1]
+
+    def named_files(self) -> tuple[str, ...]:
+        """Return the files inside the roots that are named in configurations, existing or not.
+
+        Git executes such hooks, included files and programs of filters as soon as they exist.
+        """
+        users = git_metadata.user_configs()
+        configs = {}
+        for root in self.roots:
+            git_folder = self.git_folder(root)
+            configs[root] = [f"{git_folder}/config", f"{git_folder}/config.worktree"]
+        own = [path for paths in configs.values() for path in paths]
+        now = tuple(map(read_stamp, [*own, *users]))
+        if now != self._named[0] or not self._named[0]:
+            found: dict[str, None] = {}
+            for root, paths in configs.items():
+                for path in git_metadata.named_files([*users, *paths], root):
+                    if is_below(path, self.roots) and path not in self.roots:
+                        found[path] = None
+            self._named = now, tuple(found)
+        return self._named[1]
+
+    def git_folder(self, root: str) -> str:
+        """Return the Git folder of a root, resolved. It may not exist.
+
+        For a linked worktree, return the Git folder of its repository.
+        """
+        path = f"{root}/.git"
+        if not os.path.isfile(path):
+            return resolve_links(path)
+        own = git_metadata.pointed(path)
+        if os.path.basename(os.path.dirname(own)) == "worktrees":
+            return os.path.dirname(os.path.dirname(own))
+        return own
+
+    def _has_nested_repositories(self) -> bool:
+        """Return whether an index contains a nested repository, which Git would enter."""
+        return any(self._read_gitlinks(self.git_folder(root)) for root in self.roots)
+
+    def _read_gitlinks(self, git_folder: str) -> frozenset[str]:
+        """Return the paths of the nested repositories in the index of a Git folder."""
+        # The folder's own stamp changes with its shared indexes: Git writes them under another name
+        # and renames them.
+        now = (read_stamp(f"{git_folder}/index"), read_stamp(git_folder))
+        known = self._indexes.get(git_folder)
+        if known is None or known[0] != now or not is_settled(now):
+            known = now, frozenset(git_metadata.gitlinks(git_folder))
+            self._indexes[git_folder] = known
+        return known[1]
+
+    def _was_there_before(self, path: str) -> bool:
+        """Return whether a path in a folder of installed packages existed before the commands.
+
+        These folders are scanned only at the end, because scanning them before each command would
+        take too long. A rename updates the change time (ctime) of the renamed file, and no program
+        can set it. So if a file and all the folders that contain it are older than the commands,
+        the file was already there when they began.
+        """
+        package = next((each for each in self._packages if path.startswith(f"{each}/")), "")
+        if not package or self._packages[package] != read_inode(package):
+            return False
+        while path != package:
+            inode, changed = read_stamp(path)
+            if not inode or changed >= self._since:
+                return False
+            path = os.path.dirname(path)
+        return True
+
+    def _list_held(self) -> list[str]:
+        """Return the existing paths to protect, without links, which cannot be protected."""
+        named = [entry for entry in self._known if entry.kind == "name"]
+        wanted = {entry.path for entry in named if entry.detail in ("file", "folder")}
+        wanted.update(self._find_pointer_files())
+        for path in self._repositories:
+            wanted.update(f"{path}/{name}" for name in _GIT_NAMES)
+        found = [path for path in wanted if os.path.lexists(path) and resolve_links(path) == path]
+        return sorted(found, key=lambda path: (path.count("/"), path))[:MAX_HELD]
+
+    def _find_pointer_files(self) -> Iterator[str]:
+        """Yield the files named ``.git``, which point to a Git folder."""
+        for path, folder in self._scan.relevant:
+            for name in folder.names:
+                pointer = f"{path}/{name}"
+                if name.lower() == ".git" and describe_kind(pointer) == "file":
+                    yield pointer
+
+
+def _is_exempt(path: str, exempt: set[str]) -> bool:
+    """Return whether a path is exempt, or is below or above an exempt path."""
+    if path in exempt or is_below(path, exempt):
+        return True
+    return any(is_below(each, [path]) for each in exempt)
+
+
+def _describe_unlisted(folder: str) -> str:
+    """Return a text that changes when an unlistable folder may contain something new."""
+    try:
+        status = os.lstat(folder)
+    except OSError:
+        return ""
+    if status.st_uid == os.geteuid():
+        return f"{status.st_ino} {status.st_ctime_ns}"
+    return str(status.st_ino)
