@@ -1,4 +1,4 @@
-"""Stores log-in tokens and registrations in files that only the user can read."""
+"""Stores login tokens and registrations in files that only the user can read."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ else:
 
 
 def token_file(server: ServerConfig) -> Path:
-    """Return the path of the file with a server's log-in.
+    """Return the path of the file with a server's login.
 
     The path is derived from the configuration file, the server's name and address, and the OAuth
     options.
@@ -57,7 +57,7 @@ def token_file(server: ServerConfig) -> Path:
 
 
 def forget_login(server: ServerConfig) -> bool:
-    """Remove the log-in of a server and return whether there was one. Blocks."""
+    """Remove the login of a server and return whether there was one. Blocks."""
     path = token_file(server)
     is_there = path.exists()
     path.unlink(missing_ok=True)
@@ -81,7 +81,7 @@ def _try_lock(handle: int) -> bool:
 
 
 class TokenStore:
-    """The storage of one log-in, with the interface of the SDK's ``TokenStorage``.
+    """The storage of one login, with the interface of the SDK's ``TokenStorage``.
 
     An unreadable file counts as empty, so that the user logs in again.
 

@@ -176,7 +176,7 @@ async def test_noise_on_stdout_is_skipped_and_stderr_kept_in_the_log(
         (
             "huge",
             "E_TOO_LARGE",
-            "The MCP server plain died during the call. It sent an answer of more than 32 MB.",
+            "The MCP server plain died during the call. It sent a response larger than 32 MB.",
         ),
     ],
 )

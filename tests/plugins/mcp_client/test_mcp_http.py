@@ -292,7 +292,7 @@ async def test_who_must_log_in_is_told_how(servers: Opened, web: WebServer) -> N
     web.answers["POST"] = lambda handler, _: handler.give(401, www_authenticate="Bearer")
     async with servers(at(web)) as kit:
         said = await down(kit)
-        assert "It requires a log-in (HTTP 401). (hilum mcp login web)" in said
+        assert "It requires a login (HTTP 401). (hilum mcp login web)" in said
         assert len(web.asked) == 1, "it is not tried again before that"
 
 
@@ -650,7 +650,7 @@ async def test_a_flood_ends_the_call_and_nothing_else(
         assert refused.code == ("E_SERVER" if how == "gzip" else "E_TOO_LARGE")
         assert "The MCP server web" in refused.text
         assert (
-            "sent a compressed answer" if how == "gzip" else "Request less at once"
+            "sent a compressed response" if how == "gzip" else "Request less at once"
         ) in refused.text
         web.answers |= {"POST": real} if how == "sse" else {}
         web.answers.pop("tools/call", None)

@@ -46,7 +46,7 @@ ACTIONS = {
         probe.test_servers, "start servers and show what they offer", probe.add_test_options
     ),
     "login": Action(login.log_in, "log in to a server in the browser", login.add_login_options),
-    "logout": Action(login.log_out, "remove a log-in", add_name),
+    "logout": Action(login.log_out, "remove a login", add_name),
     "logs": Action(
         logs.show_logs,
         "show the output of a server that is not part of the protocol",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hilum_mcp.catalog import CatalogEntry
     from hilum_mcp.server_config import ServerConfig
 
-# Time limit in seconds for the whole log-in. Waiting for the browser has its own, shorter limit.
+# Time limit in seconds for the whole login. Waiting for the browser has its own, shorter limit.
 LOGIN_TIMEOUT = 3_600
 
 
@@ -64,7 +64,7 @@ async def log_in(options: Namespace, context: CommandContext) -> int:
     )
     after = await in_thread(store.read)
     if not after.get("tokens"):
-        context.say("The server does not require a log-in.")
+        context.say("The server does not require a login.")
     elif after == before:
         context.say("You were already logged in.")
     return 0
@@ -76,7 +76,7 @@ async def _expand(server: ServerConfig, context: CommandContext) -> ServerConfig
 
 
 class _LoginDialog:
-    """The dialog with the user during a log-in.
+    """The dialog with the user during a login.
 
     Args:
         context: The context of the action.
@@ -96,7 +96,7 @@ class _LoginDialog:
         self._opens_browser = opens_browser
 
     async def show(self, url: str) -> None:
-        """Show the address of the log-in, and open it."""
+        """Show the address of the login, and open it."""
         say = self._context.say
         say(f"Open this address and log in:\n  {url}")
         if self._opens_browser and self._context.ask is not None:
@@ -110,7 +110,7 @@ class _LoginDialog:
         say("Waiting for you …")
 
     async def connect(self, auth: httpx2.Auth) -> None:
-        """Connect to the server, which starts the log-in."""
+        """Connect to the server, which starts the login."""
         offer = await connect_once(
             self._context,
             self._entry,
@@ -118,9 +118,7 @@ class _LoginDialog:
             auth,
             time_limit=LOGIN_TIMEOUT,
         )
-        self._context.say(
-            f"{self._entry.server.name} accepts the log-in: {len(offer.tools)} tools."
-        )
+        self._context.say(f"{self._entry.server.name} accepts the login: {len(offer.tools)} tools.")
 
     async def read_input(self, accept: Callable[[str], bool]) -> None:
         """Read pasted addresses until the end of input."""
@@ -129,7 +127,7 @@ class _LoginDialog:
             if accept(text):
                 self._context.say("Thank you.")
             else:
-                self._context.say("This address does not belong to this log-in. Waiting …")
+                self._context.say("This address does not belong to this login. Waiting …")
 
 
 def _why_no_login(server: ServerConfig) -> str:
@@ -137,7 +135,7 @@ def _why_no_login(server: ServerConfig) -> str:
     if server.kind == "stdio":
         return "is a program"
     if not server.login_allowed:
-        return "disables log-ins in its configuration"
+        return "disables logins in its configuration"
     if not login.accepts_login(server):
         return "uses a key from its configuration"
     if login.is_machine_login(server):
@@ -151,7 +149,7 @@ async def log_out(options: Namespace, context: CommandContext) -> int:
     entry = await context.find_entry(name)
     server = await _expand(entry.server, context)
     if await in_thread(token_store.forget_login, server):
-        context.say(f"{name}: your log-in is removed.")
+        context.say(f"{name}: your login is removed.")
     else:
         context.say(f"You are not logged in to {name}.")
     return 0

@@ -74,7 +74,7 @@ async def connect_once(
         context: The context of the action.
         entry: The server.
         job: The job.
-        auth: Signs requests; by default, the user's stored log-in.
+        auth: Signs requests; by default, the user's stored login.
         time_limit: Seconds for everything; by default, the time limits of a start and a call
             together.
 
@@ -113,7 +113,7 @@ async def connect_once(
         raise failure
     if state.login_reason or isinstance(failure, LoginRequiredError):
         raise NeedsUser(
-            f"{server.name} requires a log-in.",
+            f"{server.name} requires a login.",
             code=errors.E_SERVER,
             hint=f"hilum mcp login {server.name}",
         )
