@@ -196,7 +196,7 @@ class ConfigFile:
         mistakes: The parts that could not be read. A mistake in one server does not affect the
             others.
         inputs: The inputs that the servers use, by id.
-        table: The path of keys to the table of servers, joined by dots; ``None`` if no table exists.
+        table: The path of keys to the table of servers, joined by dots; ``None`` without a table.
     """
 
     file: Path

@@ -1,4 +1,4 @@
-"""The state of a server's transport, as the transport reports it to the connection."""
+"""Defines the state that a server's transport reports to the connection."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ async def test_stable_diffusion_is_asked_in_its_format(painter, draw, tmp_path):
     name = re.search(r"Saved (generated_\d{8}_\d{6}\.png): 64x128", result.text)
     assert name
     assert (tmp_path / "proj" / name[1]).read_bytes() == png(64, 128)
-    assert "at no cost" in result.text
+    assert "free of charge" in result.text
 
 
 async def test_an_image_is_changed_by_openai(painter, draw, tmp_path):
@@ -182,12 +182,12 @@ async def test_a_refusal_is_shown_and_no_other_provider_asked(painter, draw):
         (500, {"error": "boom"}, "E_HTTP", "boom"),
         (500, b"<html>", "E_HTTP", "500"),
         (200, b"<html>", "E_CONTENT", "not JSON"),
-        (200, {"data": []}, "E_CONTENT", "without an image"),
-        (200, {"data": [{"b64_json": b64(b"hello")}]}, "E_CONTENT", "without an image"),
-        (200, {"data": "x"}, "E_CONTENT", "without an image"),
-        (200, [1], "E_CONTENT", "without an image"),
+        (200, {"data": []}, "E_CONTENT", "returned no image"),
+        (200, {"data": [{"b64_json": b64(b"hello")}]}, "E_CONTENT", "returned no image"),
+        (200, {"data": "x"}, "E_CONTENT", "returned no image"),
+        (200, [1], "E_CONTENT", "returned no image"),
         (200, {"data": [{"b64_json": b64(png(9, 9)[:-20])}]}, "E_CONTENT", "truncated"),
-        (200, {"data": [{"b64_json": b64(png(9, 9))[:-30]}]}, "E_CONTENT", "without an image"),
+        (200, {"data": [{"b64_json": b64(png(9, 9))[:-30]}]}, "E_CONTENT", "returned no image"),
         (
             404,
             {"error": {"code": "model_not_found", "message": "No such model"}},

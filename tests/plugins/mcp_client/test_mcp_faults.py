@@ -165,14 +165,14 @@ async def test_noise_on_stdout_is_skipped_and_stderr_kept_in_the_log(
         await known(kit)
         assert (await kit.call("plain__echo", call="1")).text == '{"call": "1"}'
     log = (tmp_path / "bench" / "data" / "mcp" / "logs" / "plain.log").read_text()
-    assert "[stdout, no message] Server is running on stdio" in log
+    assert "[stdout, not a message] Server is running on stdio" in log
     assert log.count("noise") > 900
 
 
 @pytest.mark.parametrize(
     ("tool", "code", "why"),
     [
-        ("flood", "E_SERVER", "that are not messages of the protocol"),
+        ("flood", "E_SERVER", "that are not protocol messages"),
         (
             "huge",
             "E_TOO_LARGE",

@@ -205,7 +205,7 @@ async def test_the_first_era_behind_a_redirect(servers: Opened, web: WebServer) 
         (lambda handler, _: handler.give(200, b"<html>", "text/html"), "got 'text/html'"),
         (
             lambda handler, _: handler.stream(": hello"),
-            "before it announced an address for messages",
+            "before it announced a URL for messages",
         ),
         (lambda handler, _: handler.give(503), "answers HTTP 503"),
     ],
@@ -225,7 +225,7 @@ async def test_the_first_era_may_not_send_messages_elsewhere(
         f"event: endpoint\ndata: http://127.0.0.2:{web.port}/messages"
     )
     async with servers(at(web, type="sse")) as kit:
-        assert "address on another server for messages, http://127.0.0.2" in await down(kit)
+        assert "URL on another server for messages, http://127.0.0.2" in await down(kit)
     assert "POST" not in {each.method for each in web.asked}
 
 
