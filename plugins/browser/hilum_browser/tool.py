@@ -111,7 +111,7 @@ class Browsers:
 
     @functools.cached_property
     def _gateway(self) -> Gateway:
-        # Imported on first use, because anyio takes 20 ms to import.
+        # The module is imported on first use, because importing anyio takes 20 ms.
         from hilum_browser.gateway import Gateway
 
         return Gateway(self._settings, self._find_own_ports)

@@ -137,7 +137,7 @@ async def _read_base_and_mask(
             code=errors.E_BAD_ARGS,
             hint="Make it transparent where the image may change.",
         )
-    # Checked here, because a provider would reject the request only after the upload.
+    # The size is checked here, because a provider would reject the request only after the upload.
     if mask_image.size != base.size:
         raise ToolError(
             f"The mask is {mask_image.size}, but the image to change is {base.size}.",
@@ -165,7 +165,7 @@ async def _ask_providers(
     notes: list[str] = []
     last: ToolError | None = None
     for provider in providers:
-        # Checked before the request, which may cost money.
+        # This is checked before the request, because the request may cost money.
         unsupported = provider.explain_unsupported(wanted)
         if unsupported:
             notes.append(unsupported)

@@ -207,7 +207,7 @@ class OpenAI(msgspec.Struct, frozen=True):
             message = f"{where} receives too many requests: {reason}"
         else:
             reason = format_reason(text or kind or "no reason was given", status)
-            message = f"{where} answered {status}: {reason}"
+            message = f"{where} responded with {status}: {reason}"
         return ProviderError(message, code=errors.E_HTTP, hint=hint)
 
 

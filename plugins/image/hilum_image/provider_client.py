@@ -99,14 +99,14 @@ async def request(client: Client, who: str, method: str, url: str, **options: An
         raise ProviderError(
             f"{where} cannot be reached: {describe_error(error)}.",
             code=errors.E_UNREACHABLE,
-            hint="Is the server running, and is its address in the settings correct?",
+            hint="Is the server running, and is its URL in the settings correct?",
         ) from None
     # The new URL is reported but not requested: a server could redirect to the user's own network.
     if 300 <= response.status_code < 400:
         location = response.headers.get("location", "")
         new_place = format_origin(location) if "://" in location else "another path"
         raise ProviderError(
-            f"{where} answered {response.status_code}: it has moved to {new_place}.",
+            f"{where} responded with {response.status_code}: it has moved to {new_place}.",
             code=errors.E_HTTP,
             hint="The user must set the URL of its API in the settings.",
         )
@@ -115,9 +115,9 @@ async def request(client: Client, who: str, method: str, url: str, **options: An
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         if response.is_success:
             raise ProviderError(
-                f"{where} answered with something that is not JSON.",
+                f"{where} did not return JSON.",
                 code=errors.E_CONTENT,
-                hint="Is this the address of its API?",
+                hint="Is this the URL of its API?",
             ) from None
         data = None
     retry_after = response.headers.get("retry-after", "")
@@ -137,7 +137,7 @@ async def _read_body(response: httpx.Response, where: str, limit: int) -> bytes:
             f"{where} compressed its response with {to_line(encoding, 40)}, which was not "
             "requested.",
             code=errors.E_CONTENT,
-            hint="Is this the address of its API?",
+            hint="Is this the URL of its API?",
         )
     body = bytearray()
     try:
@@ -155,7 +155,7 @@ async def _read_body(response: httpx.Response, where: str, limit: int) -> bytes:
             f"The response from {where} is larger than {limit / 1e6:g} MB; it was not read "
             "completely.",
             code=errors.E_TOO_LARGE,
-            hint="Is this the address of its API?",
+            hint="Is this the URL of its API?",
         )
     return bytes(body)
 
@@ -204,7 +204,7 @@ async def fetch_image(url: str, server: str, who: str) -> ImageFile:
     image = parse_image(body)
     if response.status_code != httpx.codes.OK or image is None:
         raise ProviderError(
-            f"{origin} answered {response.status_code} without an image.",
+            f"{origin} responded with {response.status_code} and no image.",
             code=errors.E_CONTENT,
             hint="Try again.",
         )
@@ -262,7 +262,7 @@ def format_origin(url: str) -> str:
 def format_reason(text: str, status: int) -> str:
     """Return a provider's reason for a failure as one sentence."""
     reason = to_line(text, 500).rstrip(".")
-    return f"{reason or f'it answered {status}'}."
+    return f"{reason or f'it responded with {status}'}."
 
 
 def describe_error(error: Exception) -> str:

@@ -111,7 +111,7 @@ class StableDiffusion(msgspec.Struct, frozen=True):
         fields: dict[str, Any],
         show_progress: Callable[[str], None],
     ) -> Answer:
-        """Request an image, and show the progress meanwhile."""
+        """Request an image, and show the progress until it arrives."""
         failed: ProviderError | None = None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch, client, api, show_progress)
@@ -176,7 +176,7 @@ class StableDiffusion(msgspec.Struct, frozen=True):
         reasons = [answer.data.get(key) for key in ("detail", "errors", "error")]
         text = next((str(reason) for reason in reasons if reason), "no reason was given")
         return ProviderError(
-            f"{where} answered {answer.status}: {format_reason(text, answer.status)}",
+            f"{where} responded with {answer.status}: {format_reason(text, answer.status)}",
             code=errors.E_HTTP,
             hint=answer.advice,
         )

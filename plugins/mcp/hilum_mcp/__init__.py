@@ -1,7 +1,7 @@
 """MCP servers for the agent, and hilum as an MCP server.
 
-Importing it loads neither the SDK nor an HTTP library. If there is no configuration file, a session
-only checks whether one exists.
+Importing this package loads neither the SDK nor an HTTP library. In a session without configuration
+files, the package only checks whether one exists.
 """
 
 from __future__ import annotations

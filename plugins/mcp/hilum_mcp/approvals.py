@@ -235,7 +235,7 @@ async def _ask_approval(
 
 def describe_request(server: ServerConfig, root: str = "") -> str:
     """Return everything that an approval would start or contact, as a question to the user."""
-    action = "start a program" if server.kind == "stdio" else "contact an address"
+    action = "start a program" if server.kind == "stdio" else "contact a URL"
     rows = [f"{server.file} wants to {action} as the MCP server {server.name!r}:"]
     rows += describe_config(server)
     if root:

@@ -128,7 +128,7 @@ def load_catalog(workspace: Path | None) -> ServerCatalog:
     """Find all servers. Blocks.
 
     Args:
-        workspace: The project; ``None`` for none.
+        workspace: The project; ``None`` if there is none.
     """
     own = user_file()
     files = [own] if os.path.lexists(own) else []
@@ -170,7 +170,8 @@ class _CatalogLoader:
 
     def add_file(self, file: Path, *, is_own: bool) -> None:
         """Read a file and add its servers."""
-        # A repository could otherwise make hilum read, and quote in messages, any file of the user.
+        # A repository could otherwise make hilum read any of the user's files and quote it in
+        # messages.
         if not is_own and not _is_inside(file, self._root):
             reason = "It is a link to a target outside the project, and was left out."
             self.mistakes.append(ConfigMistake(file, "", reason))
@@ -193,7 +194,7 @@ class _CatalogLoader:
             self.found[server.name] = entry
         # Many projects repeat one configuration for several clients, which is not worth a warning.
         elif first.server.digest != server.digest:
-            self._leave_out(server, f"{first.server.file} has a server of that name", "warning")
+            self._leave_out(server, f"{first.server.file} has a server with this name", "warning")
 
     def _leave_out(self, server: ServerConfig, why: str, level: Level) -> None:
         reason = f"It was left out: {why}."
@@ -209,7 +210,7 @@ class _CatalogLoader:
             root: The project that configures the server; empty for the user's own servers.
         """
         scope: Scope = "project" if root else "user"
-        # Checked first: the user need not approve a server that would not start anyway.
+        # This is checked first: the user need not approve a server that would not start anyway.
         why_off = self._why_off(server, root)
         if why_off:
             return CatalogEntry(server, "off", why_off, scope)

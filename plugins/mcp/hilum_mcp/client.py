@@ -128,8 +128,8 @@ class ServerClient:
                 lambda _: self._changed(self, has_new_offer=False),
                 lambda _, client: self._serve(client),
             )
-            # Not in the nursery of the call that needs it first, because the connection outlives
-            # that call.
+            # The task does not run in the nursery of the first call that needs the connection,
+            # because the connection outlives that call.
             self._nursery.start_soon(self._connection.run, name=f"mcp {self.name}")
         return self._connection
 
@@ -330,7 +330,7 @@ class ServerClient:
             raise self._make_error(what, describe_error(error)) from None
         if active is not None and active.scope.cancelled_caught:
             raise ToolError(
-                f"{what} did not answer within {active.limit:g} seconds, so hilum cancelled the "
+                f"{what} did not respond within {active.limit:g} seconds, so hilum cancelled the "
                 f"call on the MCP server {self.name}.",
                 code=errors.E_TIMEOUT,
                 hint="It may have taken effect. Request less at once.",
@@ -418,6 +418,6 @@ class ServerClient:
         with trio.move_on_after(self._call_timeout + self.connection.start_seconds):
             return await self._run(job, what)
         raise ToolError(
-            f"The MCP server {self.name} did not answer within {self._call_timeout:g} seconds.",
+            f"The MCP server {self.name} did not respond within {self._call_timeout:g} seconds.",
             code=errors.E_TIMEOUT,
         )

@@ -96,10 +96,10 @@ def read_config(path: str | Path) -> ConfigFile:
     others.
 
     Args:
-        path: The file: JSON (with comments), TOML or YAML by its suffix.
+        path: The file. The suffix determines its format: JSON (with comments), TOML or YAML.
 
     Returns:
-        The servers and all mistakes. Bad input never raises.
+        The servers and all mistakes. Invalid input never raises an exception.
     """
     file = Path(path)
     try:

@@ -317,8 +317,8 @@ class _Job:
             await self.done.wait()
         except trio.Cancelled:
             self._scope.cancel()
-            # Shielded, because this task is already cancelled: the server would otherwise keep
-            # running a call that nobody waits for.
+            # The wait is shielded, because this task is already cancelled. Without the wait, the
+            # server would keep running a call whose result nobody needs.
             with trio.move_on_after(CANCEL_TIMEOUT, shield=True):
                 await self.done.wait()
             raise

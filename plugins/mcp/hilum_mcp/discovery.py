@@ -204,7 +204,7 @@ async def _fetch_pages(
 
 async def _fetch_page(fetch: Callable[..., Awaitable[Any]], cursor: str | None, kind: str) -> Any:
     with trio.move_on_after(PAGE_TIMEOUT):
-        # Never from the SDK's cache: this is also called after the server reported a change.
+        # The SDK's cache must not be used, because the server may have reported a change.
         return await fetch(cursor=cursor, cache_mode="refresh")
     raise ServerProtocolError(f"It did not list its {kind} within {PAGE_TIMEOUT:g} seconds.")
 

@@ -447,7 +447,7 @@ class EntryReader:
         try:
             kind = self._choose_kind()
         except InvalidServerError as error:
-            # The other keys are checked all the same, so that all mistakes are reported at once.
+            # The other keys are checked anyway, so that all mistakes are reported at once.
             unusable += error.findings
         if kind is not None:
             self._drop_keys_of_other_kind(kind)
@@ -554,7 +554,7 @@ class EntryReader:
             url = self._key("url")
             self._warn(f"It has a command and {url}; because of its type {word}, {url} is used.")
         self._values.pop("command", None)
-        # In a Gemini file `url` is an SSE address, and `httpUrl` is streamable HTTP.
+        # In a Gemini file `url` is an SSE URL, and `httpUrl` is streamable HTTP.
         is_gemini_sse = self.is_gemini and self._key("url") == "url"
         if self._stated in SSE_TYPES or (not self._stated and is_gemini_sse):
             return "sse"
@@ -579,7 +579,7 @@ class EntryReader:
         return self._written.get(name, name)
 
     def _drop_keys_of_other_kind(self, kind: Kind) -> None:
-        other, what = PROGRAM_KEYS, "an address"
+        other, what = PROGRAM_KEYS, "a URL"
         if kind == "stdio":
             other, what = ADDRESS_KEYS, "a program"
         for name in [name for name in self._values if name in other]:
@@ -707,7 +707,7 @@ class EntryReader:
         scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/", url)
         if scheme and scheme[1].lower() not in ("http", "https", "ws", "wss"):
             raise InvalidServerError(
-                f"Its address begins with {scheme[1][:20]}:; only http and https are supported.",
+                f"Its URL begins with {scheme[1][:20]}:; only http and https are supported.",
                 self._key("url"),
             )
         headers = {**entry.request_init, **entry.headers}

@@ -52,7 +52,7 @@ def _describe(error: BaseException) -> str:
     protocol_message = getattr(getattr(error, "error", None), "message", "")
     if protocol_message:
         return _shorten(str(protocol_message))
-    # Compared by name, so that this module needs neither pydantic nor an HTTP library.
+    # Classes are compared by name, so that this module needs neither pydantic nor an HTTP library.
     if name == "ValidationError":
         first = error.errors()[0]  # type: ignore[attr-defined]
         path = ".".join(map(str, first["loc"]))

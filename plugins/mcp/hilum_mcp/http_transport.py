@@ -109,7 +109,7 @@ async def http_transport(
                 max_sse_event_size=MAX_MESSAGE,
             )
             read, write = await stack.enter_async_context(transport)
-            # Without a buffer, so that a fast server has to wait for the session.
+            # The stream has no buffer, so that a fast server has to wait for the session.
             into, received = anyio.create_memory_object_stream[Any](0)
             nursery = await stack.enter_async_context(trio.open_nursery())
             nursery.start_soon(_forward, read, into, state)
@@ -158,7 +158,7 @@ def strip_secrets(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError:
-        return "its address"
+        return "its URL"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
@@ -259,7 +259,7 @@ class _RequestWatcher:
         status = response.status_code
         request = response.request
         answer = f"HTTP {status} {responses.get(status, '')}".rstrip()
-        state.refusal = f"{strip_secrets(str(request.url))} answers {answer}."
+        state.refusal = f"{strip_secrets(str(request.url))} responded with {answer}."
         if status == 401 and not self._has_auth:
             self._require_login()
         if status == 403 and self._has_auth:

@@ -161,7 +161,7 @@ async def log_in(
                 nursery.cancel_scope.cancel()
     except* HilumError as group:
         failure = first_error(group)
-    # Raised outside the `except*` block, which would wrap it in a group again.
+    # The error is raised outside the `except*` block, which would wrap it in a group again.
     if failure is not None:
         raise failure
 

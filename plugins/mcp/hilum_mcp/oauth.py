@@ -155,7 +155,7 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
             context.client_info = None
 
     def _choose_auth_method(self) -> None:
-        """Choose the authentication method of a client that was registered beforehand.
+        """Choose the authentication method of a client that the user registered.
 
         The method must be one that the server's metadata lists.
         """

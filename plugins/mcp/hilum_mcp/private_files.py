@@ -68,7 +68,7 @@ def _replace(path: Path, text: str, mode: int) -> None:
             os.fchmod(stream.fileno(), mode)
             stream.write(text)
             stream.flush()
-            # Without this, the renamed file could be empty after a power failure.
+            # Without fsync, the renamed file could be empty after a power failure.
             os.fsync(stream.fileno())
         os.replace(new, path)
     except BaseException:

@@ -204,7 +204,7 @@ class ServeProgram:
             except* HilumError as group:
                 failure = first_error(group)
             nursery.cancel_scope.cancel()
-        # Raised outside the `except*` block, which would wrap it in a group again.
+        # The error is raised outside the `except*` block, which would wrap it in a group again.
         if failure is not None:
             raise failure
 

@@ -113,7 +113,7 @@ class ServerConfig:
     @property
     def is_local(self) -> bool:
         """Whether the server runs on this machine, so that its tools may change files here."""
-        # A variable may expand to an address on this machine.
+        # A variable may expand to a URL on this machine.
         if self.kind == "stdio" or "${" in self.url:
             return True
         try:

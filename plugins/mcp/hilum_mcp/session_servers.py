@@ -515,7 +515,7 @@ class SessionServers:
                 return Interpretation(await client.get_prompt(command.prompt, command.arguments))
             except ToolError as error:
                 return Interpretation(text, reply=str(error))
-        reply = f"The MCP server {client.name} did not answer in time. Try again."
+        reply = f"The MCP server {client.name} did not respond in time. Try again."
         return Interpretation(text, reply=reply)
 
     async def _propose_argument(self, command: Any) -> str:

@@ -218,7 +218,7 @@ class _Pipes:
             code = await self._process.wait()
         end = _describe_code(code)
         if not self._answered:
-            end = f"{end} before it answered"
+            end = f"{end} before it responded"
         last = self._log.last_lines()
         if not last:
             return f"{end}."

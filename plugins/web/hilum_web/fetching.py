@@ -252,5 +252,5 @@ def _explain_status(status: int, url: str, retry_after: str) -> ToolError:
     else:
         hint = _STATUS_HINTS.get(status, "Use another source.")
     return ToolError(
-        f"{format_site(url)} answered {shown} for {url[:300]}.", code=errors.E_HTTP, hint=hint
+        f"{format_site(url)} responded with {shown} for {url[:300]}.", code=errors.E_HTTP, hint=hint
     )

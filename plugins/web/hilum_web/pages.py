@@ -108,7 +108,7 @@ class Pages:
             )
         if _is_text(page, kind):
             if "" not in page.texts:
-                # Runs in a thread, because decoding a large text takes long.
+                # The text is decoded in a thread, because decoding a large text takes a while.
                 text = await trio.to_thread.run_sync(_decode_text, page, kind)
                 page.texts[""] = PageText(text, complete=True)
             return page.texts[""]

@@ -71,7 +71,7 @@ class Robots:
             pass  # the request for the page reports the error
         if not text:
             return None
-        # Runs in a thread, because a large file takes long to parse.
+        # The file is parsed in a thread, because parsing a large file takes a while.
         return await trio.to_thread.run_sync(Protego.parse, text)
 
     async def _fetch(self, url: str) -> str:

@@ -96,7 +96,7 @@ class Searcher:
                 with trio.fail_after(PROVIDER_TIMEOUT):
                     found = _clean(await ask(query))
             except trio.TooSlowError:
-                failed.append(f"{name} did not answer within {PROVIDER_TIMEOUT:g} s.")
+                failed.append(f"{name} did not respond within {PROVIDER_TIMEOUT:g} s.")
                 continue
             except ToolError as error:
                 failed.append(f"{name}: {error.message}")
@@ -154,7 +154,7 @@ class Searcher:
             )
         if not page["known"]:
             raise ToolError(
-                f"{format_site(url)} answered with a page that is not a result page.",
+                f"{format_site(url)} returned a page that is not a result page.",
                 code=errors.E_CONTENT,
             )
         return [Result(*row) for row in page["results"]]
@@ -198,13 +198,12 @@ class Searcher:
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             explanation = f": {hint}" if hint else ""
             raise ToolError(
-                f"{format_site(url)} did not answer with JSON{explanation}.",
+                f"{format_site(url)} did not return JSON{explanation}.",
                 code=errors.E_CONTENT,
             ) from None
         if not isinstance(data, dict):
             raise ToolError(
-                f"{format_site(url)} answered with JSON that contains no results; check its "
-                "address.",
+                f"{format_site(url)} returned JSON without results; check its URL.",
                 code=errors.E_CONTENT,
             )
         return data
@@ -224,7 +223,8 @@ class Searcher:
         if response.status_code != HTTPStatus.OK:
             status = f"{response.status_code}{_read_reason(body)}"
             raise ToolError(
-                f"{format_site(url)} answered {status}; {_advise(response)}.", code=errors.E_HTTP
+                f"{format_site(url)} responded with {status}; {_advise(response)}.",
+                code=errors.E_HTTP,
             )
         return body, response.headers.get("content-type", "")
 
@@ -251,7 +251,7 @@ def _advise(response: Response) -> str:
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         retry = format_retry(response.headers.get("retry-after", ""))
         return f"it receives too many requests: try again {retry}"
-    # DuckDuckGo answers 202 instead of results when it is busy.
+    # DuckDuckGo responds with 202 instead of results when it is busy.
     if status >= 500 or status == HTTPStatus.ACCEPTED:
         return "try again later"
     return "the user must check its URL in the settings"

@@ -572,8 +572,8 @@ def test_keys_without_an_effect_are_reported(config):
         "warning mcpServers.a.headers: This key has no effect for a program and was left out.",
         "info mcpServers.a.comand: unknown key. Did you mean command?",
         "warning mcpServers.b: It has serverUrl and url; serverUrl is used.",
-        "warning mcpServers.b.args: This key has no effect for an address and was left out.",
-        "warning mcpServers.b.env: This key has no effect for an address and was left out.",
+        "warning mcpServers.b.args: This key has no effect for a URL and was left out.",
+        "warning mcpServers.b.env: This key has no effect for a URL and was left out.",
     ]
     assert all(mistake.line for mistake in found.mistakes)
 

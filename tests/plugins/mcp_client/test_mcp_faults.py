@@ -44,7 +44,7 @@ async def test_a_server_that_cannot_start_is_told_of_and_the_others_go_on(
     async with servers(described, answers=[say("hello")]) as kit:
         await known(kit)
         said = await down(kit, "bad")
-        assert "exited with code 1 before it answered" in said
+        assert "exited with code 1 before it responded" in said
         assert "the key is missing" in said
         assert "hilum mcp logs bad" in said
         assert (await kit.call("plain__echo", call="1")).text == '{"call": "1"}'

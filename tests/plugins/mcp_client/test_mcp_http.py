@@ -92,7 +92,7 @@ async def test_what_is_said_to_be_streamable_is_not_tried_as_sse(
 ) -> None:
     old(web)
     async with servers(at(web)) as kit:
-        assert f"{web.url} answers HTTP 405 Method Not Allowed." in await down(kit)
+        assert f"{web.url} responded with HTTP 405 Method Not Allowed." in await down(kit)
     assert "GET" not in web.methods()
 
 
@@ -207,7 +207,7 @@ async def test_the_first_era_behind_a_redirect(servers: Opened, web: WebServer) 
             lambda handler, _: handler.stream(": hello"),
             "before it announced a URL for messages",
         ),
-        (lambda handler, _: handler.give(503), "answers HTTP 503"),
+        (lambda handler, _: handler.give(503), "responded with HTTP 503"),
     ],
 )
 async def test_what_is_no_server_of_the_first_era_is_said(
@@ -317,9 +317,9 @@ async def test_a_login_that_runs_out_in_the_session(servers: Opened, web: WebSer
 @pytest.mark.parametrize(
     ("status", "body", "why"),
     [
-        (403, b"no", "answers HTTP 403 Forbidden."),
-        (404, b"no", "answers HTTP 404 Not Found."),
-        (503, b"no", "answers HTTP 503 Service Unavailable. (hilum mcp logs web)"),
+        (403, b"no", "responded with HTTP 403 Forbidden."),
+        (404, b"no", "responded with HTTP 404 Not Found."),
+        (503, b"no", "responded with HTTP 503 Service Unavailable. (hilum mcp logs web)"),
         (
             400,
             {
@@ -347,7 +347,7 @@ async def test_the_status_of_a_call_is_said(servers: Opened, web: WebServer) -> 
         web.answers["tools/call"] = lambda handler, _: handler.give(429, b"slow down", "text/plain")
         refused = await kit.call("web__echo", text="hello")
         assert refused.code == "E_SERVER"
-        assert f"refuses echo: {web.url} answers HTTP 429 Too Many Requests." in refused.text
+        assert f"refuses echo: {web.url} responded with HTTP 429 Too Many Requests." in refused.text
         del web.answers["tools/call"]
         assert (await kit.call("web__echo", text="hello")).text == "hello", "the connection stays"
         assert client(kit, "web").connection.starts == 1

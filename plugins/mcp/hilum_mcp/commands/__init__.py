@@ -1,4 +1,4 @@
-"""The actions of ``hilum mcp`` and ``/mcp``, which run the same code."""
+"""Runs the actions of ``hilum mcp`` and ``/mcp``, which share their code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ A project's servers are in its own files, in the format of any client (.mcp.json
 ACTIONS = {
     "list": Action(
         manage.list_servers,
-        "list all servers: state, command or address, configuration file",
+        "list all servers: state, command or URL, configuration file",
         manage.add_list_options,
     ),
     "enable": Action(manage.enable, "switch servers on", manage.add_names),

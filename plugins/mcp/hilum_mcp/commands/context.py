@@ -37,7 +37,7 @@ class CommandContext:
         err: The stream for mistakes; ``None`` if they are part of the output.
         ask: Asks the user a question (text, secret); ``None`` if nobody can be asked.
         read_line: Waits for a line that the user types in the meantime, and returns an empty string
-            at the end of input. ``None`` if nobody can type.
+            at end-of-file. ``None`` if there is no input.
         session: The session in which the action runs; ``None`` at the command line.
         statuses: The servers that run in the session, by name.
     """

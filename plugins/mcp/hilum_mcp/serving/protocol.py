@@ -60,7 +60,7 @@ MIN_PROGRESS = 1e-6
 # Requests of clients that never return must not accumulate in memory.
 MAX_SUSPENDED = 200
 MAX_CLIENT_NAME = 80
-# The plugin whose tools belong to other servers. Those servers offer their tools themselves.
+# The plugin that provides other servers' tools, which clients should get from those servers.
 CLIENT_PLUGIN = "mcp"
 
 NO_FORMS = "the client does not support forms (elicitation)."
