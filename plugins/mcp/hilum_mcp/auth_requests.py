@@ -68,12 +68,13 @@ async def check_auth_address(url: str, server: str, reach: Reach) -> None:
     # HTTPS. Tokens and codes would otherwise be readable on the network.
     if target.scheme != "https" and not is_loopback(url):
         raise OAuthFlowError(
-            f"The server names the login URL {target.host} without https, so it is not contacted."
+            f"The server specifies a login URL on {target.host} without https, so it is not"
+            " contacted."
         )
 
 
 def _refusal(error: Exception) -> str:
-    return f"The server names a login URL that is not contacted. {error}"
+    return f"The server specifies a login URL that is not contacted. {error}"
 
 
 async def send_checked(request: httpx2.Request, reach: Reach) -> httpx2.Response:
@@ -106,7 +107,7 @@ async def send_checked(request: httpx2.Request, reach: Reach) -> httpx2.Response
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         host = urlsplit(url).netloc
         raise OAuthFlowError(
-            f"{host}, which the server names as a login URL, did not respond. "
+            f"{host}, which the server specifies as a login URL, did not respond. "
             f"{describe_error(error)}"
         ) from None
     kept = {"content-type": response.headers.get("content-type", "")}

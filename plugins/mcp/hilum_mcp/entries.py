@@ -665,7 +665,7 @@ class EntryReader:
             )
         words = [*command, *args]
         if not words or not words[0].strip():
-            raise InvalidServerError("It names no program.", self._key("command"))
+            raise InvalidServerError("It contains no program.", self._key("command"))
         return {
             "command": words[0],
             "args": tuple(words[1:]),

@@ -159,8 +159,8 @@ class SessionServers:
         self._settings = settings
         self._nursery = nursery
         # All three mappings have the server's name as their key. `_summaries` contains every
-        # server, also from the cache; `_entries` only what was read from the configuration files,
-        # so it is empty in a session that began from the cache; `clients` only the usable servers.
+        # server; `_entries` contains what was read from the configuration files, so it is empty in
+        # a session that began from the cache; `clients` contains only the enabled servers.
         self._summaries = {summary.name: summary for summary in summaries}
         self._entries = dict(entries)
         self._reported = set[str]()
