@@ -127,7 +127,7 @@ async def test_a_message_that_is_refused_in_the_first_era(
         )
         web.answers["GET"] = lambda handler, _: handler.give(200, b"log in", "text/html")
         refused = await kit.call("web__echo", text="hello")
-        assert f"answers {why}" in refused.text
+        assert f"responded with {why}" in refused.text
         old(web)
         web.answers["POST"] = post
         assert (await kit.call("web__echo", text="hello")).text == "hello"
