@@ -85,7 +85,7 @@ async def learn(folder: Path) -> None:
 
 
 def _known(kit: Bench) -> bool:
-    half = kit.session.plugin(hilum_mcp.Mcp)
+    half = kit.session.plugin(hilum_mcp.SessionServers)
     assert half is not None
     return all(client.offer is not None for client in half.clients.values())
 

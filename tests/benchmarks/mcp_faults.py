@@ -31,7 +31,7 @@ import hilum
 import hilum_mcp
 import trio
 from hilum.testing import Bench, open_bench, say
-from hilum_mcp import Mcp
+from hilum_mcp import SessionServers
 
 SERVER = Path(__file__).parents[1] / "plugins" / "mcp_client" / "plain_server.py"
 GOING = [
@@ -67,7 +67,7 @@ async def work(kit: Bench, folder: Path, chance: random.Random, calls: list[str]
 
     The results do not matter.
     """
-    half = kit.session.plugin(Mcp)
+    half = kit.session.plugin(SessionServers)
     assert half is not None
 
     async def one(name: str, tool: str, patience: float) -> None:
@@ -135,7 +135,7 @@ async def main():
         if found.by != by:
             print("missing", flush=True)
             return
-        clients = session.plugin(hilum_mcp.Mcp).clients.values()
+        clients = session.plugin(hilum_mcp.SessionServers).clients.values()
         async with trio.open_nursery() as nursery:
             async def call(client):
                 try:

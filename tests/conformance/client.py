@@ -1,8 +1,8 @@
-"""The client for the MCP conformance suite: hilum's own configuration, sessions, forms and log-in.
+"""The client for the MCP conformance suite: hilum's own configuration, sessions, forms and login.
 
 The suite passes the address as the last argument, the scenario in ``MCP_CONFORMANCE_SCENARIO`` and
 further data in ``MCP_CONFORMANCE_CONTEXT``. The server is configured in a file as a user would do
-it. If it requires no log-in, a scripted model in a whole session calls the tools; otherwise the
+it. If it requires no login, a scripted model in a whole session calls the tools; otherwise the
 program connects like ``hilum mcp login``. It also does the part of the browser and the user: it
 opens the address, and accepts the proposals of a form.
 """
@@ -116,14 +116,14 @@ async def in_a_session(url: str, folder: Path) -> None:
     import hilum_mcp
     import hilum_plan
     from hilum.testing import open_bench
-    from hilum_mcp import Mcp
+    from hilum_mcp import SessionServers
 
     describe(folder / "config/mcp.json", url)
     async with (
         open_bench(hilum_mcp, hilum_plan, folder=folder) as kit,
         trio.open_nursery() as nursery,
     ):
-        server = kit.session.plugin(Mcp).clients["conformance"]
+        server = kit.session.plugin(SessionServers).clients["conformance"]
         nursery.start_soon(agree, kit)
         server.connection.request_start()
         await server.connection.wait_settled()
@@ -147,7 +147,7 @@ def describe(file: Path, url: str) -> None:
 
 
 async def call_one(client: Any) -> None:
-    """Call one tool of a server that requires a log-in."""
+    """Call one tool of a server that requires a login."""
     listed = await client.list_tools()
     for tool in listed.tools[:1]:
         await client.call_tool(tool.name, {})

@@ -16,8 +16,7 @@ __all__ = [
     "open_session",
 ]
 
-# A session must not run without this gate, which asks the user before one of their services is
-# opened.
+# A session must not run without this gate, which asks users before opening one of their services.
 gates = ("on_tool_call",)
 
 
@@ -29,7 +28,8 @@ async def open_session(session: Session) -> AsyncIterator[Browsers]:
         try:
             yield browsers
         finally:
-            # Shielded, because a session that is cancelled must not leave a browser behind.
+            # This is shielded from cancellation, because a cancelled session must not leave a
+            # browser running.
             with trio.CancelScope(shield=True):
                 await browsers.end()
             nursery.cancel_scope.cancel()

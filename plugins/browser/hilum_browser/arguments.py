@@ -30,7 +30,7 @@ def parse_loopback_target(arguments: str) -> tuple[str, int] | None:
 
     Returns ``None`` for invalid arguments, because the call itself reports them.
     """
-    # The gate sees a call before the kernel has checked its arguments.
+    # The gate receives a call before the kernel has checked the arguments.
     try:
         decoded = msgspec.json.decode(arguments or "{}")
         return find_loopback_target(decoded["action"], decoded["url"])
@@ -50,20 +50,20 @@ def check_arguments(arguments: Arguments) -> None:
         _check_url(arguments["url"])
     elif action == "upload" and not path:
         raise ToolError(
-            "upload needs a path.", code=errors.E_BAD_ARGS, hint="Name a file in the workspace."
+            "upload requires a path.", code=errors.E_BAD_ARGS, hint="Pass a file in the workspace."
         )
     elif action == "screenshot" and path and not path.lower().endswith(SCREENSHOT_SUFFIXES):
         raise ToolError(
             f"{path!r} is not a valid screenshot name.",
             code=errors.E_BAD_ARGS,
-            hint="End it with .png or .jpg.",
+            hint="The name must end with .png or .jpg.",
         )
 
 
 def _check_url(url: str) -> None:
     if not url:
         raise ToolError(
-            "navigate needs a url.",
+            "navigate requires a url.",
             code=errors.E_BAD_ARGS,
             hint="For example http://localhost:8000/.",
         )
@@ -73,5 +73,5 @@ def _check_url(url: str) -> None:
         raise ToolError(
             f"{url[:200]!r} is not opened: {error}.",
             code=errors.E_ADDRESS,
-            hint="Use an http:// or https:// address.",
+            hint="Use an http:// or https:// URL.",
         ) from None

@@ -14,7 +14,7 @@ from hilum_browser.settings import BrowserSettings
 
 
 def check_browser(folder: Path, online: bool) -> list[Check]:
-    """Check whether Playwright and a browser are installed, if the settings enable them. Blocks.
+    """Check whether Playwright and a browser are installed, unless the tool is disabled. Blocks.
 
     Args:
         folder: The workspace whose settings are used.
@@ -27,16 +27,16 @@ def check_browser(folder: Path, online: bool) -> list[Check]:
 
     try:
         settings = trio.run(read_settings)
-    except HilumError:  # reported by the check of the settings
+    except HilumError:  # the check of the settings reports it
         return []
     return list(check_programs(settings.executable)) if settings.enabled else []
 
 
 def check_programs(executable: str = "") -> Iterator[Check]:
-    """Yield whether Playwright and a browser are installed.
+    """Yield a check of whether Playwright and a browser are installed.
 
     Args:
-        executable: The browser that the settings name; empty to look for one.
+        executable: The browser from the settings; empty to search for one.
     """
     if not has_playwright():
         found = "Playwright is not installed: browser_use is not available"

@@ -1,7 +1,7 @@
 """The network gateway of pages, which checks every connection outside the sandbox.
 
-The browser has no other network access. Nothing can bypass the check: no redirect, script,
-WebSocket or name whose address changes.
+The browser has no other network access. Nothing can bypass the check: no redirect, no script, no
+WebSocket, and no name whose address changes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # Seconds to wait for one address of a host.
 ADDRESS_TIMEOUT = 5.0
-# Seconds to wait for all addresses of a host together.
+# Seconds to wait for all addresses of a host in total.
 HOST_TIMEOUT = 15.0
 MAX_CONNECTIONS = 256
 MAX_REMEMBERED = 100
@@ -35,15 +35,15 @@ _LIST_HINT = (
 
 
 class Gateway:
-    """Opens the connections of a session's pages.
+    """A gateway that opens connections for the pages of one session.
 
     Args:
         settings: The allowed hosts.
-        find_own_ports: Returns the loopback ports that commands of the session opened. Called in a
-            thread.
+        find_own_ports: Returns the loopback ports that commands of the session opened. It is called
+            in a thread.
 
     Attributes:
-        approved: Loopback ports that the user approved.
+        approved: The loopback ports that the user approved.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Gateway:
                 await channel.send(b"\0")
                 await splice(channel, stream)
         except ToolError as error:
-            # The browser is only informed that the connection failed. The tool reports the reason.
+            # The browser learns only that the connection failed. The tool reports the reason.
             self._refused[host, port] = error
             if len(self._refused) > MAX_REMEMBERED:
                 self._refused.popitem(last=False)
@@ -93,13 +93,13 @@ class Gateway:
         """Return whether the user must approve a connection to one of their services."""
         if not loopback_addresses(host) or port in self.approved:
             return False
-        # Listing a host is a lasting approval.
+        # A host in the user's list is permanently approved.
         if find_address_policy().is_listed(host, port, self._settings.hosts):
             return False
         return port not in await trio.to_thread.run_sync(self._find_own_ports)
 
     async def _connect(self, host: str, port: int) -> anyio.abc.SocketStream:
-        # The limit keeps a page from using up all file descriptors of hilum.
+        # The limit prevents pages from using up hilum's file descriptors.
         if self._open_count > MAX_CONNECTIONS:
             raise ToolError(
                 f"Pages have more than {MAX_CONNECTIONS} connections open.",
@@ -107,23 +107,23 @@ class Gateway:
             )
         if await self.needs_approval(host, port):
             raise ToolError(
-                f"No command of this session opened port {port} of this machine.",
+                f"No command of this session opened port {port} on this machine.",
                 code=errors.E_ADDRESS,
                 hint=(
-                    f"Navigate to it, which asks the user; they can list {host}:{port} in"
+                    f"Navigate to it to ask the user, who can also list {host}:{port} in"
                     " browser.hosts."
                 ),
             )
-        # Loopback names are not looked up, because a name server could answer with another address.
+        # Loopback names are not looked up, because a name server could return any other address.
         addresses = loopback_addresses(host) or await self._resolve(host, port)
-        reason = "it does not answer"
+        reason = "it does not respond"
         with trio.move_on_after(HOST_TIMEOUT):
             for address in addresses:
                 try:
                     with trio.fail_after(ADDRESS_TIMEOUT):
                         return await anyio.connect_tcp(address, port)
                 except trio.TooSlowError:
-                    reason = f"it did not answer within {ADDRESS_TIMEOUT:g} s"
+                    reason = f"it did not respond within {ADDRESS_TIMEOUT:g} s"
                 except OSError as error:
                     reason = _describe(error)
         raise ToolError(
@@ -133,7 +133,7 @@ class Gateway:
         )
 
     async def _resolve(self, host: str, port: int) -> tuple[str, ...]:
-        """Return the checked addresses of a host other than the loopback."""
+        """Return the addresses of a host other than the loopback, after checking them."""
         policy = find_address_policy()
         hosts = self._settings.hosts
         if self._settings.network == "loopback" and not policy.is_listed(host, port, hosts):
@@ -158,7 +158,7 @@ class Gateway:
 
 
 def _describe(error: OSError) -> str:
-    # anyio wraps the errors of all attempts.
+    # anyio wraps the errors of all attempts in one error.
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ConnectionRefusedError):

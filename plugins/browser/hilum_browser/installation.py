@@ -35,7 +35,7 @@ def find_chromium(executable: str = "") -> str:
     """Return the path of Chromium or a browser based on it, or an empty string if there is none.
 
     Args:
-        executable: The user's setting. If it is set, no other browser is searched for.
+        executable: The user's setting. If it is not empty, no other browser is searched for.
     """
     if not executable:
         return next(_candidates(), "")

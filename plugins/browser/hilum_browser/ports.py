@@ -1,4 +1,4 @@
-"""Finds the loopback ports that commands of the session opened, in Linux's ``/proc``."""
+"""Finds the loopback ports that commands of the session opened, using Linux's ``/proc``."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _read_network(pid: int | str) -> str:
 
 
 def _read_listening_sockets(pid: int) -> dict[int, set[str]]:
-    """Return the inodes of the listening sockets in the network of a process, by port."""
+    """Return the inodes of the listening sockets in a process's network namespace, by port."""
     found: dict[int, set[str]] = {}
     for name in ("tcp", "tcp6"):
         with suppress(OSError), open(f"/proc/{pid}/net/{name}") as file:

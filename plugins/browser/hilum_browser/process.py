@@ -1,6 +1,6 @@
-"""Runs the process of a browser and sends it requests.
+"""Runs a browser's process and sends requests to it.
 
-A failed process is ended and replaced, never repaired.
+A process that fails is ended and replaced, never repaired.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _START = (
 )
 _MAX_ERROR_LINES = 40
 MAX_TEXT = 10_000
-MAX_MEGABYTES = 200  # a download comes in one frame of the link
+MAX_MEGABYTES = 200  # a download is transferred in one frame of the link
 _NEW_BROWSER_HINT = "The next call starts a new one: navigate again."
 
 
@@ -42,10 +42,10 @@ class BrowserProcess:
 
     Args:
         settings: The configuration of the browser.
-        gateway: Opens the connections of its pages.
+        gateway: Opens connections for the browser's pages.
 
     Attributes:
-        version: The version of Chromium; empty until it is ready.
+        version: The version of Chromium; empty until the browser is ready.
         is_sandboxed: Whether Chromium's own sandbox is active.
     """
 
@@ -74,8 +74,8 @@ class BrowserProcess:
 
         Args:
             processes: The session's processes.
-            executable: Path of Chromium.
-            folder: The folder for its temporary files, if no sandbox provides another.
+            executable: The path of Chromium.
+            folder: The folder for temporary files, if no sandbox provides another one.
         """
         argv = [sys.executable, "-P", "-c", _START, _FOLDER, self._encode_config(executable)]
         try:
@@ -109,13 +109,13 @@ class BrowserProcess:
     ) -> Answer:
         """Run an action and return its answer. Several requests may be pending at once.
 
-        If this call is cancelled or takes too long, the browser is ended.
+        If this call is cancelled or takes too long, it ends the browser.
 
         Args:
-            agent: The agent whose tabs are used.
+            agent: The agent whose tabs the action uses.
             action: The name of the action.
             arguments: The arguments of the tool.
-            seconds: The time limit.
+            seconds: The time limit in seconds.
 
         Raises:
             ToolError: The browser crashed or hangs.
@@ -146,20 +146,21 @@ class BrowserProcess:
         raise ToolError(text, hint=_NEW_BROWSER_HINT)
 
     async def _wait_for_answer(self, number: int) -> Answer | None:
-        """Return the answer to a request, or ``None`` if the browser is gone."""
+        """Return the answer to a request, or ``None`` if the browser has ended."""
         while self._answers[number] is None and not self._is_gone.is_set():
             await self._has_news.wait()
         return self._answers[number]
 
     async def end(self, reason: str = "") -> None:
-        """End the process and its child processes, and wait for their end, even when cancelled.
+        """End the process tree and wait until it has ended, even if this call is cancelled.
 
         Args:
-            reason: The reason to report to tasks that wait for an answer.
+            reason: The reason to report to tasks that are waiting for an answer.
         """
         self._reason = self._reason or reason
         self._scope.cancel()
-        # Shielded, because a cancelled call must not leave a process that nobody waits for.
+        # This is shielded from cancellation, because a cancelled call must not leave a process for
+        # which nothing waits.
         with trio.CancelScope(shield=True):
             await self._is_gone.wait()
 
@@ -189,7 +190,7 @@ class BrowserProcess:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._read_errors, process)
             await link.run()
-            # The last lines of standard error often contain the reason why the process ended.
+            # The last lines on standard error often contain the reason why the process ended.
             with trio.move_on_after(1):
                 await process.wait()
             nursery.cancel_scope.cancel()
@@ -202,7 +203,7 @@ class BrowserProcess:
                 self._error_lines.extend(line[:500] for line in lines)
 
     def _on_message(self, message: Any) -> None:
-        # A malformed message is ignored, because the process is inside the sandbox and not trusted.
+        # Malformed messages are ignored, because the sandboxed process is not trusted.
         match message:
             case {"ready": str(version), "is_sandboxed": bool(is_sandboxed)}:
                 self.version = version
@@ -216,8 +217,8 @@ class BrowserProcess:
                 self._scope.cancel()
 
     def _notify(self) -> None:
-        """Wake up all tasks that wait for an answer."""
-        # Each wait uses a new event, because trio's events cannot be cleared.
+        """Wake up all tasks that are waiting for an answer."""
+        # Each wait requires a new event, because trio's events cannot be cleared.
         self._has_news.set()
         self._has_news = trio.Event()
         # `wait_until_ready` must not wait for a process that has ended.

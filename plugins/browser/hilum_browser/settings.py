@@ -39,8 +39,8 @@ class BrowserSettings:
         default="auto",
         project=False,
         help=(
-            "Whether to use Chromium's own sandbox inside hilum's: if it works, always (otherwise "
-            "no browser starts), or never."
+            "Whether to use Chromium's own sandbox inside hilum's: if it works (auto), always (on; "
+            "if it does not work, no browser starts), or never (off)."
         ),
     )
     any_certificate: bool = setting(
@@ -49,10 +49,10 @@ class BrowserSettings:
         help="Whether to open pages with invalid TLS certificates.",
     )
     width: int = setting(
-        default=1280, minimum=100, project="lower", help="Width of a page in pixels."
+        default=1280, minimum=100, project="lower", help="Width of the viewport in pixels."
     )
     height: int = setting(
-        default=800, minimum=100, project="lower", help="Height of a page in pixels."
+        default=800, minimum=100, project="lower", help="Height of the viewport in pixels."
     )
     timeout: float = setting(
         default=5.0, minimum=0.1, project="lower", help="Seconds to wait for an element on a page."
@@ -61,7 +61,7 @@ class BrowserSettings:
         default=30.0,
         minimum=0.1,
         project="lower",
-        help="Maximum number of seconds until a page answers or a download finishes.",
+        help="Maximum number of seconds until a page responds or a download finishes.",
     )
     max_download: int = setting(
         default=50,

@@ -21,9 +21,9 @@ from hilum_image.stable_diffusion import StableDiffusion
 Provider = OpenAI | StableDiffusion
 OUTPUT_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 _SETUP_HINT = (
-    "The user puts `enabled = true` under [image] into the settings file that `hilum config path`"
-    " names, and a provider: openai_api_key (or the variable OPENAI_API_KEY), or sd_url for a"
-    " Stable Diffusion web API."
+    "The user must set `enabled = true` under [image] in the settings file whose path `hilum config"
+    " path` prints, and configure a provider: openai_api_key (or the variable OPENAI_API_KEY), or"
+    " sd_url for a Stable Diffusion web API."
 )
 
 
@@ -41,17 +41,17 @@ class Options(msgspec.Struct, frozen=True):
 async def generate(call: Call, settings: ImageSettings, options: Options) -> Output:
     """Generate an image and save it.
 
-    Everything that can fail without a provider is checked first, because images cost money.
+    Everything that can be checked without a provider is checked first, because images cost money.
 
     Args:
         call: The call of the tool.
-        settings: The providers.
+        settings: The settings of the providers.
         options: The arguments of the call.
 
     Raises:
         ToolError: No image was generated or saved.
     """
-    # First, because without a provider nothing else matters to the user.
+    # Providers are checked first, because nothing else matters to the user without one.
     providers = configure_providers(settings)
     saver = find_file_saver()
     name = options.filename or await _find_free_name(call)
@@ -60,9 +60,9 @@ async def generate(call: Call, settings: ImageSettings, options: Options) -> Out
         raise ToolError(
             f"{name!r} is not a file name for an image.",
             code=errors.E_BAD_ARGS,
-            hint="End it with .png, .jpg or .webp.",
+            hint="The name must end with .png, .jpg or .webp.",
         )
-    # Checked now, because after the request the image would already have been paid for.
+    # This is checked before the request, because afterwards the image has been paid for.
     await saver.check_save(call, name, overwrite=options.overwrite)
     base, mask = await _read_base_and_mask(call, options.edit, options.mask)
     wanted = ImageRequest(options.description, options.size or settings.size, suffix, base, mask)
@@ -77,7 +77,7 @@ async def generate(call: Call, settings: ImageSettings, options: Options) -> Out
 
 
 async def _find_free_name(call: Call) -> str:
-    """Return an unused file name, because several images may be generated within a second."""
+    """Return an unused file name. Several images may be generated within one second."""
     saver = find_file_saver()
     stem = f"generated_{datetime.now():%Y%m%d_%H%M%S}"
     for suffix in ("", "_2", "_3", "_4", "_5", "_6", "_7", "_8", "_9"):
@@ -89,7 +89,7 @@ async def _find_free_name(call: Call) -> str:
 
 
 def configure_providers(settings: ImageSettings) -> list[Provider]:
-    """Return the providers that the user configured, in the order in which they are asked.
+    """Return the providers that the user configured, in the order in which hilum tries them.
 
     Raises:
         NeedsUser: ``E_NOT_CONFIGURED`` if there is none. The hint explains how to configure one.
@@ -101,7 +101,7 @@ def configure_providers(settings: ImageSettings) -> list[Provider]:
     found: list[Provider] = []
     openai = OpenAI(settings.openai_url, settings.openai_api_key, settings.model, settings.quality)
     if openai.is_official and not openai.key:
-        # The key from the environment is only sent to OpenAI itself, never to another server.
+        # The key from the environment is sent only to OpenAI itself, never to another server.
         openai = msgspec.structs.replace(openai, key=environment().get("OPENAI_API_KEY", ""))
     # A compatible server on the user's machine often needs no key.
     if openai.key or not openai.is_official:
@@ -122,9 +122,9 @@ async def _read_base_and_mask(
     if not edit:
         if mask:
             raise ToolError(
-                "A mask needs an image to change.",
+                "A mask requires an image to change.",
                 code=errors.E_BAD_ARGS,
-                hint="Name the image in edit.",
+                hint="Pass the image as edit.",
             )
         return None, None
     base = await _read_image(call, edit)
@@ -137,7 +137,7 @@ async def _read_base_and_mask(
             code=errors.E_BAD_ARGS,
             hint="Make it transparent where the image may change.",
         )
-    # Checked here, because a provider would reject the request only after the upload.
+    # The size is checked here, because a provider would reject the request only after the upload.
     if mask_image.size != base.size:
         raise ToolError(
             f"The mask is {mask_image.size}, but the image to change is {base.size}.",
@@ -153,7 +153,7 @@ async def _read_image(call: Call, path: str) -> ImageFile:
         raise ToolError(
             f"{path!r} is not a PNG, JPEG, WebP or GIF image.",
             code=errors.E_BAD_ARGS,
-            hint="Name an image to change.",
+            hint="Specify an image file.",
         )
     return image
 
@@ -165,14 +165,15 @@ async def _ask_providers(
     notes: list[str] = []
     last: ToolError | None = None
     for provider in providers:
-        # Checked before the request, which may cost money.
+        # This is checked before the request, because the request may cost money.
         unsupported = provider.explain_unsupported(wanted)
         if unsupported:
             notes.append(unsupported)
             continue
-        call.emit(f"Asking {provider.name} for an image …\n")
+        call.emit(f"Requesting an image from {provider.name} …\n")
         try:
-            # For each provider, so that a slow one does not use up the time of the next.
+            # The limit applies to each provider, so that a slow one does not use up the time of
+            # the next.
             with trio.fail_after(seconds):
                 return await provider.generate(wanted, call.emit), notes
         except trio.TooSlowError:
@@ -185,7 +186,7 @@ async def _ask_providers(
         except ProviderError as error:
             last = error
         notes.append(str(last))
-    # Keeps the code and hint of the error if it is the only reason.
+    # If there is only one error, it keeps its code and hint.
     if last is not None and len(notes) == 1:
         raise last
     code = last.code if last is not None else errors.E_BAD_ARGS
@@ -202,13 +203,13 @@ def _format_output(path: str, result: ImageResult, notes: list[str], suffix: str
     elif result.cost:
         lines.append(f"It cost ${result.cost:.3f}.")
     else:
-        lines.append("It was made at no cost.")
-    # The image was paid for, so it is saved as it is, and the model may rename the file.
+        lines.append("It was free of charge.")
+    # The image was paid for, so it is saved unchanged, and the model may rename the file.
     if suffix not in SUFFIXES[image.media_type]:
         actual = image.media_type.partition("/")[2].upper()
         lines.append(f"The provider returned {actual}, which does not match the file name.")
     if result.revised_text:
-        lines.append(f"The provider read the description as: {to_line(result.revised_text, 1_000)}")
+        lines.append(f"The provider revised the description: {to_line(result.revised_text, 1_000)}")
     lines += [f"Earlier failure: {note}" for note in notes]
     data = {
         "path": path,

@@ -1,4 +1,4 @@
-"""Recognizes image files by their first bytes. Nothing else that a provider sends is saved."""
+"""Recognizes image files by their first bytes, because hilum saves nothing but images."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class ImageFile(msgspec.Struct, frozen=True):
 
     Args:
         data: The content.
-        media_type: For example ``image/png``.
-        width: Width in pixels; 0 if it is unknown.
-        height: Height in pixels; 0 if it is unknown.
+        media_type: The media type, for example ``image/png``.
+        width: The width in pixels; 0 if it is unknown.
+        height: The height in pixels; 0 if it is unknown.
     """
 
     data: bytes
@@ -34,14 +34,14 @@ class ImageFile(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> str:
-        """Width and height in the form ``1024x1024``; empty if they are unknown."""
+        """The width and height in the form ``1024x1024``; empty if they are unknown."""
         return f"{self.width}x{self.height}" if self.width else ""
 
     @property
     def is_complete(self) -> bool:
-        """Whether the file ends as its format requires. A truncated file does not."""
+        """Whether the file ends as its format requires, which a truncated file does not."""
         match self.media_type:
-            # Searches for the last chunk or marker, because some encoders add bytes after it.
+            # The last chunk or marker is searched for, because some encoders add bytes after it.
             case "image/png":
                 return b"IEND" in self.data[-64:]
             case "image/jpeg":
@@ -54,7 +54,8 @@ class ImageFile(msgspec.Struct, frozen=True):
     @property
     def has_alpha(self) -> bool:
         """Whether the file is a colour PNG with an alpha channel, which all providers accept."""
-        # Colour type 6 in IHDR (section 11.2.1). Not all providers accept other transparency.
+        # Colour type 6 in IHDR (section 11.2.1). Not all providers accept other kinds of
+        # transparency.
         return self.media_type == "image/png" and self.data[25:26] == b"\x06"
 
 
@@ -76,7 +77,7 @@ def parse_image(data: bytes) -> ImageFile | None:
 
 
 def _read_jpeg_size(data: bytes) -> tuple[int, int]:
-    # The frame header contains the size. The segments before it are skipped by their lengths.
+    # The frame header contains the size. Each segment before it is skipped by means of its length.
     at = 2
     while at + 9 <= len(data) and data[at] == 0xFF:
         marker = data[at + 1]
@@ -91,7 +92,7 @@ def _read_jpeg_size(data: bytes) -> tuple[int, int]:
 def _read_webp_size(data: bytes) -> tuple[int, int]:
     if len(data) < 25:
         return 0, 0
-    # A lossless file may be shorter than the headers of the other formats.
+    # A lossless file may be shorter than the header of another format.
     data = data.ljust(30, b"\0")
     # RFC 9649, sections 2.7, 2.5 and 2.6: extended, lossy and lossless files.
     match data[12:16]:

@@ -43,8 +43,8 @@ _FORMATS = {".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp"}
 _REJECTIONS = ("content_policy_violation", "moderation_blocked", "content_filter")
 _HINTS = {
     # OpenAI sends this code with status 429, but waiting does not help.
-    "insufficient_quota": "The user must add credit there.",
-    "model_not_found": "The setting image.model chooses another one.",
+    "insufficient_quota": "The user must add credit to the account at this provider.",
+    "model_not_found": "The user can set image.model to another model.",
 }
 # Models that generate images of any size within limits.
 _FREE_SIZE = re.compile(r"gpt-image-[2-9]")
@@ -58,9 +58,9 @@ class OpenAI(msgspec.Struct, frozen=True):
 
     Args:
         url: The base URL of the API, ``…/v1``.
-        key: The key; empty for a server that needs none.
-        model: The model.
-        quality: The quality, in the provider's terms; empty for its default.
+        key: The API key; empty for a server that requires none.
+        model: The name of the model.
+        quality: The quality, as the provider calls it; empty for the provider's default.
         replaces: The retired model that this one replaces; empty if it replaces none.
     """
 
@@ -83,7 +83,7 @@ class OpenAI(msgspec.Struct, frozen=True):
         return urlsplit(self.url).hostname == urlsplit(API).hostname
 
     def replace_retired_model(self) -> OpenAI:
-        """Return a provider whose model still exists: OpenAI names a replacement for dall-e."""
+        """Return a provider with OpenAI's replacement for the model if OpenAI has retired it."""
         if not self.is_official or not self.model.startswith("dall-e"):
             return self
         return msgspec.structs.replace(self, model=REPLACEMENT, quality="", replaces=self.model)
@@ -96,7 +96,7 @@ class OpenAI(msgspec.Struct, frozen=True):
         if wanted.base is not None and self.model == "dall-e-3":
             return "dall-e-3 cannot change images; gpt-image-1 and dall-e-2 can."
         if self.model.startswith("dall-e") and wanted.suffix != ".png":
-            return f"{self.model} makes PNG images: the name must end with .png."
+            return f"{self.model} makes PNG images: the file name must end with .png."
         # The documented limit of the gpt-image models.
         max_text = _MAX_TEXT.get(self.model, 32_000)
         if len(wanted.text) > max_text:
@@ -130,7 +130,7 @@ class OpenAI(msgspec.Struct, frozen=True):
             show_progress: Not called, because the API reports no progress.
 
         Raises:
-            RequestRejected: The provider rejects the description by its rules.
+            RequestRejected: The provider's rules do not allow the description.
             ProviderError: The provider could not generate the image.
         """
         headers = {"authorization": f"Bearer {self.key}"} if self.key else {}
@@ -156,7 +156,7 @@ class OpenAI(msgspec.Struct, frozen=True):
             cost = compute_price(self.model, wanted.size, self.quality, answer.data.get("usage"))
             by = f"{WHO}, {self.model}"
         if self.replaces:
-            by += f" ({self.replaces} is retired; image.model chooses another one)"
+            by += f" ({self.replaces} is retired; set image.model to choose another model)"
         revised = first.get("revised_prompt")
         return ImageResult(image, by, cost, revised if isinstance(revised, str) else "")
 
@@ -207,7 +207,7 @@ class OpenAI(msgspec.Struct, frozen=True):
             message = f"{where} receives too many requests: {reason}"
         else:
             reason = format_reason(text or kind or "no reason was given", status)
-            message = f"{where} answered {status}: {reason}"
+            message = f"{where} responded with {status}: {reason}"
         return ProviderError(message, code=errors.E_HTTP, hint=hint)
 
 
@@ -217,7 +217,7 @@ def _fits(size: str) -> bool:
     if not found:
         return False
     short, long = sorted(map(int, found.groups()))
-    # OpenAI's documented limits, which ``_explain_size`` names to the user.
+    # OpenAI's documented limits, which ``_explain_size`` explains to the user.
     if short % 16 or long % 16 or long > 3 * short:
         return False
     return 0 < long <= _MAX_SIDE and short * long <= _MAX_PIXELS
@@ -229,7 +229,7 @@ def _to_form_file(name: str, image: ImageFile) -> tuple[str, bytes, str]:
 
 
 def _get_error(data: dict[str, Any]) -> tuple[str, str]:
-    """Return the code and message of an error; either may be empty."""
+    """Return the code and message of an error, either of which may be empty."""
     # OpenAI sends an object, but some compatible servers send only a string.
     error = data.get("error")
     if not isinstance(error, dict):

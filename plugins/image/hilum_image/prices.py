@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-# Prices by quality and by whether the image is square. For dall-e-2, prices by size.
+# Prices by quality and by whether the image is square. The prices of dall-e-2 are by size.
 _DALL_E_3 = {
     ("standard", True): 0.04,
     ("standard", False): 0.08,
@@ -31,8 +31,8 @@ def compute_price(model: str, size: str, quality: str, usage: object) -> float |
     """Return the price of an image in dollars, or ``None`` if it is unknown.
 
     Args:
-        model: OpenAI's model.
-        size: Width and height in the form ``1024x1024``.
+        model: The name of OpenAI's model.
+        size: The width and height in the form ``1024x1024``.
         quality: The requested quality; empty for the default.
         usage: The field ``usage`` of the response, for models that are billed by tokens.
     """

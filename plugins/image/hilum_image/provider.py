@@ -1,4 +1,4 @@
-"""Requests to image providers, their results and their errors."""
+"""Defines requests to image providers, their results and their errors."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ class ImageRequest(msgspec.Struct, frozen=True):
     """A request for an image.
 
     Args:
-        text: The description.
-        size: Width and height in the form ``1024x1024``.
+        text: The description of the image.
+        size: The width and height in the form ``1024x1024``.
         suffix: The suffix of the image file, for providers that support several formats: ``.png``,
             ``.jpg``, ``.webp``.
-        base: An image to edit; ``None`` for a new image.
-        mask: A PNG of the same size as ``base``, transparent where ``base`` may change. ``None`` if
-            all of it may change.
+        base: The image to edit; ``None`` for a new image.
+        mask: A PNG with the same size as ``base``, transparent where ``base`` may change. ``None``
+            if all of ``base`` may change.
     """
 
     text: str
@@ -33,7 +33,7 @@ class ImageResult(msgspec.Struct, frozen=True):
 
     Args:
         image: The image.
-        by: The provider and the model.
+        by: The names of the provider and the model.
         cost: The cost in dollars; ``None`` if it is unknown, 0 for the user's own server.
         revised_text: The description as revised by the provider; empty if it was not revised.
     """
@@ -45,7 +45,7 @@ class ImageResult(msgspec.Struct, frozen=True):
 
 
 class RequestRejected(ToolError):
-    """The provider rejects the description. No other provider is tried: the user must decide."""
+    """The provider rejects the description. No other provider is tried: the user decides."""
 
     code = "E_REJECTED"
 

@@ -20,8 +20,8 @@ MAX_ANSWER = 80_000_000
 MAX_IMAGE = 50_000_000
 CONNECT_TIMEOUT = 10.0
 FETCH_TIMEOUT = 60.0
-# httpx also decodes other encodings if their packages are installed. Such an encoding can turn a
-# few bytes into gigabytes in one step; gzip and deflate can only yield a thousand times the input.
+# httpx also decodes other encodings if packages for them are installed. Such an encoding can turn a
+# few bytes into gigabytes in one step; gzip and deflate yield at most a thousand times the input.
 _ENCODINGS = ("", "identity", "gzip", "deflate")
 
 Client = httpx.AsyncClient
@@ -30,8 +30,8 @@ Client = httpx.AsyncClient
 def open_client(
     url: str, headers: Mapping[str, str], auth: tuple[str, str] | None = None
 ) -> Client:
-    """Open a client for a provider. It uses the proxy that is configured in the environment."""
-    # Loading certificates takes 20 ms, and plain HTTP needs none.
+    """Open a client for a provider, with the proxy that is configured in the environment."""
+    # Loading certificates takes 20 ms, and plain HTTP requires none.
     verify = httpx.create_ssl_context() if url.startswith("https://") else False
     return httpx.AsyncClient(
         headers={**headers, "accept-encoding": "gzip, deflate"},
@@ -40,8 +40,8 @@ def open_client(
         trust_env=False,  # find_proxy() finds the proxy; credentials in .netrc are not used
         follow_redirects=False,  # a redirect would send the key elsewhere
         verify=verify,
-        # No limit on reading: a provider may compute for minutes before the first byte, and the
-        # caller limits the whole request.
+        # Reading has no time limit: a provider may compute for minutes before it sends the first
+        # byte, and the caller limits the whole request.
         timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT),
     )
 
@@ -61,12 +61,12 @@ class Answer(msgspec.Struct, frozen=True):
 
     @property
     def advice(self) -> str:
-        """The advice for an unsuccessful response."""
+        """What the user or the model can do about an unsuccessful response."""
         if self.status == httpx.codes.PAYMENT_REQUIRED:
-            return "The user must add credit there."
+            return "The user must add credit to the account at this provider."
         if self.status >= 500 or self.status == httpx.codes.TOO_MANY_REQUESTS:
-            # The header may also be a date (RFC 9110, section 10.2.3), or any text of a broken
-            # server.
+            # The header may also contain a date (RFC 9110, section 10.2.3), or any text from a
+            # broken server.
             is_short = self.retry_after.isdecimal() and len(self.retry_after) < 7
             return f"Try again in {self.retry_after} s." if is_short else "Try again later."
         return "Change the description, or tell the user the reason."
@@ -83,7 +83,7 @@ async def request(client: Client, who: str, method: str, url: str, **options: An
         options: Arguments of ``httpx.AsyncClient.stream``.
 
     Raises:
-        ProviderError: The server cannot be reached, sends too much, or does not answer with JSON.
+        ProviderError: The server cannot be reached, or its response is too large or not JSON.
     """
     where = f"{who} at {format_origin(url)}"
     try:
@@ -99,25 +99,25 @@ async def request(client: Client, who: str, method: str, url: str, **options: An
         raise ProviderError(
             f"{where} cannot be reached: {describe_error(error)}.",
             code=errors.E_UNREACHABLE,
-            hint="Is the server running, and is its address in the settings correct?",
+            hint="Is the server running, and is its URL in the settings correct?",
         ) from None
-    # The new address is only reported: a server could redirect to the user's own network.
+    # The new URL is reported but not requested: a server could redirect to the user's own network.
     if 300 <= response.status_code < 400:
         location = response.headers.get("location", "")
         new_place = format_origin(location) if "://" in location else "another path"
         raise ProviderError(
-            f"{where} answered {response.status_code}: it has moved to {new_place}.",
+            f"{where} responded with {response.status_code}: it has moved to {new_place}.",
             code=errors.E_HTTP,
-            hint="Write the address of its API into the settings.",
+            hint="The user must set the URL of its API in the settings.",
         )
     try:
         data = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         if response.is_success:
             raise ProviderError(
-                f"{where} answered with something that is not JSON.",
+                f"{where} did not return JSON.",
                 code=errors.E_CONTENT,
-                hint="Is this the address of its API?",
+                hint="Is this the URL of its API?",
             ) from None
         data = None
     retry_after = response.headers.get("retry-after", "")
@@ -137,15 +137,15 @@ async def _read_body(response: httpx.Response, where: str, limit: int) -> bytes:
             f"{where} compressed its response with {to_line(encoding, 40)}, which was not "
             "requested.",
             code=errors.E_CONTENT,
-            hint="Is this the address of its API?",
+            hint="Is this the URL of its API?",
         )
     body = bytearray()
     try:
         async for chunk in response.aiter_bytes():
             body += chunk
             if len(body) > limit:
-                # The next read fails, which closes the nested generators of httpx. A ``break``
-                # would leave them open.
+                # The next read fails, which closes httpx's nested generators. A ``break`` would
+                # leave them open.
                 await response.aclose()
     except httpx.HTTPError:
         if len(body) <= limit:
@@ -155,7 +155,7 @@ async def _read_body(response: httpx.Response, where: str, limit: int) -> bytes:
             f"The response from {where} is larger than {limit / 1e6:g} MB; it was not read "
             "completely.",
             code=errors.E_TOO_LARGE,
-            hint="Is this the address of its API?",
+            hint="Is this the URL of its API?",
         )
     return bytes(body)
 
@@ -164,13 +164,13 @@ async def fetch_image(url: str, server: str, who: str) -> ImageFile:
     """Fetch an image that a provider returned as a URL.
 
     Args:
-        url: The URL. The provider could return an address on the user's network, so only the public
+        url: The URL. The provider could return a URL on the user's network, so only the public
             network and the provider's own server are allowed.
-        server: The address of the provider's API.
+        server: The URL of the provider's API.
         who: The provider's name, for messages.
 
     Raises:
-        ProviderError: The URL may not be fetched, or returns no complete image.
+        ProviderError: hilum may not fetch the URL, or the response contains no complete image.
     """
     policy = find_address_policy()
     origin = format_origin(url)
@@ -183,15 +183,15 @@ async def fetch_image(url: str, server: str, who: str) -> ImageFile:
         place = f"{host}:{own.port}"
         headers = {"accept-encoding": "gzip, deflate"}
         async with (
-            # The policy checks every address to which a name resolves (server-side request
-            # forgery).
+            # The policy checks every address to which a name resolves, to prevent server-side
+            # request forgery.
             policy.open_client(hosts={place}, timeout=FETCH_TIMEOUT, headers=headers) as client,
             client.stream("GET", url) as response,
         ):
             body = await _read_body(response, f"{who} at {origin}", MAX_IMAGE)
     except AddressRefused as error:
         raise ProviderError(
-            f"{who} returned an address that is not fetched: {to_line(error.message, 300)}",
+            f"{who} returned a URL that is not fetched: {to_line(error.message, 300)}",
             code=errors.E_ADDRESS,
             hint="Check image.openai_url.",
         ) from None
@@ -204,7 +204,7 @@ async def fetch_image(url: str, server: str, who: str) -> ImageFile:
     image = parse_image(body)
     if response.status_code != httpx.codes.OK or image is None:
         raise ProviderError(
-            f"{origin} answered {response.status_code} without an image.",
+            f"{origin} responded with {response.status_code} and no image.",
             code=errors.E_CONTENT,
             hint="Try again.",
         )
@@ -228,7 +228,7 @@ def decode_image(text: object, who: str) -> ImageFile:
     image = parse_image(data)
     if image is None:
         raise ProviderError(
-            f"{who} answered without an image.",
+            f"{who} returned no image.",
             code=errors.E_CONTENT,
             hint="Try again, or use another description.",
         )
@@ -253,8 +253,8 @@ def format_origin(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError:
-        return "an invalid address"
-    # Without user name and password, and without the path and query, which may contain a key.
+        return "an invalid URL"
+    # The user name, the password, the path and the query are omitted: they may contain a key.
     host = parts.netloc.rpartition("@")[2]
     return to_line(f"{parts.scheme}://{host}", 200)
 
@@ -262,11 +262,11 @@ def format_origin(url: str) -> str:
 def format_reason(text: str, status: int) -> str:
     """Return a provider's reason for a failure as one sentence."""
     reason = to_line(text, 500).rstrip(".")
-    return f"{reason or f'it answered {status}'}."
+    return f"{reason or f'it responded with {status}'}."
 
 
 def describe_error(error: Exception) -> str:
-    """Return an error message without its full stop. The messages of httpx are often empty."""
+    """Return an error's message without the full stop. The messages of httpx are often empty."""
     return to_line(str(error), 300).rstrip(".") or type(error).__name__
 
 
@@ -275,7 +275,7 @@ def to_line(text: str, limit: int) -> str:
 
     Invisible characters could hide instructions for the model, or change what a terminal shows.
     """
-    # The text is cut first, because a server may send megabytes.
+    # The text is truncated first, because a server may send megabytes.
     words = text[: 4 * limit].split()
     visible = ["".join(filter(str.isprintable, word)) for word in words]
     line = " ".join(filter(None, visible))

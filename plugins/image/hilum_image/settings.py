@@ -17,7 +17,7 @@ class ImageSettings:
     openai_api_key: str = setting(
         default="",
         secret=True,
-        help="Key for OpenAI's images; by default the variable OPENAI_API_KEY.",
+        help="Key for OpenAI's images API; by default, the variable OPENAI_API_KEY.",
     )
     openai_url: str = setting(
         default="https://api.openai.com/v1",
@@ -37,7 +37,7 @@ class ImageSettings:
     quality: str = setting(
         default="",
         project="user",
-        help="OpenAI's quality, for example hd, low, high; empty for the provider's default.",
+        help="Quality for OpenAI, for example hd, low or high; empty for the provider's default.",
     )
     sd_url: str = setting(
         default="",
@@ -45,7 +45,9 @@ class ImageSettings:
         help="URL of a Stable Diffusion web API, for example http://127.0.0.1:7860.",
     )
     sd_auth: str = setting(
-        default="", secret=True, help="User name and password for that server, as user:password."
+        default="",
+        secret=True,
+        help="User name and password for the Stable Diffusion server, as user:password.",
     )
     steps: int = setting(
         default=20, minimum=1, project="lower", help="Sampling steps of Stable Diffusion."

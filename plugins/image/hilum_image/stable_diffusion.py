@@ -1,4 +1,6 @@
-"""The web API of Stable Diffusion web UIs (AUTOMATIC1111, Forge, SD.Next): ``/sdapi/v1``.
+"""Generates images with the API of Stable Diffusion web UIs: ``/sdapi/v1``.
+
+These web UIs include AUTOMATIC1111, Forge and SD.Next.
 
 Source: the schema that such a server publishes at ``/docs``: txt2img, img2img, progress, interrupt.
 """
@@ -39,9 +41,9 @@ class StableDiffusion(msgspec.Struct, frozen=True):
     """A Stable Diffusion web API.
 
     Args:
-        url: Its URL.
-        auth: User name and password as ``user:password``; empty for none.
-        steps: Sampling steps.
+        url: The URL of the API's server.
+        auth: The user name and password as ``user:password``; empty for none.
+        steps: The number of sampling steps.
     """
 
     url: str
@@ -54,7 +56,7 @@ class StableDiffusion(msgspec.Struct, frozen=True):
         return WHO
 
     def explain_unsupported(self, wanted: ImageRequest) -> str:
-        """Return why the server cannot fulfil a request, or an empty string if it can."""
+        """Return why the server cannot fulfil the request, or an empty string if it can."""
         if _parse_size(wanted.size):
             return ""
         return (
@@ -86,11 +88,11 @@ class StableDiffusion(msgspec.Struct, frozen=True):
             action = "img2img"
             fields["init_images"] = [_encode(wanted.base)]
         if wanted.mask is not None:
-            # By default, this API changes the opaque parts of a mask, whereas OpenAI changes the
-            # transparent parts.
+            # By default, this API changes the image where the mask is opaque, whereas OpenAI
+            # changes it where the mask is transparent.
             fields["mask"] = _encode(wanted.mask)
             fields["inpainting_mask_invert"] = 1
-            fields["inpainting_fill"] = 1  # start from the original
+            fields["inpainting_fill"] = 1  # start from the original content
         user, _, password = self.auth.partition(":")
         api = f"{self.url.rstrip('/')}/sdapi/v1"
         async with open_client(self.url, {}, (user, password) if self.auth else None) as client:
@@ -109,27 +111,27 @@ class StableDiffusion(msgspec.Struct, frozen=True):
         fields: dict[str, Any],
         show_progress: Callable[[str], None],
     ) -> Answer:
-        """Request an image, and show the progress meanwhile."""
+        """Request an image, and show the progress until it arrives."""
         failed: ProviderError | None = None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch, client, api, show_progress)
             try:
                 answer = await request(client, WHO, "POST", f"{api}/{action}", json=fields)
-            # Raised below, because the nursery would wrap it in a group.
+            # The error is raised below, because the nursery would wrap it in a group.
             except ProviderError as error:
                 failed = error
             except trio.Cancelled:
-                # The server does not notice that the connection was closed and would continue.
+                # The server does not notice that the connection was closed, and would continue.
                 await self._interrupt(client, api)
                 raise
-            # Ends the task that shows progress.
+            # This ends the task that shows progress.
             nursery.cancel_scope.cancel()
         if failed is not None:
             raise failed
         return answer
 
     async def _watch(self, client: Client, api: str, show_progress: Callable[[str], None]) -> None:
-        # Without the preview, which would be sent as an image with each response.
+        # The preview is skipped, because it would be sent as an image with each response.
         url = f"{api}/progress?skip_current_image=true"
         last = -1
         while True:
@@ -149,8 +151,8 @@ class StableDiffusion(msgspec.Struct, frozen=True):
 
     async def _interrupt(self, client: Client, api: str) -> None:
         with trio.move_on_after(INTERRUPT_TIMEOUT) as scope:
-            # Shielded, because the call is already cancelled; the short time limit bounds the
-            # delay.
+            # This is shielded, because the call is already cancelled. The short time limit bounds
+            # the delay.
             scope.shield = True
             try:
                 await request(client, WHO, "POST", f"{api}/interrupt")
@@ -174,7 +176,7 @@ class StableDiffusion(msgspec.Struct, frozen=True):
         reasons = [answer.data.get(key) for key in ("detail", "errors", "error")]
         text = next((str(reason) for reason in reasons if reason), "no reason was given")
         return ProviderError(
-            f"{where} answered {answer.status}: {format_reason(text, answer.status)}",
+            f"{where} responded with {answer.status}: {format_reason(text, answer.status)}",
             code=errors.E_HTTP,
             hint=answer.advice,
         )

@@ -26,15 +26,15 @@ async def generate_image(
 ) -> Output:
     """Make an image from a description, or change one.
 
-    Only when the user asks for one; draw charts and diagrams with code.
+    Use this only when the user asks for an image; draw charts and diagrams with code.
 
     Args:
         description: Subject, layout, style, colours, and any text to show.
         filename: Where to save it, for example icon.png.
         size: Width x height, for example 1024x1024.
         edit: Image in the workspace to change as described.
-        mask: PNG of the same size, transparent where the image may change; without it all may.
-        overwrite: Replace a file of that name.
+        mask: PNG of the same size, transparent where the image may change; by default, all may.
+        overwrite: Replace an existing file with this name.
     """
     from hilum_image.generation import Options, generate  # httpx takes 100 ms to import
 

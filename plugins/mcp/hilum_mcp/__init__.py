@@ -1,7 +1,7 @@
 """MCP servers for the agent, and hilum as an MCP server.
 
-Importing it loads neither the SDK nor an HTTP library. If there is no configuration file, a session
-only checks whether one exists.
+Importing this package loads neither the SDK nor an HTTP library. In a session without configuration
+files, the package only checks whether one exists.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from hilum_mcp.catalog import CatalogEntry, ServerCatalog
     from hilum_mcp.config_reader import read_config
     from hilum_mcp.server_config import ConfigFile, ConfigInput, ConfigMistake, ServerConfig
-    from hilum_mcp.session_servers import Mcp, ServerStatus
+    from hilum_mcp.session_servers import ServerStatus, SessionServers
 
 __all__ = [
     "CatalogEntry",
     "ConfigFile",
     "ConfigInput",
     "ConfigMistake",
-    "Mcp",
     "McpServerSettings",
     "McpSettings",
     "ServerConfig",
     "ServerStatus",
+    "SessionServers",
     "interpret_prompt",
     "open_session",
     "read_config",
@@ -48,7 +48,7 @@ _MODULES = {
     "ConfigFile": "server_config",
     "ConfigInput": "server_config",
     "ConfigMistake": "server_config",
-    "Mcp": "session_servers",
+    "SessionServers": "session_servers",
     "ServerConfig": "server_config",
     "ServerStatus": "session_servers",
     "read_config": "config_reader",
@@ -63,7 +63,7 @@ def __getattr__(name: str) -> Any:
 
 
 @hookimpl
-async def open_session(session: Session) -> AsyncIterator[Mcp | None]:
+async def open_session(session: Session) -> AsyncIterator[SessionServers | None]:
     """Yield the session's MCP servers, and end them when the session closes."""
     root = session.workspace.root
     if not paths.has_config_file(root):
@@ -115,6 +115,6 @@ async def interpret_prompt(session: Session, text: str) -> Interpretation | None
     """Run ``/mcp``, even in a session without servers."""
     if text != "/mcp" and not text.startswith("/mcp "):
         return None
-    mcp = session.plugin(lazy.session_servers.Mcp)
+    mcp = session.plugin(lazy.session_servers.SessionServers)
     statuses = mcp.statuses() if mcp else []
     return Interpretation(text, reply=await lazy.command.run_slash(session, statuses, text[5:]))

@@ -1,8 +1,8 @@
-"""Checks the address of a server before a connection is opened, as for web pages.
+"""Checks a server's URL before a connection is opened, by the rules that apply to web pages.
 
 The user may configure servers on this machine and in the local network. A project may configure
-public ones, and those in `web.hosts`. Metadata services of clouds and link-local addresses are
-never contacted.
+only public servers and those listed in `web.hosts`. Cloud metadata services and link-local
+addresses are never contacted.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 
 async def check_address(server: ServerConfig, hosts: frozenset[str]) -> None:
-    """Check the address of a server.
+    """Check the URL of a server.
 
     Args:
         server: The server, with expanded variables.
         hosts: Hosts on the user's network from which pages may be fetched.
 
     Raises:
-        UsageError: The address may not be contacted.
+        UsageError: hilum may not contact the server.
     """
     try:
         parts = urlsplit(server.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("it is not an http or https address")
-        # A proxy resolves names itself, so only literal addresses can be checked here.
+            raise ValueError("its URL is not an http or https URL")
+        # A proxy resolves names itself, so only literal IP addresses can be checked here.
         if _is_address(parts.hostname) or not uses_proxy(server.url):
             await _check_host(server, parts, hosts)
     except UnknownHost:
@@ -55,12 +55,12 @@ async def _check_host(server: ServerConfig, parts: SplitResult, hosts: frozenset
     host = parts.hostname or ""
     written = f"[{host}]" if ":" in host else host
     reach = Reach(hosts=hosts)
-    # Only the user's own file may name this machine or the local network. A repository could
+    # Only the user's own file may refer to this machine or the local network. A repository could
     # otherwise reach services behind the user's firewall (SSRF).
     if server.file.is_relative_to(config_folder()):
         reach = msgspec.structs.replace(reach, loopback=True, hosts=hosts | {written})
     port = f":{parts.port}" if parts.port else ""
-    # Without user name and password, which a page's URL must not contain.
+    # The user name and password are omitted, because the URL of a page must not contain them.
     url = f"{parts.scheme}://{written}{port}/"
     _, addresses = await resolve_url(url, reach)
     # The metadata services of most clouds are link-local (169.254.169.254) and return credentials,
@@ -71,9 +71,9 @@ async def _check_host(server: ServerConfig, parts: SplitResult, hosts: frozenset
 
 
 def uses_proxy(url: str) -> bool:
-    """Return whether the environment configures a proxy for an address.
+    """Return whether the environment configures a proxy for a URL.
 
-    If so, the proxy resolves the host and decides what is contacted.
+    If so, the proxy resolves the host name and chooses the address to connect to.
     """
     parts = urlsplit(url)
     return parts.scheme in getproxies() and not proxy_bypass(parts.hostname or "")

@@ -1,9 +1,10 @@
 """The user's decisions about servers: approved configurations, and servers enabled or disabled.
 
-They are stored in ``mcp.toml`` beside the user's settings, by the real path of the project. A
-project cannot store decisions. An approval is bound to one configuration: another command, address,
-variable or list of tools needs a new one. It is also bound to the content of the project's files
-that the server executes (see ``executed_files``).
+They are stored in ``mcp.toml`` next to the user's ``settings.toml``, keyed by the real path of the
+project. A project cannot store decisions. An approval applies to one configuration: if the command,
+the URL, a variable or the list of tools changes, the server needs a new approval. An approval also
+applies only to the current content of the project files that the server executes (see
+``executed_files``).
 """
 
 from __future__ import annotations
@@ -45,11 +46,12 @@ NEVER = "No, switch it off"
 
 @attrs.frozen
 class Decisions:
-    """The user's decisions at the time when they were read.
+    """The user's decisions about servers, as they were when the file was read.
 
     Args:
-        approved: Digests, by project and name.
-        switches: Whether a server is enabled, by project (``user`` for the user's own) and name.
+        approved: Digests of the approved configurations, by project and server name.
+        switches: Whether a server is enabled, by project (``user`` for the user's own servers) and
+            server name.
     """
 
     approved: dict[str, dict[str, str]] = attrs.field(factory=dict)
@@ -57,7 +59,7 @@ class Decisions:
 
     @classmethod
     def load(cls) -> Decisions:
-        """Read the decisions.
+        """Read the user's decisions about servers.
 
         Raises:
             UsageError: The file cannot be read.
@@ -81,7 +83,7 @@ class Decisions:
         """Return whether the user enabled or disabled a server, or ``None`` for neither.
 
         Args:
-            root: The project that configures it; empty for the user's own.
+            root: The project that configures the server; empty for the user's own servers.
             name: The name of the server.
         """
         return self.switches.get(root or USER, {}).get(name)
@@ -92,7 +94,7 @@ class Decisions:
         hint = f"Review and approve it with hilum mcp approve {server.name}."
         if not known:
             return f"Its configuration is not approved. {hint}"
-        # The files are hashed only if there is an approval to compare them with.
+        # Files are hashed only if there is an approval to compare the hashes with.
         try:
             files = executed_files(server, root)
         except UsageError as error:
@@ -107,10 +109,10 @@ class Decisions:
 
 
 def _read_table(data: dict[str, Any], name: str, kind: type) -> dict[str, dict[str, Any]]:
-    """Return a table of decisions, by project and name.
+    """Return a table from ``mcp.toml``: the user's decisions, by project and server name.
 
     Raises:
-        ValueError: The table has another structure.
+        ValueError: The table does not have this structure.
     """
     try:
         return msgspec.convert(data.get(name, {}), dict[str, dict[str, kind]])  # type: ignore[valid-type]
@@ -119,7 +121,7 @@ def _read_table(data: dict[str, Any], name: str, kind: type) -> dict[str, dict[s
 
 
 def decisions_file() -> Path:
-    """Return the path of the file with the decisions."""
+    """Return the path of the file that stores the user's decisions about servers."""
     return config_folder() / DECISIONS_FILE
 
 
@@ -127,10 +129,10 @@ def approve(root: str, server: ServerConfig) -> None:
     """Approve a project's server with the current content of the files that it executes. Blocks.
 
     Raises:
-        UsageError: The decision cannot be stored, or the server executes too many files.
+        UsageError: The approval cannot be stored, or the server executes too many files.
     """
-    # The digest decides and is stored first. If the process dies before the list is written, only
-    # the description of later changes is missing.
+    # The digest, which decides whether the approval is valid, is stored first. If the process dies
+    # before the list of files is written, hilum only cannot describe later changes.
     files = executed_files(server, root)
     _store([APPROVED, root, server.name], approval_digest(server, files))
     write_cache(_approved_files_path(root, server), msgspec.json.encode(files))
@@ -139,10 +141,11 @@ def approve(root: str, server: ServerConfig) -> None:
 def _approved_files_path(root: str, server: ServerConfig) -> Path:
     """Return the path of the file that lists the approved files.
 
-    It only serves to report what changed. The digest in ``mcp.toml`` is decisive.
+    The list is used only to report what changed. The digest in ``mcp.toml`` decides whether the
+    approval is valid.
     """
     # Hashed, because the names of folders and servers may be too long for a file name or contain
-    # slashes. A path contains no zero byte, so different pairs give different texts.
+    # slashes. A path contains no NUL byte, so different pairs result in different strings.
     name = os.fsencode(f"{root}\0{server.name}")
     digest = hashlib.sha256(name).hexdigest()[:32]
     return data_folder() / "mcp" / "approved" / f"{digest}.json"
@@ -168,7 +171,7 @@ def switch(root: str, name: str, enabled: bool | None) -> None:
     """Enable or disable a server, or let its file decide again. Blocks.
 
     Args:
-        root: The project that configures it; empty for the user's own.
+        root: The project that configures the server; empty for the user's own servers.
         name: The name of the server.
         enabled: Whether the server is enabled; ``None`` lets its file decide.
     """
@@ -190,11 +193,11 @@ async def ask_approvals(session: Session, entries: Iterable[CatalogEntry]) -> li
     """Ask the user to approve the servers of a trusted project, one after another.
 
     Args:
-        session: The session. If no user attends it, nothing is asked.
-        entries: Its servers.
+        session: The session. If it is not attended by a user, no question is asked.
+        entries: The session's servers.
 
     Returns:
-        The names of the servers that are now on.
+        The entries of the servers that are now on.
     """
     waiting = [entry for entry in entries if entry.state == "unapproved"]
     plan = session.plugin(UserQuestions)
@@ -214,7 +217,7 @@ async def ask_approvals(session: Session, entries: Iterable[CatalogEntry]) -> li
 async def _ask_approval(
     session: Session, plan: UserQuestions, server: ServerConfig, root: str
 ) -> bool:
-    """Ask about one server, record the answer, and return whether the server is approved."""
+    """Ask about one server, store the answer, and return whether the server is approved."""
     question = await in_thread(describe_request, server, root)
     asked = await plan.ask(session.agents["main"], "", question, (LATER, YES, NEVER))
     # Only an explicit no is stored. After "Not now" or no answer the server stays unapproved.
@@ -232,7 +235,7 @@ async def _ask_approval(
 
 def describe_request(server: ServerConfig, root: str = "") -> str:
     """Return everything that an approval would start or contact, as a question to the user."""
-    action = "start a program" if server.kind == "stdio" else "contact an address"
+    action = "start a program" if server.kind == "stdio" else "contact a URL"
     rows = [f"{server.file} wants to {action} as the MCP server {server.name!r}:"]
     rows += describe_config(server)
     if root:
@@ -259,7 +262,7 @@ def _describe_files(server: ServerConfig, root: str) -> list[str]:
 
 
 def describe_config(server: ServerConfig) -> list[str]:
-    """Return a configuration, one row per part, without values whose names suggest secrets."""
+    """Return a configuration, one row per part, hiding values whose names suggest secrets."""
     rows = _describe_program(server) if server.kind == "stdio" else _describe_address(server)
     if server.allowed_tools is not None:
         rows.append(f"  tools     only {', '.join(server.allowed_tools) or 'none'}")

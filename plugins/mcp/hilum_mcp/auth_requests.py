@@ -1,8 +1,8 @@
-"""Sends log-in requests to addresses that a server names, if they pass the address check.
+"""Sends login requests to URLs that a server specifies, if the URLs pass the address check.
 
-The requests use separate connections, and each address is checked when its socket is opened. A name
-that resolves to another address after the check (DNS rebinding) therefore has no effect. The module
-imports the SDK.
+The requests use separate connections, and each address is checked when its socket is opened. If a
+name resolves to another address after the check (DNS rebinding), this therefore has no effect. The
+module imports the SDK.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mcp.client.auth import OAuthFlowError
 from hilum_mcp.address_check import uses_proxy
 from hilum_mcp.errors import describe_error
 
-# Bytes of a response. Metadata and tokens take a few kilobytes.
+# Maximum size of a response in bytes. Metadata and tokens take a few kilobytes.
 MAX_BODY = 1 << 20
 MAX_REDIRECTS = 5
 REQUEST_TIMEOUT = 30.0
@@ -29,32 +29,33 @@ _PORTS = {"https": 443, "http": 80}
 
 
 def origin_of(url: str) -> tuple[str, str, int]:
-    """Return the scheme, host and port of an address.
+    """Return the scheme, host and port of a URL.
 
     Raises:
-        ValueError: Its port is not a number.
+        ValueError: The port is not a number.
     """
     parts = urlsplit(url)
     return parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
 
 
 def allowed_reach(server: str, hosts: frozenset[str] = frozenset()) -> Reach:
-    """Return the addresses that a server may name: public ones, and hosts in the user's settings.
+    """Return what a server may refer to: public addresses, and hosts in the user's settings.
 
-    A server on this machine may name others on this machine; such servers are the user's own.
+    A server on this machine may also refer to this machine, because only the user can configure
+    such a server.
 
     Args:
-        server: The server's address.
+        server: The server's URL.
         hosts: Hosts on the user's network.
     """
     return Reach(loopback=is_loopback(server), hosts=hosts)
 
 
 async def check_auth_address(url: str, server: str, reach: Reach) -> None:
-    """Check an address that a server names; its own origin is always allowed.
+    """Check a URL that a server specifies. The server's own origin is always allowed.
 
     Raises:
-        OAuthFlowError: The address may not be contacted, or is not HTTPS.
+        OAuthFlowError: hilum may not contact the URL, or the URL does not use HTTPS.
     """
     try:
         # The session contacts this origin anyway; it was checked before the connection was opened.
@@ -67,20 +68,20 @@ async def check_auth_address(url: str, server: str, reach: Reach) -> None:
     # HTTPS. Tokens and codes would otherwise be readable on the network.
     if target.scheme != "https" and not is_loopback(url):
         raise OAuthFlowError(
-            f"The server names the log-in address {target.host} without https, so it is not"
+            f"The server specifies a login URL on {target.host} without https, so it is not"
             " contacted."
         )
 
 
 def _refusal(error: Exception) -> str:
-    return f"The server names a log-in address that is not contacted. {error}"
+    return f"The server specifies a login URL that is not contacted. {error}"
 
 
 async def send_checked(request: httpx2.Request, reach: Reach) -> httpx2.Response:
-    """Send a request; redirects are followed on its own origin only.
+    """Send a request, following redirects only within its own origin.
 
     Raises:
-        OAuthFlowError: There is no answer, or the answer cannot be read.
+        OAuthFlowError: No response arrived, or the response cannot be read.
     """
     url = str(request.url)
     content = await request.aread()
@@ -106,7 +107,7 @@ async def send_checked(request: httpx2.Request, reach: Reach) -> httpx2.Response
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         host = urlsplit(url).netloc
         raise OAuthFlowError(
-            f"{host}, which the server names as a log-in address, did not answer. "
+            f"{host}, which the server specifies as a login URL, did not respond. "
             f"{describe_error(error)}"
         ) from None
     kept = {"content-type": response.headers.get("content-type", "")}
@@ -134,20 +135,20 @@ async def _read_body(response: httpx.Response) -> bytes:
             if len(data) > MAX_BODY:
                 await response.aclose()
                 with suppress(Exception):
-                    # The inner generators end when they find that the connection is closed.
+                    # httpx's nested generators end when they notice that the connection is closed.
                     await anext(chunks)
                 raise ValueError(f"It is larger than {MAX_BODY >> 20} MB.")
     return bytes(data)
 
 
 class CheckedAuthFlow:
-    """The part that all log-in methods share.
+    """A base class of all login methods, which checks where their requests are sent.
 
-    The request to the server itself is sent as usual. Every other request is only sent to checked
-    addresses.
+    The request to the server itself is sent as usual. All other requests are sent only to addresses
+    that pass the check.
 
     Attributes:
-        server_url: The server's address.
+        server_url: The server's URL.
         reach: The addresses that may be contacted besides the server's own origin.
     """
 

@@ -1,4 +1,4 @@
-"""All servers of a workspace, who configures them, and whether each may be started.
+"""Finds all servers of a workspace: who configures each one, and whether it may be started.
 
 The user's own file comes first, then the project's files of every client. A project's server is off
 until the user trusts the project and has approved this exact configuration. The user's files of
@@ -47,7 +47,7 @@ class CatalogEntry:
         server: Its configuration; variables are not expanded.
         state: ``on``; ``off``, disabled by its file or the user; ``unapproved`` for a project's
             server without an approval; ``broken``.
-        reason: Why the server is not on, and how to switch it on, in one or two sentences.
+        reason: Why the server is not on, and how to enable it, in one or two sentences.
         scope: Who configures the server.
     """
 
@@ -105,7 +105,7 @@ def summarize(entry: CatalogEntry, prefix: str) -> ServerSummary:
 
     Args:
         entry: The server.
-        prefix: Prefix of the names of its tools.
+        prefix: The prefix of its tools' names.
     """
     server = entry.server
     offer = load_offer(server.digest) if entry.state == "on" else None
@@ -128,7 +128,7 @@ def load_catalog(workspace: Path | None) -> ServerCatalog:
     """Find all servers. Blocks.
 
     Args:
-        workspace: The project; ``None`` for none.
+        workspace: The project; ``None`` if there is none.
     """
     own = user_file()
     files = [own] if os.path.lexists(own) else []
@@ -147,10 +147,10 @@ def load_catalog(workspace: Path | None) -> ServerCatalog:
 
 
 class _CatalogLoader:
-    """Reads the configuration files of servers, one after another.
+    """A loader that reads configuration files one after another and collects their servers.
 
     Args:
-        root: The real path of the project; empty for none.
+        root: The real path of the project; empty if there is none.
 
     Attributes:
         found: The servers by name.
@@ -170,7 +170,8 @@ class _CatalogLoader:
 
     def add_file(self, file: Path, *, is_own: bool) -> None:
         """Read a file and add its servers."""
-        # A repository could otherwise make hilum read, and quote in messages, any file of the user.
+        # A repository could otherwise make hilum read any of the user's files and quote it in
+        # messages.
         if not is_own and not _is_inside(file, self._root):
             reason = "It is a link to a target outside the project, and was left out."
             self.mistakes.append(ConfigMistake(file, "", reason))
@@ -193,7 +194,7 @@ class _CatalogLoader:
             self.found[server.name] = entry
         # Many projects repeat one configuration for several clients, which is not worth a warning.
         elif first.server.digest != server.digest:
-            self._leave_out(server, f"{first.server.file} has a server of that name", "warning")
+            self._leave_out(server, f"{first.server.file} has a server with this name", "warning")
 
     def _leave_out(self, server: ServerConfig, why: str, level: Level) -> None:
         reason = f"It was left out: {why}."
@@ -206,10 +207,10 @@ class _CatalogLoader:
 
         Args:
             server: The server.
-            root: The project that configures it; empty for the user's own.
+            root: The project that configures the server; empty for the user's own servers.
         """
         scope: Scope = "project" if root else "user"
-        # Checked first: the user need not approve a server that would not start anyway.
+        # This is checked first: the user need not approve a server that would not start anyway.
         why_off = self._why_off(server, root)
         if why_off:
             return CatalogEntry(server, "off", why_off, scope)
@@ -222,7 +223,7 @@ class _CatalogLoader:
         return CatalogEntry(server, scope=scope)
 
     def _why_off(self, server: ServerConfig, root: str) -> str:
-        """Return why a server is off, or an empty string. The user's switch overrides files."""
+        """Return why a server is off, or an empty string. The user's decision overrides files."""
         switch = self._decisions.switched(root, server.name)
         hint = f"Switch it on with hilum mcp enable {server.name}."
         if switch is False:
@@ -257,7 +258,10 @@ def _is_inside(file: Path, root: str) -> bool:
 
 
 def _mistakes(config: ConfigFile, *, is_shared: bool) -> list[ConfigMistake]:
-    """Return the mistakes in a file. A file of general settings need not configure servers."""
+    """Return the mistakes in a file.
+
+    It is not a mistake if a file with general settings configures no servers.
+    """
     no_table = lazy.config_reader.NO_TABLE
     return [
         mistake

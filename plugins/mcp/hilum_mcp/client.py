@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
 from hilum import Agent, Call, Output, Session, Tool, ToolDenied, ToolError, errors
@@ -52,6 +52,13 @@ MAX_PROMPT = 200_000
 SDK_MODULES = ("connector", "discovery", "server_requests")
 
 
+class OnChange(Protocol):
+    """A function that handles a change to a server's offer or to the state of its connection."""
+
+    def __call__(self, client: ServerClient, *, has_new_offer: bool) -> None:
+        """Handle the change. ``has_new_offer`` is whether the offer has been fetched again."""
+
+
 class ServerClient:
     """A server of a session.
 
@@ -60,7 +67,8 @@ class ServerClient:
     Args:
         session: The session.
         summary: The session's data about the server.
-        find: Returns its configuration. Blocks.
+        find: Returns the server's configuration, or raises a ``ToolError`` if the server may not be
+            started. Blocks.
         settings: The settings of the session.
         nursery: Runs the server's task.
         changed: Called when the server's offer or state has changed.
@@ -68,7 +76,7 @@ class ServerClient:
     Attributes:
         offer: The server's offer; ``None`` while it is unknown.
         tools: The server's tools for the model.
-        size: Size of the tool definitions in tokens.
+        size: The size of the tool definitions in tokens.
     """
 
     def __init__(
@@ -78,7 +86,7 @@ class ServerClient:
         find: Callable[[ServerSummary], ServerConfig],
         settings: McpSettings,
         nursery: trio.Nursery,
-        changed: Callable[[ServerClient, bool], None],
+        changed: OnChange,
     ) -> None:
         self.session = session
         self.summary = summary
@@ -117,11 +125,11 @@ class ServerClient:
                 self.name,
                 self._connect,
                 start_timeout(self.server, self.settings),
-                lambda _: self._changed(self, False),
+                lambda _: self._changed(self, has_new_offer=False),
                 lambda _, client: self._serve(client),
             )
-            # Not in the nursery of the call that needs it first, because the connection outlives
-            # that call.
+            # The task does not run in the nursery of the first call that needs the connection,
+            # because the connection outlives that call.
             self._nursery.start_soon(self._connection.run, name=f"mcp {self.name}")
         return self._connection
 
@@ -139,9 +147,9 @@ class ServerClient:
             yield client
 
     async def _load_requests(self) -> ServerRequests:
-        """Return the object that answers the server's requests. Loads the SDK first.
+        """Return the object that answers the server's requests, after importing the SDK.
 
-        The import takes half a second. It runs in a thread, which is left behind if the session
+        The import takes half a second. It runs in a thread, which is abandoned if the session
         closes in the meantime.
         """
         if self._requests is None:
@@ -216,7 +224,7 @@ class ServerClient:
                     if self._is_worth_saving(offer):
                         await in_thread(save_offer, self.summary.digest, offer)
                     self.set_offer(offer)
-                    self._changed(self, True)
+                    self._changed(self, has_new_offer=True)
                 await requests.offer_changed.wait()
                 await trio.sleep(CHANGE_DELAY)
 
@@ -231,9 +239,9 @@ class ServerClient:
         return not {tool.name for tool in offer.tools} < {tool.name for tool in self.offer.tools}
 
     async def _listen(self, client: Client, requests: ServerRequests) -> None:
-        """Watch for changes to the offer if the protocol version has a stream for them.
+        """Watch for changes to the offer, if the protocol version has a stream for them.
 
-        In older versions they arrive as notifications.
+        In older versions, the server announces changes in notifications.
         """
         capabilities = client.server_capabilities
         tools = bool(capabilities.tools and capabilities.tools.list_changed)
@@ -275,7 +283,7 @@ class ServerClient:
         return self.summary.call_seconds or self.settings.call_seconds
 
     async def _call(self, tool: str, call: Call, /, **arguments: Any) -> Output:
-        # The SDK cannot encode lone surrogates: they would break the connection.
+        # The SDK cannot encode lone surrogates, which would break the connection.
         arguments = lazy.file_formats.replace_surrogates(arguments)
         requests = await self._load_requests()
         # The first message is shown immediately.
@@ -322,7 +330,7 @@ class ServerClient:
             raise self._make_error(what, describe_error(error)) from None
         if active is not None and active.scope.cancelled_caught:
             raise ToolError(
-                f"{what} did not answer within {active.limit:g} seconds, so hilum cancelled the "
+                f"{what} did not respond within {active.limit:g} seconds, so hilum cancelled the "
                 f"call on the MCP server {self.name}.",
                 code=errors.E_TIMEOUT,
                 hint="It may have taken effect. Request less at once.",
@@ -332,7 +340,7 @@ class ServerClient:
     def _make_error(self, what: str, reason: str) -> ToolError:
         server = f"The MCP server {self.name}"
         if is_too_large(reason):
-            message = f"{server} answers {what} with more than {MAX_MESSAGE >> 20} MB."
+            message = f"{server} sent more than {MAX_MESSAGE >> 20} MB in response to {what}."
             return ToolError(message, code=errors.E_TOO_LARGE, hint=ASK_FOR_LESS)
         # The SDK reports only the status; the transport has recorded more of the response.
         if reason.startswith(ERROR_STATUS):
@@ -410,6 +418,6 @@ class ServerClient:
         with trio.move_on_after(self._call_timeout + self.connection.start_seconds):
             return await self._run(job, what)
         raise ToolError(
-            f"The MCP server {self.name} did not answer within {self._call_timeout:g} seconds.",
+            f"The MCP server {self.name} did not respond within {self._call_timeout:g} seconds.",
             code=errors.E_TIMEOUT,
         )

@@ -62,7 +62,7 @@ def find_workspace(folder: str) -> Path:
     """
     path = Path(os.path.realpath(os.path.expanduser(folder)))
     if not path.is_dir():
-        raise UsageError(f"The folder {folder} does not exist.", hint="Name an existing folder.")
+        raise UsageError(f"The folder {folder} does not exist.", hint="Specify an existing folder.")
     return path
 
 
@@ -81,13 +81,13 @@ def split_workspace(argv: list[str]) -> tuple[list[str], str]:
         if equals:
             return before + rest, value
         if number + 1 == len(own):
-            raise UsageError(f"{name} takes a folder.", code=errors.E_BAD_ARGS)
+            raise UsageError(f"{name} requires a folder.", code=errors.E_BAD_ARGS)
         return before + rest[1:], rest[0]
     return argv, ""
 
 
 def _ask(question: str, secret: bool) -> str:
-    """Ask at the terminal. The end of input counts as an empty answer."""
+    """Ask at the terminal, and return the answer. End-of-file counts as an empty answer."""
     read = getpass if secret else input
     try:
         # The question quotes configuration files of a repository. Escape sequences in them could
@@ -100,10 +100,10 @@ def _ask(question: str, secret: bool) -> str:
 async def _read_line() -> str:
     """Wait for a line at the terminal.
 
-    If nothing is typed, the thread is left behind and ends with the program.
+    If the user types nothing, the thread is abandoned and ends with the program.
     """
-    # `os.read` needs no lock. A thread that is left behind in `sys.stdin` would hold the lock of
-    # the buffer, which is a fatal error when the interpreter exits.
+    # `os.read` needs no lock. A thread that is abandoned while it reads `sys.stdin` would still
+    # hold the buffer's lock, which is a fatal error when the interpreter exits.
     data = await in_thread(os.read, 0, 65_536, abandon_on_cancel=True)
     return data.decode(errors="replace").strip()
 

@@ -1,8 +1,8 @@
 """Reads configuration files of MCP servers in every dialect.
 
-The dialect is recognised by the name of the table and the keys. The file name matters only if two
-clients use the same key with different meanings: ``url`` is SSE for Gemini, and ``timeout`` has
-other units.
+The dialect is recognised by the name of the table and by its keys. The file name matters only if
+clients use the same key with different meanings: ``url`` is an SSE URL for Gemini, and the unit of
+``timeout`` depends on the client.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _SELECTIONS: tuple[Keys, ...] = (
 )
 
 
-# Keys at the top of hilum's own files and of `.mcp.json`; mcpServers is the usual table.
+# Top-level keys of hilum's own files and of `.mcp.json`; mcpServers is the usual table.
 TOP_KEYS = tuple(
     dict.fromkeys(["mcpServers", "inputs", *(keys[0] for keys in (*TABLES, *_SELECTIONS))])
 )
@@ -80,7 +80,7 @@ def _is_strict(file: Path) -> bool:
     """Return whether an unknown key in a file is a mistake.
 
     hilum's own files and ``.mcp.json`` contain only servers. Other files belong to programs that
-    may know more keys.
+    may define more keys.
     """
     if file.name == ".mcp.json" or file.absolute() == user_file():
         return True
@@ -96,10 +96,10 @@ def read_config(path: str | Path) -> ConfigFile:
     others.
 
     Args:
-        path: The file: JSON (with comments), TOML or YAML by its suffix.
+        path: The file. The suffix determines its format: JSON (with comments), TOML or YAML.
 
     Returns:
-        The servers and all mistakes. Bad input never raises.
+        The servers and all mistakes. Invalid input never raises an exception.
     """
     file = Path(path)
     try:
@@ -110,7 +110,7 @@ def read_config(path: str | Path) -> ConfigFile:
 
 
 class _ConfigReader:
-    """Reads the servers of one file.
+    """A reader for the servers in one file.
 
     Args:
         file: The path of the file.
@@ -125,7 +125,7 @@ class _ConfigReader:
         self.is_strict = _is_strict(file)
 
     def report(self, reason: str, *keys: str, level: Level = "error", server: str = "") -> None:
-        """Add a mistake at a path of keys."""
+        """Record a mistake at a path of keys."""
         line = self.find_line(keys) if keys else 0
         where = ".".join(keys)
         self.mistakes.append(ConfigMistake(self.file, where, reason, line, level, server))
@@ -157,7 +157,7 @@ class _ConfigReader:
         return ConfigFile(self.file, servers, tuple(self.mistakes), inputs, name)
 
     def _report_unknown_keys(self) -> bool:
-        """Report unknown keys of the file itself; return whether there are any."""
+        """Report unknown top-level keys, and return whether there are any."""
         known = DESCRIPTIVE_KEYS.union(TOP_KEYS)
         names = [key for key in self.data if key not in known and not is_comment(key)]
         for name in names:
@@ -286,11 +286,11 @@ def _looks_like_server(value: object) -> bool:
 
 
 class _Selection:
-    """The servers that are enabled or disabled by lists of names in the same file.
+    """Lists in a file that enable or disable servers of the same file by name.
 
     Args:
         data: The content of the file.
-        report: Receives mistakes.
+        report: Called with each mistake.
     """
 
     def __init__(self, data: Mapping[str, Any], report: Report) -> None:

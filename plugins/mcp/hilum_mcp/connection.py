@@ -5,9 +5,9 @@
     idle ──► starting ──► up ──► down ──(back-off)──► starting …
                  └───────────────┘
 
-When a server dies, the SDK may cancel the task in its block and raise exception groups. These
-effects stay within this task. Other tasks submit jobs, which run in the server's task and can be
-cancelled from outside.
+When a server dies, the SDK may cancel the task that is in the SDK's context manager, and may raise
+exception groups. These effects stay within the server's task. Other tasks submit jobs, which run in
+the server's task and can be cancelled from outside.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ RESTART_TIMEOUT = 3.0
 # Seconds to wait for the reason why a connection ended.
 REASON_TIMEOUT = 1.5
 
-# Seconds within which all calls that were refused for the same reason receive that reason.
+# Seconds within which all calls that fail for the same reason report that reason.
 RENEW_DELAY = 0.1
 
 # Seconds to notify a server that a call was cancelled.
@@ -71,8 +71,8 @@ class Connection:
 
     Args:
         name: The server's name.
-        connect: Connects; the connection lasts until the end of its block.
-        start_seconds: Time limit of a start.
+        connect: Returns a context manager that connects, and disconnects at the end of its block.
+        start_seconds: Time limit for a start.
         changed: Called after each change of ``state``.
         served: Runs concurrently with the jobs while the server is up; an error ends the
             connection.
@@ -80,7 +80,7 @@ class Connection:
     Attributes:
         state: The current state.
         error: Why the connection is down, in one sentence.
-        login: Why the user must log in first; empty if no log-in is required.
+        login: Why the user must log in first; empty if no login is required.
         starts: The number of times the server was started.
     """
 
@@ -125,7 +125,7 @@ class Connection:
             # first.
             if self._failures >= MAX_STARTS or self.login or self._cannot_start:
                 self._wanted = trio.Event()
-            # Last, because callers that wait wake up here and read the fields that are set above.
+            # This comes last, because it wakes up waiting callers, which read the fields set above.
             self._set_state("down")
 
     async def _serve_once(self) -> None:
@@ -139,7 +139,7 @@ class Connection:
         try:
             with trio.move_on_after(self.start_seconds) as time_limit:
                 async with self.connect(transport) as client, trio.open_nursery() as nursery:
-                    # The limit is for the start only.
+                    # The time limit applies only to the start.
                     time_limit.deadline = math.inf
                     self._client = client
                     self._nursery = nursery
@@ -148,7 +148,7 @@ class Connection:
                         nursery.start_soon(self._run_served, client, transport)
                     self._set_state("up")
                     await transport.lost.wait()
-                    # The jobs in this nursery would wait for answers that cannot arrive.
+                    # The jobs in this nursery would wait for responses that cannot arrive.
                     nursery.cancel_scope.cancel()
         except* Exception as group:  # a server can make the SDK raise any exception
             failure = first_error(group)
@@ -186,7 +186,7 @@ class Connection:
         changed.set()
         self.changed(self)
 
-    # --- for others -------------------------------------------------------------------------------
+    # --- for other tasks --------------------------------------------------------------------------
 
     @property
     def refusal(self) -> str:
@@ -291,7 +291,7 @@ class _SessionExpiredError(Exception):
 
 
 class _Job:
-    """A job that another task submitted and that runs in the server's task."""
+    """A job that another task has submitted to the server's task."""
 
     def __init__(self, job: Callable[[Client], Awaitable[Any]]) -> None:
         self.done = trio.Event()
@@ -317,8 +317,8 @@ class _Job:
             await self.done.wait()
         except trio.Cancelled:
             self._scope.cancel()
-            # Shielded, because this task is already cancelled: the server would otherwise keep
-            # running a call that nobody waits for.
+            # The wait is shielded, because this task is already cancelled. Without the wait, the
+            # server would keep running a call whose result nobody needs.
             with trio.move_on_after(CANCEL_TIMEOUT, shield=True):
                 await self.done.wait()
             raise

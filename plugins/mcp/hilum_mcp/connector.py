@@ -1,7 +1,7 @@
 """Creates a connected client from a server's configuration.
 
-This covers variables, the program or the address, the sandbox, and the requests that the server may
-make. The module imports the SDK, which takes half a second, so it is loaded in a thread (see
+This includes the variables, the program or the URL, the sandbox, and the requests that the server
+may make. The module imports the SDK, which takes half a second, so it is loaded in a thread (see
 ``lazy``).
 """
 
@@ -57,15 +57,15 @@ warnings.filterwarnings("ignore", category=MCPDeprecationWarning)
 
 
 class Connector:
-    """Connects to one server.
+    """A connector to one server.
 
     Args:
-        session: The session that uses it.
-        server: Its configuration.
+        session: The session that uses the server.
+        server: The server's configuration.
         settings: The settings of the session.
         log: The server's log.
         requests: Answers the server's requests.
-        auth: Signs requests; by default, the user's stored log-in.
+        auth: Signs requests; by default, the user's stored login.
     """
 
     def __init__(
@@ -91,15 +91,15 @@ class Connector:
         Args:
             state: Updated when the connection is lost.
         """
-        # Closing the session does not wait for these threads, because a file path may refer to
-        # anything.
+        # Closing the session does not wait for these threads, because a configured path may refer
+        # to a file that takes forever to read.
         run = functools.partial(in_thread, abandon_on_cancel=True)
         self._log.restart()
         self._log.note(f"starts: {redact(self._server, self._server.target)}")
         try:
             server = await run(expand_server, self._server, self._session.workspace.root)
             hosts = allowed_hosts(self._session)
-            # After the variables were expanded, because an address may contain some.
+            # The variables are expanded first, because the URL may contain some.
             if server.kind != "stdio":
                 await run(lazy.load, "address_check", "http_transport")
                 await lazy.address_check.check_address(server, hosts)
@@ -127,7 +127,7 @@ class Connector:
         auth: httpx2.Auth | None,
     ) -> AsyncIterator[mcp.Client]:
         attempts = [server.kind == "sse"]
-        # A transport that the file names is used as it is, even if it fails.
+        # If the file specifies a transport, no other one is tried, even if it fails.
         if server.kind_guessed and server.kind == "http":
             attempts = [False, True]
         for sse in attempts:
@@ -138,7 +138,7 @@ class Connector:
                     client = mcp.Client(transport, **self._requests.callbacks())
                     await stack.enter_async_context(client)
                     is_open = True
-                    # The refusal of the first attempt must not explain a later failure.
+                    # A refusal of the first attempt must not be reported for a later failure.
                     state.reason = ""
                     # Validating a result against a schema of the server could block forever.
                     session = client.session
@@ -175,7 +175,7 @@ class Connector:
             grace=TERM_TIMEOUT,
         )
         async with AsyncExitStack() as stack:
-            # Only while this command starts, so that no other command gets the wider sandbox.
+            # The sandbox is wider only while this command starts, so that no other command gets it.
             with self._widen_sandbox(argv, server):
                 opened = await stack.enter_async_context(process)
             yield opened
@@ -223,7 +223,7 @@ def _temporary_paths(argv: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def allowed_hosts(session: Session) -> frozenset[str]:
-    """Return the hosts on the user's network that a server may name for a log-in.
+    """Return the hosts on the user's network that a server may name for a login.
 
     These are the hosts from which web pages may be fetched.
     """

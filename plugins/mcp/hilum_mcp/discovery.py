@@ -51,7 +51,7 @@ async def fetch_offer(client: Client) -> Offer:
 
     Raises:
         ServerProtocolError: The server does not answer.
-        Exception: The connection failed, or an answer violates the protocol.
+        Exception: The connection failed, or a response violates the protocol.
     """
     capabilities = client.server_capabilities
     left_out: list[str] = []
@@ -172,8 +172,8 @@ async def _fetch_pages(
 
     Args:
         fetch: Fetches one page.
-        kind: The attribute of an answer that contains the rows.
-        left_out: Receives notes about the list.
+        kind: The attribute of a response that contains the rows.
+        left_out: The list to which notes about omitted parts are added.
         read: Reads one row; ``None`` leaves it out.
 
     Raises:
@@ -192,7 +192,7 @@ async def _fetch_pages(
             if item is not None:
                 found.append(item)
         cursor = page.next_cursor
-        # A cursor that repeats would lead to the same pages forever.
+        # A repeated cursor would return the same pages forever.
         if not cursor or cursor in seen or count > MAX_ROWS:
             break
         seen.add(cursor)
@@ -204,7 +204,7 @@ async def _fetch_pages(
 
 async def _fetch_page(fetch: Callable[..., Awaitable[Any]], cursor: str | None, kind: str) -> Any:
     with trio.move_on_after(PAGE_TIMEOUT):
-        # Never from the SDK's cache: this is also called after the server reported a change.
+        # The SDK's cache must not be used, because the server may have reported a change.
         return await fetch(cursor=cursor, cache_mode="refresh")
     raise ServerProtocolError(f"It did not list its {kind} within {PAGE_TIMEOUT:g} seconds.")
 

@@ -1,8 +1,8 @@
 """Reads a server in a configuration file of any client's dialect as a ``ServerConfig``.
 
-Clients share few keys besides ``command`` and ``args``. An entry is read in three steps: keys that
-mean the same get one name, the values are structured strictly (``ServerEntry``), and their meaning
-for the client is determined (which transport, which unit of time).
+Clients share few keys besides ``command`` and ``args``. An entry is read in three steps: keys with
+the same meaning get one name, the values are structured strictly (``ServerEntry``), and what they
+mean to the client is determined (which transport, which unit of time).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ ADDRESS_KEYS = frozenset(
     "headers http_headers env_http_headers bearer_token_env_var requestInit oauth auth"
     " authorization scopes".split()
 )
-# Keys that describe a server, or that only concern another client's window, log or gallery.
+# Keys that describe a server, or that only affect another client's window, log or gallery.
 DESCRIPTIVE_KEYS = frozenset(
     "description name title display_name displayName icon icons category tags version bundled note"
     " notes comment _comment disabledReason gallery dev source metadata $schema id author homepage"
@@ -75,7 +75,7 @@ _APPROVAL_KEYS = (
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 # Fallback of a switch: the value that turns the server off.
 OFF = object()
-_WITH_NUL = "a text with them"
+_WITH_NUL = "a text with NUL characters"
 _WITHOUT_NUL = "a text without NUL characters"
 # Cline, Roo, Zed and goose use seconds.
 _FILES_IN_SECONDS = ("cline_mcp_settings.json", "mcp_settings.json")
@@ -184,7 +184,7 @@ OAuth = NewType("OAuth", object)
 RequestInit = NewType("RequestInit", dict[str, str])
 
 
-# Without comparison and representation, because generating them takes half of the import time.
+# `__eq__` and `__repr__` are not generated, because that takes half of the import time.
 @attrs.define(kw_only=True, eq=False, repr=False)
 class ServerEntry:
     """The keys of a server that hilum supports, each under one name."""
@@ -406,7 +406,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 class EntryReader:
-    """Reads one server.
+    """A reader for one server.
 
     Args:
         file: The file of the entry. Some clients differ only by the file.
@@ -440,14 +440,14 @@ class EntryReader:
         """Read the server.
 
         Raises:
-            InvalidServerError: The server cannot be used. The error contains all mistakes.
+            InvalidServerError: The server cannot be used. The error contains all of its mistakes.
         """
         unusable: list[Finding] = []
         kind: Kind | None = None
         try:
             kind = self._choose_kind()
         except InvalidServerError as error:
-            # The other keys are checked all the same, so that all mistakes are reported at once.
+            # The other keys are checked anyway, so that all mistakes are reported at once.
             unusable += error.findings
         if kind is not None:
             self._drop_keys_of_other_kind(kind)
@@ -485,11 +485,11 @@ class EntryReader:
         )
 
     def _warn(self, reason: str, *keys: str, level: Level = "warning") -> None:
-        """Add a finding about a server that can be used all the same."""
+        """Add a finding that does not prevent the server from being used."""
         self.findings.append(Finding(keys, reason, level))
 
     def _rename(self, entry: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the entry with one name for keys that have the same meaning."""
+        """Return the entry, using one name for all keys with the same meaning."""
         values = dict(entry)
         for name, keys in SAME_KEYS.items():
             given = [key for key in keys if values.get(key) not in (None, "")]
@@ -554,7 +554,7 @@ class EntryReader:
             url = self._key("url")
             self._warn(f"It has a command and {url}; because of its type {word}, {url} is used.")
         self._values.pop("command", None)
-        # In a Gemini file `url` is an SSE address, and `httpUrl` is streamable HTTP.
+        # In a Gemini file `url` is an SSE URL, and `httpUrl` is streamable HTTP.
         is_gemini_sse = self.is_gemini and self._key("url") == "url"
         if self._stated in SSE_TYPES or (not self._stated and is_gemini_sse):
             return "sse"
@@ -563,7 +563,7 @@ class EntryReader:
     def _suggest(self, name: str) -> str:
         """Return a sentence about an unknown key that may be a misspelt required one.
 
-        In a strict file, the unknown key is reported itself.
+        In a strict file, the unknown key itself is reported as a mistake.
         """
         if self.is_strict:
             return ""
@@ -579,7 +579,7 @@ class EntryReader:
         return self._written.get(name, name)
 
     def _drop_keys_of_other_kind(self, kind: Kind) -> None:
-        other, what = PROGRAM_KEYS, "an address"
+        other, what = PROGRAM_KEYS, "a URL"
         if kind == "stdio":
             other, what = ADDRESS_KEYS, "a program"
         for name in [name for name in self._values if name in other]:
@@ -631,8 +631,8 @@ class EntryReader:
         located, others = group.group_exceptions()
         for error in others:
             if isinstance(error, ForbiddenExtraKeysError):
-                # In the order of the file, so that the messages are the same each time; a set has
-                # no order.
+                # In the order of the file, because a set has no order and the messages must be the
+                # same each time.
                 for key in sorted(error.extra_fields, key=list(values).index):
                     del values[key]
                     if not is_comment(key):
@@ -665,7 +665,7 @@ class EntryReader:
             )
         words = [*command, *args]
         if not words or not words[0].strip():
-            raise InvalidServerError("It names no program.", self._key("command"))
+            raise InvalidServerError("It contains no program.", self._key("command"))
         return {
             "command": words[0],
             "args": tuple(words[1:]),
@@ -698,7 +698,7 @@ class EntryReader:
                 f"{shown!r} cannot be split into words: {error}.", key
             ) from None
         if any("\0" in word for word in words):
-            raise InvalidServerError("It may contain no NUL characters.", key)
+            raise InvalidServerError("It must not contain NUL characters.", key)
         self._warn(note, key)
         return words
 
@@ -707,7 +707,7 @@ class EntryReader:
         scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/", url)
         if scheme and scheme[1].lower() not in ("http", "https", "ws", "wss"):
             raise InvalidServerError(
-                f"Its address begins with {scheme[1][:20]}:; only http and https are supported.",
+                f"Its URL begins with {scheme[1][:20]}:; only http and https are supported.",
                 self._key("url"),
             )
         headers = {**entry.request_init, **entry.headers}

@@ -1,4 +1,4 @@
-"""Describes errors between a server and the SDK in one sentence."""
+"""Describes errors of a server's connection, each in one sentence."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ ERROR_STATUS = "Server returned an error response"
 # Maximum size, in bytes, of one message from a server. A large image fits.
 MAX_MESSAGE = 32 << 20
 
-TOO_LARGE = f"It sent an answer of more than {MAX_MESSAGE >> 20} MB."
+TOO_LARGE = f"It sent a response larger than {MAX_MESSAGE >> 20} MB."
 ASK_FOR_LESS = "Request less at once: a part, a page or a smaller image."
 _HTTP_LIBRARIES = ("httpx", "httpx2", "httpcore2")
 
 
 class LoginRequiredError(Exception):
-    """The server requires a log-in, which only ``hilum mcp login`` can perform."""
+    """The server requires a login, which only ``hilum mcp login`` can perform."""
 
 
 class ServerProtocolError(Exception):
@@ -25,8 +25,8 @@ class ServerProtocolError(Exception):
 
 
 def is_too_large(reason: str) -> bool:
-    """Return whether an answer was too large, based on hilum's message or the SDK's."""
-    if "It sent an answer of more than" in reason:
+    """Return whether a response was too large, judging by hilum's message or the SDK's."""
+    if "It sent a response larger than" in reason:
         return True
     return "event exceeded the" in reason and "byte limit" in reason
 
@@ -52,13 +52,13 @@ def _describe(error: BaseException) -> str:
     protocol_message = getattr(getattr(error, "error", None), "message", "")
     if protocol_message:
         return _shorten(str(protocol_message))
-    # Compared by name, so that this module needs neither pydantic nor an HTTP library.
+    # Classes are compared by name, so that this module needs neither pydantic nor an HTTP library.
     if name == "ValidationError":
         first = error.errors()[0]  # type: ignore[attr-defined]
         path = ".".join(map(str, first["loc"]))
-        return _shorten(f"Its answer violates the protocol: {path}: {first['msg']}")
+        return _shorten(f"Its response violates the protocol: {path}: {first['msg']}")
     if name == "HTTPStatusError":
-        # The error's own text contains the whole address, which may include a key.
+        # The error's own text contains the whole URL, which may include a key.
         return f"HTTP {error.response.status_code}"  # type: ignore[attr-defined]
     text = _shorten(_innermost_message(error)) or name
     library = type(error).__module__.partition(".")[0]

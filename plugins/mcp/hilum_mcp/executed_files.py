@@ -23,8 +23,8 @@ from hilum import UsageError, errors
 
 from hilum_mcp.server_config import ServerConfig
 
-# Beyond these limits the server is refused, because an approval of only some files would be
-# worthless.
+# A server that exceeds these limits is refused, because an approval of only some of its files would
+# be worthless.
 MAX_FILES = 2_000
 MAX_BYTES = 20_000_000
 MAX_WORD = 4_096
@@ -53,7 +53,7 @@ _PROJECT_FILES = (
 )
 # Installed or generated content, usually too large to hash.
 _SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", ".git", ".venv", "venv"})
-# Programs that run a project instead of a script. The project files define what is executed.
+# Programs that run a project rather than a script. The project's files define what is executed.
 _RUNNERS = frozenset(
     "npm npx pnpm yarn bun bunx deno uv uvx poetry pdm hatch pipenv pipx make gmake just docker"
     " podman cargo go node".split()
@@ -123,7 +123,7 @@ def approval_digest(server: ServerConfig, files: dict[str, str]) -> str:
 
 
 def describe_changes(before: dict[str, str], now: dict[str, str]) -> list[str]:
-    """Return the files that are new, changed or gone, in a few words each."""
+    """Return a short description of each file that was added, changed or removed."""
     changes = [f"gone {name}" for name in before.keys() - now.keys()]
     for name, digest in now.items():
         if name not in before:
@@ -134,7 +134,7 @@ def describe_changes(before: dict[str, str], now: dict[str, str]) -> list[str]:
 
 
 class _FileSearch:
-    """Searches for the files of one server.
+    """A search for the files that one server executes.
 
     Args:
         workspace: The real path of the project.
@@ -155,7 +155,7 @@ class _FileSearch:
         """Return the absolute paths of all files."""
         server = self._server
         words = [server.command, *server.args]
-        # A folder of the project may be in PATH, such as `.venv/bin`.
+        # PATH may contain a folder of the project, such as `.venv/bin`.
         program = None if "/" in server.command else shutil.which(server.command)
         if program:
             self._add_word(program)
@@ -173,11 +173,11 @@ class _FileSearch:
         return self._found
 
     def _add_words(self, words: list[str]) -> None:
-        """Add the files that the words of a command line name."""
+        """Add the files that the words of a command line refer to."""
         for option, word in pairwise(["", *words]):
             if option in _MODULE_OPTIONS:
                 self._add_module(word, self._bases)
-            # Python accepts the name of the module without a space.
+            # Python accepts the module's name without a space: `-mNAME`.
             if word.startswith("-m") and len(word) > 2:
                 self._add_module(word[2:], self._bases)
             # An argument may contain paths: `--config=PATH`, `PATH:target`, `sh -c "python PATH"`.
@@ -205,7 +205,7 @@ class _FileSearch:
             self._add_module(module, self._bases)
 
     def _add_word(self, word: str) -> None:
-        """Add the file or package that a word names, and the code in a script's folder."""
+        """Add the file or package that a word refers to, and the code in a script's folder."""
         for variable in ("${workspaceFolder}", "${workspaceRoot}"):
             word = word.replace(variable, self._root)
         # A longer word cannot be a path (PATH_MAX on Linux).
@@ -290,7 +290,7 @@ def _split_words(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError:
-        # The quotes are unbalanced. A rough split still finds most files.
+        # The quotes are unbalanced. Splitting at whitespace still finds most files.
         return text.split()
 
 

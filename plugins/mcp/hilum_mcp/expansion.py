@@ -25,14 +25,14 @@ _VARIABLE = re.compile(
     r"|\$\{(?P<unknown>[A-Za-z_]+:[^-{}][^{}]*)\}"
     r"|\$(?P<bare>[A-Za-z_][A-Za-z0-9_]*)"
 )
-# For commands and arguments, in which `$X` may be meant for a shell.
+# The pattern for commands and arguments, in which `$X` may be intended for a shell.
 _VARIABLE_IN_BRACES = re.compile(_VARIABLE.pattern.rpartition("|")[0])
 MAX_FILE = 65_536
 
 
 @attrs.define
 class Values:
-    """The sources of variable values.
+    """The sources from which variables get their values.
 
     Args:
         environment: Environment variables.
@@ -48,15 +48,15 @@ class Values:
 
 
 def expand(server: ServerConfig, values: Values) -> ServerConfig:
-    """Expand the variables in a server's texts.
+    """Expand the variables in a server's configuration.
 
     These forms are supported: ``${X}``, ``${X:-default}``, ``${env:X}``, ``{env:X}``, ``$X`` (in
     ``env`` and ``headers``, where other clients expand it), ``${workspaceFolder}``,
-    ``${userHome}``, ``${input:ID}``, ``{file:PATH}``. ``${kind:…}`` of an unknown kind is a
-    mistake; other texts are left unchanged.
+    ``${userHome}``, ``${input:ID}``, ``{file:PATH}``. ``${kind:…}`` with an unknown kind is a
+    mistake. Other text is left unchanged.
 
     Raises:
-        UsageError: Variables have no value. The message names all of them.
+        UsageError: Some variables have no value. The message lists all of them.
     """
     expander = _Expander(server, values)
     oauth = None
@@ -96,10 +96,10 @@ def _hint(server: ServerConfig, missing: list[str]) -> str:
 
 
 class _Expander:
-    """Expands the variables of one server.
+    """An expander of the variables in one server's configuration.
 
     Attributes:
-        missing: Variables without a value.
+        missing: The variables without a value.
     """
 
     def __init__(self, server: ServerConfig, values: Values) -> None:
@@ -128,12 +128,12 @@ class _Expander:
         return {key: _VARIABLE.sub(self._value_of, text) for key, text in texts.items()}
 
     def inherit(self, names: tuple[str, ...]) -> dict[str, str]:
-        """Return the existing environment variables among the given names."""
+        """Return the environment variables with the given names that are set."""
         environment = self._values.environment
         return {name: environment[name] for name in names if name in environment}
 
     def look_up(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """Return the values of the given environment variables, by the keys of the mapping."""
+        """Return a mapping in which each variable's name is replaced by the variable's value."""
         found = {}
         for key, name in variables.items():
             value = self._values.environment.get(name)
@@ -184,11 +184,11 @@ class _Expander:
 
 
 def read_small_file(path: Path) -> str:
-    """Read a small text file. Blocks, but never on a pipe or a device.
+    """Read a small text file. Blocks, but never waits for a pipe or a device.
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: The file is not a regular file, is too large, or is not text.
+        ValueError: The file is not a regular file, is too large, or is not UTF-8 text.
     """
     data = read_regular_file(path, MAX_FILE)
     try:

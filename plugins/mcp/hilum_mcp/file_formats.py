@@ -1,4 +1,4 @@
-"""Reads the data and the key line numbers of configuration files in JSON, TOML and YAML."""
+"""Reads configuration files in JSON, TOML and YAML, with the line numbers of their keys."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ class LoadedFile:
 
     Args:
         data: The mapping in the file.
-        mistakes: Mistakes that do not prevent the rest from being read.
-        find_line: Returns the line of a path of keys, or of the nearest key that encloses it; 0 if
-            both are unknown.
+        mistakes: Mistakes that do not prevent the rest of the file from being read.
+        find_line: Returns the line number of the key at a path of keys, or that of the nearest
+            enclosing key; 0 if neither is known.
     """
 
     data: dict[str, Any]
@@ -194,7 +194,7 @@ def _blank_comment(found: re.Match[str]) -> str:
 
 
 def _index_json_lines(text: str) -> Lines:
-    """Return the line of each key. For duplicate keys, it is the last one, as in the parser."""
+    """Return the line of each key. As in the parser, the last of several duplicate keys counts."""
     open_keys: list[str | None] = []  # the current key at each depth; None in a list
     line = 1
     key_line = 0
@@ -241,7 +241,10 @@ def _parse_toml(text: str, report: Report) -> Any:
 
 
 def _index_toml_lines(text: str) -> Lines:
-    """Return the line of each key and table; a table without a header has that of its first part."""
+    """Return the line of each key and table.
+
+    A table without its own header has the line of its first subtable.
+    """
     table: list[str] = []
     lines: Lines = {}
     headers: Lines = {}
@@ -292,7 +295,7 @@ def _parse_yaml(text: str, report: Report) -> Any:
 
 
 def _index_yaml_lines(text: str) -> Lines:
-    """Return the line of each key, found by its indentation; flow style is not searched."""
+    """Return the line of each key, found by its indentation. Keys in flow style are not found."""
     open_keys: list[tuple[int, str]] = []
     lines: Lines = {}
     for number, row in enumerate(text.split("\n"), 1):

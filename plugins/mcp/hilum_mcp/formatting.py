@@ -21,17 +21,17 @@ _STATES = {"unapproved": "NOT APPROVED", "broken": "BROKEN"}
 
 
 def redact(server: ServerConfig, text: str) -> str:
-    """Return a text about a server without the secrets of its configuration.
+    """Return a text about a server without the secrets in the server's configuration.
 
-    Must not be used for text that the user approves, because a redacted part could hide something
-    else.
+    Do not use this function for text that the user approves, because a redacted part could hide
+    something else.
     """
     values = {**server.env, **server.headers, **(server.oauth or {})}
     # The word after an option may be its value, as in `--api-key SECRET`.
     for option, word in pairwise(server.args):
         if option.startswith("-"):
             values[option.lstrip("-")] = word
-    # Only the server knows which values of the query are keys, so all of them are left out.
+    # Only the server knows which values in the query are keys, so all of them are omitted.
     query = _query_of(server.url)
     if query:
         text = text.replace(query, re.sub(r"=(?![^&]*\$\{)[^&]+", "=…", query))
@@ -48,7 +48,7 @@ def _query_of(url: str) -> str:
     try:
         return urlsplit(url).query
     except ValueError:
-        # The address is invalid, but it is displayed all the same.
+        # The URL is invalid, but it is displayed anyway.
         return url.partition("?")[2]
 
 
@@ -57,7 +57,7 @@ def format_catalog(
     statuses: Mapping[str, ServerStatus],
     command: str,
 ) -> Iterator[str]:
-    """Yield one or two rows for each server, followed by the parts of files without an effect.
+    """Yield one or two rows for each server, followed by the warnings about files.
 
     Args:
         catalog: The servers.
@@ -92,7 +92,7 @@ def _format_entry(entry: CatalogEntry, status: ServerStatus | None, width: int) 
 
 
 def encode_entry(entry: CatalogEntry, status: ServerStatus | None = None) -> dict[str, Any]:
-    """Return a server as data without the values of variables and headers, which may be secret."""
+    """Return a server as data, without the values of variables and headers, which may be secret."""
     server = entry.server
     data: dict[str, Any] = {
         "name": server.name,

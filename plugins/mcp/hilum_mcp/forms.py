@@ -1,6 +1,6 @@
-"""Shows forms from servers to the user: flat objects of texts, numbers and choices.
+"""Converts a server's form, a flat object of strings, numbers and choices, to questions.
 
-Each field is one question.
+Each field is one question to the user.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_CHOICES = 8
 MAX_LENGTH = 300
 MAX_ECHO = 40
 # MCP, elicitation: servers must not request sensitive information in a form. Short words such as
-# `pin` count only as whole words, because "shipping" contains one as well.
+# `pin` are matched only as whole words, because "shipping" contains `pin` as well.
 _SECRET = re.compile(
     r"pass(word|phrase|code)|secret|credential|(private|api|access).?key"
     r"|(?<![a-z])(token|pin|cvv|cvc)(?![a-z])",
@@ -40,15 +40,15 @@ class FormField(msgspec.Struct, frozen=True):
     """A field of a form.
 
     Args:
-        name: Its name.
+        name: The name of the field.
         kind: ``string``, ``number``, ``integer`` or ``boolean``.
         question: The question to the user.
-        choices: The allowed values, by displayed text.
-        multiple: Whether several choices are allowed.
+        choices: The allowed values, by the text that is displayed for each.
+        multiple: Whether the user may select several choices.
         required: Whether the field must have a value.
-        default: The server's suggestion as displayed; empty for none.
-        minimum: The smallest number, length or count of choices.
-        maximum: The largest number, length or count of choices.
+        default: The server's suggestion as displayed; empty if there is none.
+        minimum: The smallest allowed number, length or number of choices.
+        maximum: The largest allowed number, length or number of choices.
     """
 
     name: str
@@ -65,8 +65,8 @@ class FormField(msgspec.Struct, frozen=True):
     def options(self) -> tuple[str, ...]:
         """The answers from which the user can choose.
 
-        Enter selects the first one: the server's suggestion, or else an empty answer, or else No.
-        Pressing only Enter therefore never agrees to anything.
+        Enter selects the first one: the server's suggestion or, without one, an empty answer or No.
+        Therefore, a user who only presses Enter never agrees to anything.
         """
         answers = [NO, YES] if self.kind == "boolean" else list(self.choices)
         if self.default:
@@ -115,7 +115,7 @@ class FormField(msgspec.Struct, frozen=True):
 
 
 def _measure(value: Any) -> tuple[float, str]:
-    """Return the size that a field's bounds apply to, and its unit."""
+    """Return the size to which a field's bounds apply, and the unit of that size."""
     if isinstance(value, int | float):
         return value, ""
     return len(value), " characters" if isinstance(value, str) else " choices"
@@ -130,7 +130,7 @@ def _format_range(minimum: float, maximum: float) -> str:
 
 
 def asks_for_secret(text: str) -> bool:
-    """Return whether a form seems to request a secret, which does not belong in a form."""
+    """Return whether a form seems to request a secret, which servers must not do."""
     return _SECRET.search(text) is not None
 
 
@@ -216,7 +216,7 @@ def _read_default(value: Any, kind: str, choices: Mapping[str, str]) -> str:
     if not isinstance(value, expected) or isinstance(value, bool):
         return ""
     text = str(value)
-    # A suggestion with such a text could not be distinguished from hilum's own answers.
+    # Such a suggestion could not be distinguished from hilum's own answers.
     if text in (SKIP, DECLINE) or not text.strip() or len(text) > MAX_LENGTH:
         return ""
     return text

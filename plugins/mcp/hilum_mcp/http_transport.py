@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 # Seconds to connect to a server.
 #
-# Reading has no limit, since an open stream may be silent as long as a call may take; calls have
-# limits of their own.
+# Reading has no time limit, because a stream may be silent for as long as a call may take. Calls
+# have their own time limits.
 CONNECT_TIMEOUT = 15.0
 
 # Seconds to notify a server that its session has ended.
@@ -48,7 +48,7 @@ GOODBYE_TIMEOUT = 0.2
 # Seconds after the end of a stream within which the SDK raises the reason.
 ERROR_DELAY = 0.05
 
-# Minimum seconds between two attempts to open a stream, even if a server requests fewer.
+# Minimum number of seconds between two attempts to open a stream, even if a server requests fewer.
 REOPEN_INTERVAL = 0.25
 
 # Response statuses for a POST to an SSE server that mean that its stream is gone.
@@ -84,10 +84,10 @@ async def http_transport(
     """
     watcher = _RequestWatcher(server, state, has_auth=auth is not None, sse=sse)
     client = httpx2.AsyncClient(
-        # Without compression the size of an answer can be bounded while it is read.
+        # Without compression, the size of a response can be limited while it is read.
         headers={"accept-encoding": "identity", **_make_headers(server)},
         timeout=httpx2.Timeout(CONNECT_TIMEOUT, read=None, pool=None),
-        # Each open stream occupies a connection. With a limit, calls would wait for each other.
+        # Each open stream occupies a connection. With a limit, calls would wait for one another.
         limits=httpx2.Limits(max_connections=None),
         follow_redirects=sse,  # within the limits of `check_request`
         auth=auth,
@@ -99,8 +99,8 @@ async def http_transport(
             if sse:
                 yield await stack.enter_async_context(sse_transport(client, server.url, state))
                 return
-            # Registered before the transport, so that it runs after the transport has ended, while
-            # the client is still open.
+            # This is registered before the transport is opened, so that it runs after the transport
+            # has ended, while the client is still open.
             stack.push_async_callback(watcher.end_session, client)
             transport = streamable_http_client(
                 server.url,
@@ -109,7 +109,7 @@ async def http_transport(
                 max_sse_event_size=MAX_MESSAGE,
             )
             read, write = await stack.enter_async_context(transport)
-            # Without a buffer, so that a fast server has to wait for the session.
+            # The stream has no buffer, so that a fast server has to wait for the session.
             into, received = anyio.create_memory_object_stream[Any](0)
             nursery = await stack.enter_async_context(trio.open_nursery())
             nursery.start_soon(_forward, read, into, state)
@@ -136,7 +136,7 @@ async def http_transport(
 
 
 async def _forward(read: Any, into: Any, state: TransportState) -> None:
-    """Forward messages. The stream's end, which the SDK does not report, ends the connection."""
+    """Forward messages. The end of the stream, which the SDK does not report, is a failure."""
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async for message in read:
             await into.send(message)
@@ -149,23 +149,23 @@ async def _forward(read: Any, into: Any, state: TransportState) -> None:
 def _describe_transport_error(url: str, reason: str) -> str:
     hint = ""
     if "CERTIFICATE_VERIFY" in reason:
-        hint = " To trust a certificate of your own, set SSL_CERT_FILE to its file."
+        hint = " To trust your own certificate, set SSL_CERT_FILE to its file."
     return f"{strip_secrets(url)} cannot be reached. {reason}{hint}"
 
 
 def strip_secrets(url: str) -> str:
-    """Return an address without its user name, password and query, which may be secret."""
+    """Return a URL without its user name, password and query, which may be secret."""
     try:
         parts = urlsplit(url)
     except ValueError:
-        return "its address"
+        return "its URL"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def _make_headers(server: ServerConfig) -> dict[str, str]:
-    """Return the headers of each request.
+    """Return the headers of every request.
 
-    A trailing newline of a value, for example from a file, is removed.
+    A trailing newline in a value, for example from a file, is removed.
 
     Raises:
         UsageError: A header is not valid; its value is not shown.
@@ -184,10 +184,9 @@ def _make_headers(server: ServerConfig) -> dict[str, str]:
 
 
 class _RequestWatcher:
-    """Checks each request and response.
+    """A watcher that checks each request and response.
 
-    The SDK does not report statuses, does not limit the size of an answer, and does not end
-    sessions in time.
+    The SDK does not report HTTP statuses, limit the size of a response, or end sessions in time.
 
     Args:
         server: The server.
@@ -237,13 +236,13 @@ class _RequestWatcher:
         state = self._state
         state.status = response.status_code
         if response.headers.get("content-encoding", "identity").lower() != "identity":
-            state.fail("It sent a compressed answer, which was not requested.")
+            state.fail("It sent a compressed response, which was not requested.")
             raise ServerProtocolError(state.reason)
         if response.status_code >= 400 or self._loses_message(response):
             self._note_refusal(response)
 
     def _loses_message(self, response: httpx2.Response) -> bool:
-        """Return whether a redirect repeats a POST as a GET, which loses the message."""
+        """Return whether a redirect turns a POST into a GET, which loses the message."""
         is_post = response.request.method == "POST"
         return self._sse and is_post and response.status_code in (301, 302, 303)
 
@@ -252,7 +251,7 @@ class _RequestWatcher:
         if missing:
             hint = f"hilum mcp login {self._server.name}"
             self._state.refusal = (
-                f"It requires a log-in with a wider scope: {missing[1][:200]} ({hint})."
+                f"It requires a login with a wider scope: {missing[1][:200]} ({hint})."
             )
 
     def _note_refusal(self, response: httpx2.Response) -> None:
@@ -260,7 +259,7 @@ class _RequestWatcher:
         status = response.status_code
         request = response.request
         answer = f"HTTP {status} {responses.get(status, '')}".rstrip()
-        state.refusal = f"{strip_secrets(str(request.url))} answers {answer}."
+        state.refusal = f"{strip_secrets(str(request.url))} responded with {answer}."
         if status == 401 and not self._has_auth:
             self._require_login()
         if status == 403 and self._has_auth:
@@ -277,7 +276,7 @@ class _RequestWatcher:
     def _require_login(self) -> None:
         state = self._state
         if accepts_login(self._server):
-            state.login_reason = "It requires a log-in (HTTP 401)."
+            state.login_reason = "It requires a login (HTTP 401)."
             state.fail(state.login_reason)
         else:
             state.fail("It does not accept the key in its configuration (HTTP 401).")
@@ -293,15 +292,15 @@ class _RequestWatcher:
 
 
 def _is_own(request: httpx2.Request) -> bool:
-    """Return whether a request belongs to the protocol rather than to a log-in."""
-    # The SDK creates requests for a log-in without the client's own headers.
+    """Return whether a request belongs to the protocol rather than to a login."""
+    # The SDK creates requests for a login without the client's own headers.
     return "accept-encoding" in request.headers
 
 
 class _LimitedStream(httpx2.AsyncByteStream):
     """A response body that raises an error if it is too large.
 
-    The SDK raises the error in the request that waits for this answer.
+    The SDK raises the error in the request that waits for this response.
     """
 
     def __init__(self, stream: Any) -> None:

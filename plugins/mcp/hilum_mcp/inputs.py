@@ -19,7 +19,7 @@ Ask = Callable[[ConfigInput], str]
 
 
 def inputs_file() -> Path:
-    """Return the path of the file with the answers."""
+    """Return the path of the file that stores the user's answers."""
     return data_folder() / "mcp" / "inputs.json"
 
 
@@ -33,7 +33,7 @@ def load_answers(server: ServerConfig) -> dict[str, str]:
 
 
 def list_inputs(server: ServerConfig) -> list[str]:
-    """Return the ids of the inputs that a server uses."""
+    """Return the IDs of the inputs that a server uses."""
     texts = (
         server.command,
         *server.args,
@@ -88,7 +88,7 @@ def _save_answer(server: ServerConfig, name: str, answer: str) -> None:
 
 
 def _read_answers() -> dict[str, dict[str, str]]:
-    """Return all answers by file. An unreadable file counts as empty."""
+    """Return all answers, by configuration file. An unreadable store counts as empty."""
     try:
         data = json.loads(inputs_file().read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

@@ -20,7 +20,7 @@ DOWNLOAD_TIMEOUT = 120.0
 
 
 def start_timeout(server: ServerConfig, settings: McpSettings) -> float:
-    """Return the seconds that a server may take to start."""
+    """Return the maximum number of seconds that a server may take to start."""
     if server.start_seconds:
         return server.start_seconds
     if _is_downloaded(server):
@@ -29,15 +29,16 @@ def start_timeout(server: ServerConfig, settings: McpSettings) -> float:
 
 
 def choose_sandbox(server: ServerConfig, settings: McpSettings) -> Sandbox:
-    """Return the sandbox of a server, from the user's setting or else from its configuration.
+    """Return the sandbox of a server: the user's setting or, without one, a default.
 
-    A project's own program gets no network. A program that is downloaded first needs it.
+    By default, a project's own program has no network access. A program that must be downloaded
+    first needs it.
     """
     if server.name in settings.sandbox:
         return settings.sandbox[server.name]
     if _is_downloaded(server) or server.file.is_relative_to(config_folder()):
         return "network"
-    # A program from a repository could otherwise send the user's files away.
+    # A program from a repository could otherwise send the user's files elsewhere.
     return "closed"
 
 

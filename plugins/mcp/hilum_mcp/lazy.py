@@ -1,7 +1,8 @@
 """Loads modules of this package on first use: ``lazy.catalog.load_catalog(…)``.
 
-The MCP library takes half a second to import, and a session without a running server needs neither
-it nor the readers of configuration files. Few other modules import within functions.
+The MCP library takes half a second to import. A session without a running server needs neither this
+library nor the readers of configuration files. With this module, few others need imports inside
+functions.
 """
 
 from __future__ import annotations

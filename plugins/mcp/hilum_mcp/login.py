@@ -1,4 +1,4 @@
-"""Logs in to a server once in the browser. Later sessions use the stored tokens."""
+"""Logs in to a server once, in the browser. Later sessions use the stored tokens."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def load_auth(
     client_metadata_url: str = "",
     hosts: frozenset[str] = frozenset(),
 ) -> httpx2.Auth | None:
-    """Return the authentication of a session: a stored log-in or a program's credentials.
+    """Return the authentication for a session: a stored login or a program's credentials.
 
-    No browser is opened. If a browser log-in is required, connecting raises ``LoginRequiredError``.
+    No browser is opened. If the user must log in first, connecting raises ``LoginRequiredError``.
     Blocks while reading a small file.
 
     Args:
         server: The server, with expanded variables.
-        client_metadata_url: The address of a document that describes hilum as a client; empty for
-            none.
-        hosts: Hosts on the user's network that a server may name for a log-in.
+        client_metadata_url: The URL of a document that describes hilum as a client; empty if there
+            is none.
+        hosts: Hosts on the user's network that a server may specify for a login.
 
     Raises:
         UsageError: The configuration is incomplete.
@@ -50,7 +50,7 @@ def load_auth(
     store = TokenStore(token_file(server))
     if is_machine_login(server):
         return lazy.machine_login.make_auth(server, store, hosts)
-    # An unsigned request shows whether the server requires a log-in at all.
+    # An unsigned request shows whether the server requires a login at all.
     if not store.read().get("tokens"):
         return None
     _check_document(server, client_metadata_url)
@@ -66,26 +66,26 @@ def load_auth(
 
 
 def accepts_login(server: ServerConfig) -> bool:
-    """Return whether a server is used with OAuth: it has an address and no configured key."""
+    """Return whether a server is used with OAuth: it has a URL and no configured key."""
     headers = {name.lower() for name in (*server.headers, *server.headers_from_env)}
     return server.kind != "stdio" and server.login_allowed and "authorization" not in headers
 
 
 def is_machine_login(server: ServerConfig) -> bool:
-    """Return whether a program's own credentials are used, which require no user."""
+    """Return whether hilum logs in with a program's own credentials, which require no user."""
     return (server.oauth or {}).get("grant", "authorization_code") != "authorization_code"
 
 
 def _check_document(server: ServerConfig, setting: str) -> None:
-    """Check the configured addresses of the document that describes hilum as a client."""
+    """Check the configured URLs of the document that describes hilum as a client."""
     given = {
         str(server.file): (server.oauth or {}).get("client_metadata_url", ""),
         "the settings, [mcp]": setting,
     }
     for place, url in given.items():
         parts = urlsplit(url)
-        # MCP, authorization, "Client ID Metadata Documents": the address is the client ID, which
-        # must use https and have a path.
+        # MCP, authorization, "Client ID Metadata Documents": the URL is the client ID, which must
+        # use https and have a path.
         if url and (parts.scheme != "https" or parts.path in ("", "/")):
             raise UsageError(
                 f"client_metadata_url is {url!r}.",
@@ -95,12 +95,12 @@ def _check_document(server: ServerConfig, setting: str) -> None:
 
 
 def callback_port(server: ServerConfig) -> int:
-    """Return the port for the browser: the configured one, else the last one, or 0 for any port."""
+    """Return the port of the redirect URI: the configured one, or the last one, or 0 for any."""
     configured = _configured_port(server)
     if configured:
         return configured
-    # Some authorization servers compare redirect addresses with the registered ones including the
-    # port, so the port of the last log-in is used again.
+    # Some authorization servers compare the redirect URI with the registered one including the
+    # port, so the port of the last login is reused.
     client = TokenStore(token_file(server)).read().get("client") or {}
     redirects = client.get("redirect_uris") if isinstance(client, dict) else None
     try:
@@ -127,16 +127,16 @@ async def log_in(
 
     Args:
         server: The server, with expanded variables.
-        connect: Connects with the given authentication, and returns when the connection succeeded.
-        show: Shows the address to open to the user.
-        read_input: Reads what the user types in the meantime. It receives a function that takes the
-            address at which the browser ended up and returns whether it is the expected one.
+        connect: Connects with the given authentication, and returns once connected.
+        show: Shows the user the URL to open.
+        read_input: Reads what the user types in the meantime. It receives a function that accepts a
+            redirect URL pasted from the browser and returns whether it is the expected one.
         client_metadata_url: As in ``load_auth``.
         hosts: As in ``load_auth``.
 
     Raises:
-        ToolError: The user did not log in within the time limit, or was refused.
-        UsageError: The configured port is taken.
+        ToolError: The user did not log in within the time limit, or the server refused the login.
+        UsageError: The configured port is in use.
     """
     _check_document(server, client_metadata_url)
     failure: BaseException | None = None
@@ -161,18 +161,18 @@ async def log_in(
                 nursery.cancel_scope.cancel()
     except* HilumError as group:
         failure = first_error(group)
-    # Raised outside the `except*` block, which would wrap it in a group again.
+    # The error is raised outside the `except*` block, which would wrap it in a group again.
     if failure is not None:
         raise failure
 
 
 class _Browser:
-    """Sends the user to an address and waits for the browser to come back.
+    """A login in the user's browser, which is redirected back to hilum afterwards.
 
     Args:
         server: The server.
-        loopback: Listens for the browser.
-        show: Shows the user an address.
+        loopback: Receives the browser's request to the redirect URI.
+        show: Shows the user a URL.
     """
 
     def __init__(
@@ -186,28 +186,29 @@ class _Browser:
         self._show = show
 
     async def open(self, url: str) -> None:
-        """Show the address of the log-in to the user."""
-        # Before the address is shown, because the browser may come back immediately.
+        """Show the user the URL of the login page."""
+        # hilum expects the redirect before it shows the URL, because the browser may be redirected
+        # immediately.
         query = parse_qs(urlsplit(url).query)
         self._loopback.expect(query.get("state", [""])[0])
         await self._show(url)
 
     def accept_address(self, address: str) -> bool:
-        """Accept the address where the browser ended up; return whether it is the expected one."""
+        """Accept a pasted redirect URL, and return whether it is the expected one."""
         return self._loopback.accept(urlsplit(address.strip()).query)
 
     async def wait(self) -> AuthorizationCodeResult:
-        """Wait for the browser.
+        """Wait for the browser's request, and return its authorization code.
 
         Raises:
-            ToolError: The server refused the log-in, or nobody logged in within the time limit.
+            ToolError: The server refused the login, or nobody logged in within the time limit.
         """
         name = self._server.name
         with trio.move_on_after(BROWSER_TIMEOUT):
             answer = await self._loopback.wait()
             if answer.error or not answer.code:
-                reason = answer.error or "the answer contained no code"
-                raise ToolError(f"{name} refused the log-in: {reason}.", code=errors.E_DENIED)
+                reason = answer.error or "the response contained no code"
+                raise ToolError(f"{name} refused the login: {reason}.", code=errors.E_DENIED)
             return lazy.oauth.AuthorizationCodeResult(
                 code=answer.code,
                 state=answer.state,
@@ -216,5 +217,5 @@ class _Browser:
         raise ToolError(
             f"Nobody logged in within {BROWSER_TIMEOUT:g} seconds.",
             code=errors.E_TIMEOUT,
-            hint=f"hilum mcp login {name} starts again.",
+            hint=f"Run hilum mcp login {name} to try again.",
         )

@@ -1,6 +1,6 @@
-"""Serves the address on this machine that the browser opens after the user has logged in.
+"""Serves the redirect URI on this machine, which the browser opens after the user has logged in.
 
-It accepts only one request, the one with the expected state. Every other request to the port is
+Only one request is accepted: the one with the expected state. Every other request to the port is
 refused and changes nothing.
 """
 
@@ -20,9 +20,8 @@ MAX_HEAD = 16_384
 MAX_ERROR = 500
 REQUEST_TIMEOUT = 10.0
 _PAGE = "<!doctype html><meta charset=utf-8><title>hilum</title><p>{}"
-_DONE = "The log-in has ended; hilum shows the result. You can close this page."
-# The address of the page contains the authorization code, which must reach neither a cache nor
-# another site.
+_DONE = "The login has ended; hilum shows the result. You can close this page."
+# The page's URL contains the authorization code, which must reach neither a cache nor another site.
 _HEADERS = (
     "Content-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\nReferrer-Policy:"
     " no-referrer\r\nConnection: close"
@@ -30,7 +29,7 @@ _HEADERS = (
 
 
 class BrowserAnswer(NamedTuple):
-    """The parameters of the address that the browser opened."""
+    """The query parameters of the redirect URL that the browser opened."""
 
     code: str
     state: str
@@ -39,7 +38,7 @@ class BrowserAnswer(NamedTuple):
 
 
 class Loopback:
-    """Waits for the browser on a port of 127.0.0.1.
+    """A server on a port of 127.0.0.1 that waits for the browser.
 
     Args:
         port: The port.
@@ -53,7 +52,7 @@ class Loopback:
 
     @property
     def url(self) -> str:
-        """The address for the browser."""
+        """The redirect URI."""
         return f"http://127.0.0.1:{self.port}{PATH}"
 
     def expect(self, state: str) -> None:
@@ -62,7 +61,7 @@ class Loopback:
         self._answered = trio.Event()
 
     async def wait(self) -> BrowserAnswer:
-        """Wait for the browser."""
+        """Wait for the browser's request, and return its parameters."""
         await self._answered.wait()
         return self._answer
 
@@ -92,11 +91,12 @@ class Loopback:
         request, *headers = head.split("\r\n")
         method, _, target = request.partition(" ")
         parts = urlsplit(target.rpartition(" ")[0])
-        # Compared as a list, so that a request with two Host headers is refused as well.
+        # All Host headers are compared, so that a request with two of them is refused as well.
         hosts = [
             line.partition(":")[2].strip() for line in headers if line.lower().startswith("host:")
         ]
-        # Another Host header indicates a web page that resolves its own name to this machine.
+        # Any other Host header may come from a web page whose domain resolves to this machine (DNS
+        # rebinding).
         is_local = hosts in ([f"127.0.0.1:{self.port}"], [f"localhost:{self.port}"])
         if method != "GET" or parts.path != PATH or not is_local:
             return "404 Not Found", "There is nothing here."
@@ -105,7 +105,7 @@ class Loopback:
         return "200 OK", _DONE
 
     def accept(self, query: str) -> bool:
-        """Accept the query of the address that the browser opened.
+        """Accept the query of the redirect URL that the browser opened.
 
         Returns:
             Whether the query contains the expected state.
@@ -114,7 +114,7 @@ class Loopback:
         state = given.get("state", "")
         if not self._state or self._answered.is_set():
             return False
-        # In constant time, so that the duration reveals nothing about the expected state.
+        # The comparison takes constant time, so it reveals nothing about the expected state.
         if not secrets.compare_digest(state.encode(), self._state.encode()):
             return False
         texts = [given.get("error", ""), given.get("error_description", "")]
@@ -130,7 +130,7 @@ async def open_loopback(port: int = 0, required_by: str = "") -> AsyncIterator[L
     """Listen on 127.0.0.1 while the block runs.
 
     Args:
-        port: The port; if it is taken, another port is used. 0 means any port.
+        port: The port; if it is in use, another port is used. 0 means any port.
         required_by: The server whose configuration requires this port; empty if other ports are
             acceptable.
 
@@ -144,7 +144,7 @@ async def open_loopback(port: int = 0, required_by: str = "") -> AsyncIterator[L
     except OSError as error:
         if required_by:
             raise UsageError(
-                f"Port {port} of this machine, which the log-in to {required_by} requires, is not"
+                f"Port {port} of this machine, which the login to {required_by} requires, is not"
                 f" available: {error.strerror}.",
                 code=errors.E_FAILED,
                 hint=(

@@ -1,6 +1,6 @@
-"""Logs in without a user.
+"""Logs in without asking the user.
 
-Either a program has its own credentials, or an organisation's identity provider vouches for the
+Either a program has its own credentials, or an organisation's identity provider authenticates the
 user. The module imports the SDK.
 """
 
@@ -54,7 +54,7 @@ class SignedProvider(CheckedAuthFlow, PrivateKeyJWTOAuthProvider):
 
 
 class IdentityProvider(CheckedAuthFlow, IdentityAssertionOAuthProvider):
-    """Authentication by an organisation's identity provider, in place of a log-in.
+    """Authentication by an organisation's identity provider, in place of a login.
 
     Implements the MCP extension SEP-990.
     """
@@ -65,12 +65,12 @@ def make_auth(
     store: TokenStore,
     hosts: frozenset[str] = frozenset(),
 ) -> httpx2.Auth:
-    """Return the authentication without a user that ``oauth.grant`` selects.
+    """Return the authentication that ``oauth.grant`` selects.
 
     Args:
         server: The server, with expanded variables.
         store: Stores the tokens.
-        hosts: Hosts on the user's network that a server may name.
+        hosts: Hosts on the user's network that a server may refer to.
 
     Raises:
         UsageError: The configuration is incomplete.
@@ -210,7 +210,7 @@ def _require(server: ServerConfig, *keys: str) -> dict[str, str]:
     options = server.oauth or {}
     for key in keys:
         if not options.get(key):
-            hint = "Add it; a variable keeps it out of the file: ${NAME}."
+            hint = "Add it. To keep its value out of the file, use a variable: ${NAME}."
             raise _config_error(server, f"oauth.{key} is missing", hint)
     return options
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["AuthorizationCodeResult", "OAuthProvider", "registered_client"]
 
 _AUTH_METHODS = ("client_secret_basic", "client_secret_post", "none")
-# Other statuses, such as 429 and 503, are temporary, so the log-in is kept.
+# Other statuses, such as 429 and 503, are temporary, so the login is kept.
 _REFUSED_STATUSES = (400, 401, 403)
 WELL_KNOWN = "/.well-known/oauth-authorization-server"
 
@@ -50,18 +50,18 @@ Flow = AsyncGenerator["httpx2.Request", "httpx2.Response"]
 
 
 class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
-    """Logs in with the browser (authorization code with PKCE), and renews the tokens.
+    """Authentication by a login in the browser (authorization code with PKCE), with renewal.
 
     Args:
         server: The server, with expanded variables.
-        store: Stores the log-in.
-        redirect: The address that the browser opens after the log-in.
-        show: Shows an address to open to the user. Without it, nobody can log in, and
+        store: Stores the login.
+        redirect: The redirect URI, which the browser opens after the login.
+        show: Shows the user a URL to open. Without it, nobody can log in, and
             ``LoginRequiredError`` is raised instead.
         wait: Waits for the browser.
-        client_metadata_url: The address of a document that describes hilum as a client; empty for
-            none.
-        hosts: Hosts on the user's network that a server may name.
+        client_metadata_url: The URL of a document that describes hilum as a client; empty if there
+            is none.
+        hosts: Hosts on the user's network that a server may refer to.
     """
 
     def __init__(
@@ -109,11 +109,11 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
     # --- what is stored ---------------------------------------------------------------------------
 
     async def _load_once(self) -> None:
-        """Load the stored log-in on the first request.
+        """Load the stored login on the first request.
 
         Requests that begin at the same time wait for a single load. A second load could assign the
-        old expiry to tokens that another request has just renewed, so that they would be renewed
-        again.
+        old expiry time to tokens that another request has just renewed, so that they would be
+        renewed again.
         """
         async with self._loading:
             if not self._is_loaded:
@@ -121,7 +121,7 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
                 self._is_loaded = True
 
     async def _initialize(self) -> None:
-        """Load the stored log-in, with the expiry and the metadata, which the SDK does not load."""
+        """Load the stored login, including the expiry time and metadata that the SDK ignores."""
         await super()._initialize()
         context = self.context
         stored = await in_thread(self._store.read)
@@ -135,10 +135,10 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
         self._choose_auth_method()
 
     def _prepare_login(self, wanted_scope: str) -> None:
-        """Prepare a log-in by the user.
+        """Prepare a login by the user.
 
-        The log-in requests a wider scope if a server required one, and it uses the currently open
-        port.
+        The login requests a wider scope if the server requires one, and its redirect URI has the
+        port that is currently open.
         """
         context = self.context
         # With valid tokens, the SDK would not log in at all.
@@ -151,11 +151,11 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
         redirects = context.client_metadata.redirect_uris or []
         redirect = str(redirects[0]) if redirects else ""
         if registered and redirect not in registered:
-            # The client was registered with another port, so the server would refuse this one.
+            # The client was registered with another port, so the server would refuse this port.
             context.client_info = None
 
     def _choose_auth_method(self) -> None:
-        """Choose the authentication method of a client that was registered beforehand.
+        """Choose the authentication method of a client that the user registered.
 
         The method must be one that the server's metadata lists.
         """
@@ -176,11 +176,11 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
     # --- the requests -----------------------------------------------------------------------------
 
     async def _run_flow(self, request: httpx2.Request) -> Flow:
-        """Yield the requests of a log-in and of renewals, and the request itself."""
+        """Yield the requests of a login and of renewals, and the request itself."""
         await self._load_once()
         if self._is_expired():
-            # Read before acquiring the lock, because its previous holder may have renewed this
-            # token.
+            # The token is read before the lock is acquired, because the lock's previous holder may
+            # have renewed it.
             expired = self._access_token()
             async with self._store.renewal_lock():
                 renewal = await self._make_renewal(expired)
@@ -193,8 +193,8 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
                 used = request.headers.get("authorization", "")
                 response = yield step
                 status = response.status_code if step is request else 0
-                # A server may end a token before its stated expiry. If it refuses the renewed token
-                # as well, the SDK's flow logs in again.
+                # A server may revoke a token before its stated expiry time. If it refuses the
+                # renewed token as well, the SDK's flow logs in again.
                 if status == 401 and not has_renewed and self.context.can_refresh_token():
                     has_renewed = True
                     async with self._store.renewal_lock():
@@ -245,9 +245,9 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
         return context.can_refresh_token()
 
     async def _note_missing_scope(self, response: httpx2.Response) -> bool:
-        """Record the scope that the server requires; return whether only another log-in can help.
+        """Store the scope that the server requires, and return whether only a new login can help.
 
-        The next log-in requests that scope. Only the current call fails.
+        The next login requests that scope. Only the current call fails.
         """
         missing = extract_scope_from_www_auth(response)
         self._wanted_scope = union_scopes(self._wanted_scope, missing) or ""
@@ -263,7 +263,7 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
         """Return the request that renews the tokens, or ``None`` if they are already renewed.
 
         Another request or session may have renewed them. A server may accept each refresh token
-        only once, and end the whole log-in if the token is used a second time.
+        only once, and may revoke the whole login if a token is used a second time.
 
         Args:
             used: The access token that is no longer valid.
@@ -281,9 +281,9 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
         return None
 
     async def _apply_renewal(self, answer: httpx2.Response) -> None:
-        """Process the answer to a renewal.
+        """Process the response to a renewal request.
 
-        If the server refuses permanently, the log-in is removed, so that the user logs in again.
+        If the refusal is permanent, the login is removed, so that the user logs in again.
 
         Raises:
             OAuthTokenError: The server neither renewed nor refused the tokens, so another attempt
@@ -293,12 +293,12 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
             await self._handle_refresh_response(answer)
             return
         if answer.status_code not in _REFUSED_STATUSES:
-            raise OAuthTokenError(f"The log-in could not be renewed (HTTP {answer.status_code}).")
+            raise OAuthTokenError(f"The login could not be renewed (HTTP {answer.status_code}).")
         body = await answer.aread()
         await self._store_values(tokens=None, until=None)
         self.context.clear_tokens()
-        # RFC 6749, section 5.2: the server no longer knows the client, which must register again. A
-        # client from the configuration cannot.
+        # RFC 6749, section 5.2: the server no longer knows the client, which must register again.
+        # A client that the user configured cannot register again.
         if b"invalid_client" in body and self._store.client is None:
             await self._store_values(client=None)
             self.context.client_info = None
@@ -306,9 +306,9 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
     async def _find_legacy_issuer(self, step: httpx2.Request, response: httpx2.Response) -> str:
         """Return the issuer of the metadata at the root of a server of MCP 2025-03-26.
 
-        RFC 8414, section 3.3, requires the issuer to be the requested address. Here, its path may
-        differ if the server has no other metadata and every address is on its own origin, because
-        whoever controls the root also controls the path.
+        RFC 8414, section 3.3, requires the issuer to be the requested URL. Here, the issuer's path
+        may differ if the server has no other metadata and every URL is on the server's own origin,
+        because whoever controls the root also controls the path.
         """
         has_metadata = self.context.auth_server_url or step.url.path != WELL_KNOWN
         if has_metadata or response.status_code != 200:
@@ -332,7 +332,7 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
     def _select_authorization_server(self, advertised: list[str]) -> str:
         if not self._required_issuer:
             return super()._select_authorization_server(advertised)
-        # Pydantic adds a slash to an address without a path.
+        # Pydantic adds a slash to a URL without a path.
         for issuer in advertised:
             if issuer.rstrip("/") == self._required_issuer.rstrip("/"):
                 return issuer
@@ -351,7 +351,7 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
         return await super()._perform_authorization()
 
     def _check_pkce(self) -> None:
-        """Refuse a log-in that is not protected against a stolen code (PKCE with S256).
+        """Refuse a login that is not protected against a stolen code (PKCE with S256).
 
         MCP 2026-07-28, authorization, "Authorization Code Protection": if the metadata does not
         mention PKCE, it is not supported. A server of MCP 2025-03-26 may have no metadata at all,
@@ -368,7 +368,7 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
         if "S256" in (methods or ()) or (methods is None and self._assumes_pkce):
             return
         issuer = str(metadata.issuer) if metadata else named
-        log_in_server = f"{issuer}, the log-in server of {self._name},"
+        log_in_server = f"{issuer}, the login server of {self._name},"
         risk = "Without PKCE, anyone who steals the code can log in."
         if methods is None:
             raise OAuthFlowError(
@@ -381,7 +381,7 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
 
     async def _handle_token_response(self, response: httpx2.Response) -> None:
         await super()._handle_token_response(response)
-        # The wider scope was part of this log-in, so the next one need not request it.
+        # The wider scope was part of this login, so the next one need not request it.
         await self._store_values(
             metadata=_encode_model(self.context.oauth_metadata),
             resource=_encode_model(self.context.protected_resource_metadata),
@@ -390,18 +390,18 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
 
     async def _show_address(self, url: str) -> None:
         if self._show is not None:
-            # The server chooses the page, which must not be an address on the user's network.
+            # The server chooses the page, which must not be on the user's network.
             await check_auth_address(url, self.server_url, self.reach)
             await self._show(url)
             return
         wanted = self.context.client_metadata.scope if self._wanted_scope else ""
         if not wanted:
-            raise LoginRequiredError("It requires a log-in.")
-        await self._store_values(wanted=wanted)  # the next log-in requests it
-        raise LoginRequiredError(f"It requires a log-in with a wider scope: {wanted}.")
+            raise LoginRequiredError("It requires a login.")
+        await self._store_values(wanted=wanted)  # the next login requests it
+        raise LoginRequiredError(f"It requires a login with a wider scope: {wanted}.")
 
     async def _wait_for_nobody(self) -> AuthorizationCodeResult:
-        raise LoginRequiredError("It requires a log-in.")
+        raise LoginRequiredError("It requires a login.")
 
 
 def _encode_model(model: BaseModel | None) -> dict[str, Any] | None:
@@ -415,7 +415,7 @@ def _parse_time(value: object) -> float | None:
 
 
 def registered_client(server: ServerConfig, redirect: str) -> OAuthClientInformationFull | None:
-    """Return the client that was registered beforehand, or ``None`` if none is configured."""
+    """Return the client that the user registered and configured, or ``None`` if there is none."""
     options = server.oauth or {}
     if not options.get("client_id"):
         return None

@@ -1,4 +1,4 @@
-"""Converts stored parts of a log-in to the SDK's models. The module imports the SDK."""
+"""Converts stored parts of a login to the SDK's models. The module imports the SDK."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def parse_stored(model: type[Model], stored: Any) -> Model | None:
-    """Return a stored part of a log-in as a model, or ``None`` if there is none.
+    """Return a stored part of a login as a model, or ``None`` if there is none.
 
-    Invalid data counts as missing and is requested again.
+    Invalid data counts as missing, so it is requested again.
     """
     if not stored:
         return None

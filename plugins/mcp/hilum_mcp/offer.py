@@ -4,7 +4,7 @@ The offer is cached on disk, so that the next session need not start the server.
 """
 
 # Annotations are evaluated here and in `session_cache` (no `from __future__ import annotations`):
-# otherwise, msgspec would compile each one from its text at the first decoding of every session.
+# otherwise, msgspec would compile each annotation from a string when a session first decodes data.
 
 import os
 import tempfile
@@ -20,9 +20,9 @@ class OfferedTool(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Args:
         name: The server's name for the tool.
-        size: Size of the definition in a prompt, in tokens.
+        size: The size of the tool's definition in a prompt, in tokens.
         description: What the tool does.
-        schema: JSON Schema of the arguments.
+        schema: The JSON Schema of the arguments.
         read_only: Whether the server claims that the tool changes nothing (``readOnlyHint``). hilum
             does not rely on the claim.
     """
@@ -54,11 +54,11 @@ class Offer(msgspec.Struct, frozen=True, omit_defaults=True):
     """Everything that a server offers.
 
     Args:
-        tools: Tools, in the server's order.
-        prompts: Prompts.
+        tools: The tools, in the server's order.
+        prompts: The prompts.
         resources: Whether the server has resources.
         instructions: The server's instructions to the model.
-        left_out: Everything that hilum left out, one sentence each.
+        left_out: Descriptions of everything that hilum left out, one sentence each.
     """
 
     tools: tuple[OfferedTool, ...] = ()
@@ -72,7 +72,7 @@ def offer_file(digest: str) -> Path:
     """Return the path of the cache file for a server's offer.
 
     Args:
-        digest: ``ServerConfig.digest``; another configuration is treated as another server.
+        digest: ``ServerConfig.digest``; a different configuration is treated as a different server.
     """
     name = digest.rpartition(":")[2][:40]
     return data_folder() / "mcp" / "offers" / f"{name}.json"
@@ -103,7 +103,7 @@ def write_cache(file: Path, data: bytes) -> None:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as new:
             new.write(data)
-        # In one step, so that no session reads an incomplete file.
+        # The file is replaced in one step, so that no session reads an incomplete one.
         os.replace(new.name, file)
     except OSError:
         pass

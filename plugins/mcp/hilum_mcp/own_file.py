@@ -35,7 +35,7 @@ def add_servers(
     """Add servers to a file, with the inputs that they use. Blocks.
 
     Raises:
-        UsageError: The file has a server of that name, or is not plain JSON.
+        UsageError: The file already has a server with one of the names, or is not plain JSON.
         StoreError: The file cannot be written.
     """
     added = {server.name: encode_server(server) for server in servers}
@@ -78,7 +78,7 @@ def encode_server(server: ServerConfig) -> dict[str, Any]:
     folder = str(server.file.parent.absolute())
 
     def text(value: str) -> str:
-        # Relative paths are resolved, because they would change their meaning in another file.
+        # Relative paths are resolved, because they would refer to something else in another file.
         value = _FOLDER.sub(lambda _: folder, value)
         return _RELATIVE_FILE.sub(lambda found: f"{{file:{folder}/{found[1]}}}", value)
 
@@ -101,7 +101,7 @@ def encode_server(server: ServerConfig) -> dict[str, Any]:
         "tool_timeout_sec": server.call_seconds,
     }
     entry = {key: value for key, value in entry.items() if value}
-    # An empty value of these keys has a different meaning from a missing one.
+    # For these keys, an empty value has a different meaning from a missing one.
     if not server.login_allowed:
         entry["oauth"] = False
     elif server.oauth is not None:
@@ -126,12 +126,12 @@ def _encode_input(given: ConfigInput) -> dict[str, Any]:
 
 
 def _update(file: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change the content of a file. Another hilum process that wants to change it waits."""
-    # A link, for example to a repository of settings, is kept.
+    """Change the content of a file. Other hilum processes wait before they change the same file."""
+    # If the file is a link, for example into a repository of settings, the link is kept.
     path = Path(os.path.realpath(file))
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # The file is read and written under one lock, so that no change of another process is lost.
+        # The file is read and written under one lock, so that no other process's change is lost.
         with alone(path.parent):
             data = _read(file)
             change(data)
@@ -157,7 +157,7 @@ def _read(file: Path) -> dict[str, Any]:
     """Read a file if nothing in it would be lost by rewriting it.
 
     Raises:
-        UsageError: The file contains comments or duplicate keys, or has another structure.
+        UsageError: The file contains comments or duplicate keys, or has an unexpected structure.
     """
     data = _parse(file) if os.path.lexists(file) else {}
     if not isinstance(data, dict) or (data and TABLE not in data and "inputs" not in data):

@@ -1,6 +1,6 @@
 """The paths of files in which MCP servers may be configured.
 
-Every session imports this module, so it imports nothing heavy.
+Every session imports this module, so it must not import slow modules.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PROJECT_FILE = f".hilum/{FILE}"
 DECISIONS_FILE = "mcp.toml"
 CLAUDE_SETTINGS = (".claude/settings.json", ".claude/settings.local.json")
 
-# If several files configure a server of the same name, the first one is used.
+# If several files configure a server with the same name, the first file takes precedence.
 PROJECT_FILES = (
     PROJECT_FILE,
     ".mcp.json",
@@ -40,12 +40,12 @@ SHARED_FILES = (
 
 
 def user_file() -> Path:
-    """Return the user's own configuration file of servers."""
+    """Return the path of the user's own file of servers."""
     return config_folder() / FILE
 
 
 def has_config_file(workspace: str | os.PathLike[str]) -> bool:
-    """Return whether the user or the project has a file that may configure servers."""
+    """Return whether a file exists in which the user or the project may configure servers."""
     names = (*PROJECT_FILES, *SHARED_FILES)
     if os.path.lexists(user_file()):
         return True

@@ -11,7 +11,7 @@ from hilum import StoreError
 
 
 def read_regular_file(path: str | os.PathLike[str], limit: int) -> bytes:
-    """Read a whole file. Blocks, but never on a pipe or a device.
+    """Read a whole file. Blocks, but never waits for a pipe or a device.
 
     Args:
         path: The file.
@@ -24,7 +24,7 @@ def read_regular_file(path: str | os.PathLike[str], limit: int) -> bytes:
     # Without O_NONBLOCK, opening a named pipe would wait for a writer.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(descriptor, "rb") as file:
-        # Checked on the open file, because the path may be replaced at any time.
+        # The open file is checked, because the file at the path may be replaced at any time.
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ValueError("not a regular file")
         data = file.read(limit + 1)
@@ -39,7 +39,8 @@ def write_private(file: Path, text: str, *, keep_mode: bool = False) -> None:
     Args:
         file: The file; its folder is created.
         text: The content.
-        keep_mode: Whether an existing file keeps its mode, and a link its target.
+        keep_mode: Whether an existing file keeps its mode; if the path is a link, its target is
+            replaced.
 
     Raises:
         StoreError: The file cannot be written. The old file is unchanged.
@@ -67,7 +68,7 @@ def _replace(path: Path, text: str, mode: int) -> None:
             os.fchmod(stream.fileno(), mode)
             stream.write(text)
             stream.flush()
-            # Without this, the renamed file could be empty after a power failure.
+            # Without fsync, the renamed file could be empty after a power failure.
             os.fsync(stream.fileno())
         os.replace(new, path)
     except BaseException:

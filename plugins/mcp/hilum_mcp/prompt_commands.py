@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class PromptCommand(NamedTuple):
-    """A command that names a prompt.
+    """A command that refers to a server's prompt.
 
     Attributes:
-        client: The server of the prompt.
+        client: The server that offers the prompt.
         prompt: The prompt's name.
         arguments: The given arguments.
         problem: Why the command cannot be used; empty if it can be used.
-        missing: Required arguments that are missing.
+        missing: The required arguments that are missing.
     """
 
     client: ServerClient
@@ -32,7 +32,7 @@ class PromptCommand(NamedTuple):
 
 
 def parse_command(text: str, prompts: Prompts) -> PromptCommand | None:
-    """Parse a command, or return ``None`` if it names no prompt.
+    """Parse a command, or return ``None`` if it does not refer to a prompt.
 
     Args:
         text: The user's text.
@@ -43,7 +43,7 @@ def parse_command(text: str, prompts: Prompts) -> PromptCommand | None:
     for client, prompt in prompts:
         for server in (client.prefix, client.name):
             named[f"{server}:{prompt.name}"] = (client, prompt)
-    # The longest name comes first, because a name may contain spaces and may be the beginning of
+    # The longest names are tried first, because a name may contain spaces and may be a prefix of
     # another name.
     for name in sorted(named, key=len, reverse=True):
         rest = typed.removeprefix(name)
@@ -78,10 +78,10 @@ def _parse_arguments(client: ServerClient, prompt: OfferedPrompt, text: str) -> 
     arguments, positional = _split_named(words, names)
     free = [name for name in names if name not in arguments]
     if positional and not free:
-        problem = f"The prompt takes fewer arguments. {usage}"
+        problem = f"Too many arguments. {usage}"
         return PromptCommand(client, prompt.name, {}, problem)
     if len(positional) > len(free):
-        # The last argument gets the remaining words, because users write a sentence without quotes.
+        # The last argument gets all remaining words, because users write sentences without quotes.
         last = len(free) - 1
         positional = [*positional[:last], " ".join(positional[last:])]
     arguments.update(zip(free, positional, strict=False))
@@ -92,7 +92,7 @@ def _parse_arguments(client: ServerClient, prompt: OfferedPrompt, text: str) -> 
 
 
 def _split_words(text: str, arguments: int) -> list[str]:
-    """Return the words of a command. If it takes at most one argument, the text is one word."""
+    """Split a command's text into words, unless the prompt has at most one argument."""
     if arguments > 1 or "=" in text:
         return shlex.split(text)
     return [text] if text else []

@@ -1,4 +1,4 @@
-"""Converts a server's answers to tool results: texts, images, resources, structured content."""
+"""Converts a server's responses to tool results: text, images, resources, structured content."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def make_output(result: Any, source: str) -> Output:
     content.add_blocks(result.content)
     structured = result.structured_content
     encoded = b"" if structured is None else msgspec.json.encode(structured, enc_hook=str)
-    # MCP, tools, "Structured Content": a server should repeat structured content as text.
+    # MCP, tools, "Structured Content": a server should also return structured content as text.
     text = "\n\n".join(content.texts) or encoded.decode()
     if not text and not content.images:
         text = "The tool returned no text."
@@ -82,7 +82,7 @@ def join_messages(messages: Iterable[Any], source: str) -> str:
 
 
 class _Content:
-    """Collects texts and images.
+    """A collection of texts and images for the model.
 
     Args:
         source: The origin of the texts and images.
@@ -94,7 +94,7 @@ class _Content:
         self._source = source
 
     def add_blocks(self, blocks: Iterable[Any]) -> None:
-        """Add content blocks. Blocks that the model cannot read are only mentioned."""
+        """Add content blocks. Only a note is added for a block that the model cannot read."""
         for block in blocks:
             if block.type == "text":
                 self.texts.append(block.text)
@@ -129,7 +129,7 @@ class _Content:
         )
 
     def _add_image(self, kind: str, data: str) -> None:
-        # Checked before the data is decoded, which would take as much memory again.
+        # The size is checked before the data is decoded, because decoding takes additional memory.
         size = _decoded_size(data)
         is_full = len(self.images) >= MAX_IMAGES
         if kind not in IMAGE_TYPES or size > MAX_IMAGE or is_full:

@@ -1,6 +1,6 @@
-"""Handles a server's requests to the model (sampling) after the user has agreed.
+"""Handles a server's requests to the model (sampling) after the user has agreed to them.
 
-They are not part of the agent's conversation.
+These requests are not part of the agent's conversation.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _text_of(block: Any) -> str:
 
 
 def convert_messages(request: Any, source: str) -> list[Message]:
-    """Convert a server's messages to hilum's. Content that a model cannot read is only mentioned.
+    """Convert a server's messages to hilum's. A note replaces content that a model cannot read.
 
     Args:
         request: The SDK's ``CreateMessageRequestParams``.
@@ -41,7 +41,7 @@ def convert_messages(request: Any, source: str) -> list[Message]:
         if message.role == "user":
             messages.append(UserMessage(tuple(parts)))
             continue
-        # Most model providers reject images in the assistant's messages.
+        # Most model providers reject images in assistant messages.
         texts = []
         for part, block in zip(parts, message.content_as_list, strict=True):
             texts.append(part if isinstance(part, Text) else Text(_text_of(block), source))
@@ -60,7 +60,7 @@ def _convert_block(block: Any, source: str) -> Text | Image:
 
 
 async def ask_model(agent: Agent, request: Any, server: str) -> mcp_types.CreateMessageResult:
-    """Ask the agent's model once. Its usage counts towards the agent's run.
+    """Send one request to the agent's model. The usage counts towards the agent's run.
 
     Args:
         agent: The agent whose call the server is processing.
@@ -68,7 +68,7 @@ async def ask_model(agent: Agent, request: Any, server: str) -> mcp_types.Create
         server: The server's name.
 
     Raises:
-        HilumError: The model does not exist or did not answer.
+        HilumError: The model does not exist or did not respond.
     """
     instructions = (
         f"The MCP server {server} sends this request, and the user agreed to "

@@ -1,6 +1,6 @@
 """Removes parts that are not JSON Schema from the schemas of tool arguments.
 
-Model providers reject a whole request because of one invalid keyword in one schema.
+Model providers reject a whole request if a single schema contains an invalid keyword.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from hilum_mcp.text_cleaning import MAX_DESCRIPTION, clean_text
 
-# Far deeper than any useful schema; a hostile one must not exhaust the stack.
+# Far deeper than any useful schema. A malicious schema must not exhaust the stack.
 MAX_DEPTH = 40
 _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 _DROPPED = object()
@@ -20,11 +20,11 @@ def repair_schema(schema: object, depth: int = 0) -> Any:
     """Return a schema without its invalid parts, or an empty one if nothing is valid.
 
     Args:
-        schema: The schema of a server.
-        depth: The nesting depth of the schema. Parts that are nested too deeply are dropped.
+        schema: A schema from a server.
+        depth: The nesting depth of the schema. Parts that are nested too deeply are removed.
     """
     # JSON Schema 2020-12, section 4.3.2: `true` and `false` are schemas, but providers require an
-    # object at the top.
+    # object at the top level.
     if isinstance(schema, bool) and depth:
         return schema
     if not isinstance(schema, dict) or depth > MAX_DEPTH:

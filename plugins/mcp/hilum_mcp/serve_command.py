@@ -64,8 +64,8 @@ def make_parser() -> Parser:
         const=0,
         metavar="PORT",
         help=(
-            "serve HTTP on this machine, on this port or any free one; without it, standard input"
-            " and output are used"
+            "serve HTTP on this machine, on this port or, without a port, on any free one; without"
+            " this option, standard input and output are used"
         ),
     )
     add(
@@ -166,7 +166,7 @@ def run(argv: Sequence[str]) -> int:
         return int(error.code or 0)
     options.workspace = find_workspace(options.workspace)
     program = ServeProgram(options)
-    # Standard output may belong to the protocol, which anything that a plugin prints would break.
+    # Standard output may carry the protocol, which would break if a plugin printed to it.
     with redirect_stdout(sys.stderr):
         trio.run(program.main)
     # The exit code that shells use for a process that a signal ended.
@@ -190,13 +190,13 @@ class ServeProgram:
         self._scope = trio.CancelScope()
 
     async def main(self) -> None:
-        """Serve until the client is gone or a signal arrives.
+        """Serve until the client disconnects or a signal arrives.
 
-        A second signal ends the process at once; the warden ends its child processes.
+        A second signal ends the process immediately, and the warden ends its child processes.
         """
         failure: BaseException | None = None
         async with trio.open_nursery() as nursery:
-            # Before anything is opened that a signal would have to close.
+            # Signals are handled before anything is opened that a signal would have to close.
             await nursery.start(self._receive_signals)
             try:
                 with self._scope:
@@ -204,7 +204,7 @@ class ServeProgram:
             except* HilumError as group:
                 failure = first_error(group)
             nursery.cancel_scope.cancel()
-        # Raised outside the `except*` block, which would wrap it in a group again.
+        # The error is raised outside the `except*` block, which would wrap it in a group again.
         if failure is not None:
             raise failure
 
@@ -216,15 +216,15 @@ class ServeProgram:
                     os._exit(128 + number)
                 self.signal = int(number)
                 self._stop.set()
-                # An HTTP server ends itself after `_stop`; reading standard input can only be
+                # An HTTP server stops after `_stop` is set. Reading standard input can only be
                 # cancelled.
                 if self._options.http is None:
                     self._scope.cancel()
 
     async def _serve(self) -> None:
-        # Port, token and descriptors are claimed before anything is opened.
+        # The port, the token and the file descriptors are claimed before anything is opened.
         serve = self._prepare_stdio() if self._options.http is None else self._prepare_http()
-        # Runs in a thread, because the SDK takes half a second to load and signals must be handled
+        # The import runs in a thread, because it takes half a second and signals must be handled
         # meanwhile.
         protocol = await in_thread(import_module, "hilum_mcp.serving.protocol")
         await self._serve_session(protocol, serve)
@@ -249,7 +249,7 @@ class ServeProgram:
             address = f"http://{listening.ADDRESS}:{port}{listening.PATH}"
             say(f"hilum serves MCP at {address}", to=sys.__stdout__)
             say(f"Token: from {source}" if source else f"Token: {token}", to=sys.__stdout__)
-            # Flushed, because a program that started hilum may wait for these lines in a pipe.
+            # The output is flushed, because a program that started hilum may wait for these lines.
             if sys.__stdout__ is not None:
                 sys.__stdout__.flush()
             await http_server.serve(server, listener, token, hosts, self._stop)
@@ -277,8 +277,8 @@ class ServeProgram:
             session.set(approve=options.approve or settings.approve)
             _report_faults(session)
             tools = ToolFilter(allow=tuple(options.tools or settings.tools), deny=LOOP_TOOLS)
-            # From here on, a signal cancels only the clients' requests rather than the session, so
-            # that the log records them as stopped.
+            # From here on, a signal cancels the clients' requests but not the session, so that the
+            # log records the requests as stopped.
             self._scope = nursery.cancel_scope
             runner = RequestRunner(session, tools, nursery)
             nursery.start_soon(runner.follow_events)

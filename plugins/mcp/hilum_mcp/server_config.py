@@ -21,7 +21,7 @@ MAX_PREFIX = 30
 class ServerConfig:
     """An MCP server as configured in a file.
 
-    Variables in the texts are not expanded yet (see ``expansion``).
+    Its variables are not expanded yet (see ``expansion``).
 
     Args:
         name: The name in the file.
@@ -33,21 +33,21 @@ class ServerConfig:
         inherited_env: Names of variables that the program gets from hilum's own environment.
         env_file: A file of environment variables; empty for none.
         cwd: The working directory of the program; empty for the workspace.
-        url: The address of the server.
-        headers: Headers of each request.
+        url: The URL of the server.
+        headers: The headers of each request.
         headers_from_env: Headers whose values come from environment variables, as a mapping from
             header to variable.
         oauth: OAuth options (``client_id``, ``client_secret``, ``scope``); ``None`` if the file
             has none.
         login_allowed: Whether the user may log in with OAuth; the file can forbid it.
-        kind_guessed: Whether the file specifies an address without a transport. If so, SSE is tried
-            after streamable HTTP is rejected.
+        kind_guessed: Whether the file specifies a URL without a transport. If so, SSE is tried if
+            the server rejects streamable HTTP.
         enabled: Whether the file enables the server.
         allowed_tools: The only tools that the server may offer; ``None`` for all.
         excluded_tools: Tools that the server may not offer.
-        start_seconds: Time limit of a start; ``None`` for the default.
-        call_seconds: Time limit of a call; ``None`` for the default.
-        file: The file of this configuration.
+        start_seconds: Time limit for a start; ``None`` for the default.
+        call_seconds: Time limit for a call; ``None`` for the default.
+        file: The file that contains this configuration.
         notes: Notes about what hilum ignores or changes in the configuration, one sentence each.
     """
 
@@ -77,8 +77,8 @@ class ServerConfig:
     def digest(self) -> str:
         """The hash of the parts of the configuration that an approval covers.
 
-        These parts determine which program is started or which address is contacted, and which
-        tools are offered. Time limits and descriptions may change without a new approval.
+        These parts determine which program is started or which URL is contacted, and which tools
+        are offered. Time limits and descriptions may change without a new approval.
         """
         parts = (
             self.name,
@@ -113,7 +113,7 @@ class ServerConfig:
     @property
     def is_local(self) -> bool:
         """Whether the server runs on this machine, so that its tools may change files here."""
-        # A variable may expand to an address on this machine.
+        # A variable may expand to a URL on this machine.
         if self.kind == "stdio" or "${" in self.url:
             return True
         try:
@@ -127,7 +127,7 @@ class ServerConfig:
 
     @property
     def target(self) -> str:
-        """The command line or the address on one line."""
+        """The command line or the URL, on one line."""
         if self.kind == "stdio":
             return " ".join((self.command, *self.args))
         return self.url
@@ -150,7 +150,7 @@ class ConfigMistake:
         line: The line number; 0 if unknown.
         level: ``error`` for a mistake that must be corrected; ``warning`` for a valid part that
             has no effect in hilum; ``info`` for a key that only other programs may know.
-        server: The server with the mistake; empty if the mistake is not in one server.
+        server: The server with the mistake; empty if the mistake does not concern one server.
     """
 
     file: Path
@@ -196,7 +196,7 @@ class ConfigFile:
         mistakes: The parts that could not be read. A mistake in one server does not affect the
             others.
         inputs: The inputs that the servers use, by id.
-        table: The path of keys to the table of servers, joined by dots; ``None`` if there is none.
+        table: The path of keys to the table of servers, joined by dots; ``None`` without a table.
     """
 
     file: Path

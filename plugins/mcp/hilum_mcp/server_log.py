@@ -1,4 +1,4 @@
-"""Logs the output of a server outside the protocol, which ``hilum mcp logs NAME`` shows."""
+"""Logs a server's output that is not part of the protocol; ``hilum mcp logs NAME`` shows it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import trio
 from hilum import data_folder
 from trio.to_thread import run_sync as in_thread
 
-# Maximum size of a log file in bytes. A full file is kept as the previous log, and a new one is
+# Maximum size of a log file in bytes. A full file is kept as the previous log, and a new file is
 # started.
 MAX_BYTES = 1 << 20
 
@@ -49,7 +49,7 @@ class ServerLog:
     def add(self, data: bytes) -> None:
         """Add output of the server."""
         *lines, self._line = (self._line + data).split(b"\n")
-        # A program that draws a progress bar may never end its line.
+        # A program that draws a progress bar may never write a line break.
         self._line = self._line[-MAX_LINE:]
         for line in lines[-3:]:
             if line.strip():
@@ -82,7 +82,7 @@ class ServerLog:
         return text if len(text) <= max_length else "…" + text[-max_length:]
 
     async def flush(self) -> None:
-        """Write pending output. On a full disk, only log lines are lost."""
+        """Write pending output. If the disk is full, only log lines are lost."""
         if self._lock.statistics().tasks_waiting:
             return  # the waiting task also writes this output
         async with self._lock:
@@ -96,8 +96,8 @@ class ServerLog:
             await in_thread(self._write, data)
 
     def _write(self, data: bytes) -> None:
-        # A server without a sandbox can write to the folder. O_NOFOLLOW prevents it from
-        # redirecting the log with a link.
+        # A server without a sandbox can write to the log folder. O_NOFOLLOW prevents it from
+        # redirecting the log by means of a link.
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

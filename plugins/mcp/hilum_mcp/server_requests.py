@@ -1,9 +1,9 @@
 """Answers a server's requests to its client: user input, the model, folders, log messages.
 
-Each request belongs to a call of one of the server's tools. The call identifies the agent to the
-user, and its budget pays for the model. Only the request for the list of folders is answered
-without asking the user. If nobody can be asked, all other requests are declined. The module imports
-the SDK.
+Each request belongs to a call of one of the server's tools. The call determines which agent the
+user is told about, and whose budget pays for the model. Only the request for the list of folders
+is answered without asking the user. If nobody can be asked, all other requests are declined. The
+module imports the SDK.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class ActiveCall:
     """A call that a server is processing.
 
     Args:
-        agent: The agent that called.
-        id: The id of the call.
-        limit: Time limit in seconds, counted from the last progress.
+        agent: The agent that made the call.
+        id: The ID of the call.
+        limit: Time limit in seconds, counted from the last progress message.
         scope: Cancels the call.
         refusals: The number of the server's questions that the user declined.
     """
@@ -65,7 +65,7 @@ class ActiveCall:
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """Stop the clock while the user is asked."""
+        """Pause the time limit while the user is asked."""
         self.scope.deadline = float("inf")
         try:
             yield
@@ -74,7 +74,7 @@ class ActiveCall:
 
 
 class ServerRequests:
-    """Answers the requests of one server.
+    """A handler for the requests of one server.
 
     Args:
         session: The session.
@@ -118,7 +118,7 @@ class ServerRequests:
             self._calls.remove(active)
 
     def callbacks(self) -> dict[str, Any]:
-        """Return the callbacks for the SDK, which only declares these capabilities."""
+        """Return the callbacks for the SDK, which declares only the capabilities they implement."""
         callbacks: dict[str, Any] = {
             "client_info": mcp_types.Implementation(name="hilum", version=__version__),
             "list_roots_callback": self._list_roots,
@@ -143,21 +143,21 @@ class ServerRequests:
         options: Sequence[str],
         multiple: bool = False,
     ) -> tuple[str, ...]:
-        """Ask the user. Returns no answers if nobody answered."""
+        """Ask the user, and return the answers, or none if nobody answered."""
         if not self._calls:
             return ()
-        # The protocol does not name the call that a request belongs to; the latest one is the most
-        # likely.
+        # The protocol does not state to which call a request belongs. The latest call is the most
+        # likely one.
         call = self._calls[-1]
         plan = self._find_plan()
         async with self._lock:  # one question per server at a time
-            # Checked after waiting for the lock, because the user may have declined earlier
-            # questions meanwhile.
+            # This is checked after waiting for the lock, because the user may have declined other
+            # questions in the meantime.
             if plan is None or call.refusals >= MAX_REFUSALS:
                 return ()
             with call.pause():
                 answer = await plan.ask(call.agent, call.id, question, options, multiple=multiple)
-        # Only an answer that the user gave counts as consent.
+        # Only the user's own answer counts as consent.
         given: tuple[str, ...] = answer.answers if answer.by == "user" else ()
         if not given or given[0] in (DECLINE, NO):
             call.refusals += 1
@@ -207,7 +207,7 @@ class ServerRequests:
         return mcp_types.ElicitResult(action="decline" if given else "cancel")
 
     async def _ask_field(self, question: str, field: FormField) -> tuple[Any, str]:
-        """Ask for a field. Return its value and, if the form ends here, the reply action."""
+        """Ask for one field. Return its value and, if the form ends here, the action to reply."""
         problem = ""
         for _ in range(MAX_ATTEMPTS):
             given = await self._ask(
@@ -241,7 +241,7 @@ class ServerRequests:
             f"The MCP server {self._name} wants to send this request to your model, at your"
             f" cost:\n{shown}\nSend it?"
         )
-        # No comes first, because pressing only Enter selects the first option.
+        # "No" comes first, because pressing Enter selects the first option.
         if await self._ask(question, (NO, YES)) != (YES,):
             return mcp_types.ErrorData(code=-1, message="The user does not allow the request.")
         try:
@@ -275,9 +275,9 @@ class ServerRequests:
 
 
 def _page_host(url: str) -> str:
-    """Return the host of a page to which the user may be sent, or an empty string.
+    """Return the host of a page that the user may be asked to open, or an empty string.
 
-    Only HTTPS and this machine are allowed. URLs that could hide the real host are rejected.
+    Only HTTPS URLs and this machine are allowed. URLs that could hide the real host are rejected.
     """
     try:
         parts = urlsplit(url)

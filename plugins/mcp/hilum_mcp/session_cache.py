@@ -25,11 +25,10 @@ from hilum_mcp.paths import (
     SHARED_FILES,
 )
 
-# Increased with each change of the format, so that older caches are ignored.
+# Increased with each change to the format, so that older caches are ignored.
 FORMAT = 3
-# Age in nanoseconds of a file's last change from which its timestamps show any further change.
-#
-# File systems record times in steps of up to two seconds.
+# Minimum age, in nanoseconds, of a file's last change. Only then are the file's timestamps certain
+# to show any further change, because file systems record times in steps of up to two seconds.
 SETTLED_NS = 2_000_000_000
 
 FileStamp = tuple[int, int, int, int, int]
@@ -39,8 +38,8 @@ class Fingerprint(msgspec.Struct, frozen=True):
     """A fingerprint that changes whenever a source file of the cache changes.
 
     Args:
-        scope: Format, workspace, folder of settings, home folder.
-        stamps: Identity, size and timestamps of each file; ``None`` for a missing file.
+        scope: The cache format, the workspace, the settings folder and the home folder.
+        stamps: The identity, size and timestamps of each file; ``None`` for a missing file.
     """
 
     scope: tuple[int, str, str, str]
@@ -53,14 +52,14 @@ class ServerSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     Args:
         name: The name of the server.
         digest: ``ServerConfig.digest``.
-        prefix: Prefix of the names of its tools.
+        prefix: The prefix of its tools' names.
         state: As in ``CatalogEntry``.
         reason: Why the server is not on.
-        start_seconds: Time limit of a start in its configuration.
-        call_seconds: Time limit of a call in its configuration.
+        start_seconds: The time limit for a start in its configuration.
+        call_seconds: The time limit for a call in its configuration.
         offer: Its last offer; ``None`` if unknown.
-        names: The model's names for the server's tools, by the server's names. Tools that the
-            configuration excludes are missing.
+        names: The model's names for the server's tools, by the server's names for them, without
+            the tools that the configuration excludes.
         is_local: Whether the server runs on this machine, so that its tools may change files here.
         from_project: Whether a project configures the server.
     """
@@ -97,8 +96,8 @@ def take_fingerprint(workspace: str | os.PathLike[str]) -> Fingerprint:
     root = os.fspath(workspace)
     config = str(config_folder())
     data = str(data_folder())
-    # The timestamps of the folder of offers change with every offer, because `write_cache` renames
-    # a file into it.
+    # The timestamps of the folder that contains the offers change with every offer, because
+    # `write_cache` renames a file into it.
     paths = [f"{config}/{FILE}", f"{config}/{DECISIONS_FILE}", f"{data}/mcp/offers"]
     names = (*PROJECT_FILES, *SHARED_FILES, *CLAUDE_SETTINGS)
     paths += [f"{root}/{name}" for name in names]
@@ -112,8 +111,8 @@ def _stamp(path: str) -> FileStamp | None:
         found = os.stat(path)
     except OSError:
         return None
-    # A program can set the time of the last modification to any value, but not the time of the last
-    # change (ctime).
+    # A program can set a file's modification time (mtime) to any value, but not its change time
+    # (ctime).
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
@@ -149,7 +148,7 @@ def save_summaries(
         trusted: As in ``_CachedServers``.
         servers: The servers.
     """
-    # Windows does not record when metadata was last changed, so a file's timestamps can be set back
+    # Windows does not record when a file's metadata last changed, so timestamps can be reset
     # unnoticed.
     if os.name == "nt" or not all(map(_can_be_cached, servers)):
         return

@@ -21,8 +21,8 @@ class McpSettings:
         minimum=0,
         project="lower",
         help=(
-            "Maximum tokens of tool definitions in the prompt; other tools are reached through "
-            "find_tools and call_tool."
+            "Maximum size, in tokens, of the tool definitions in the prompt; the agent reaches "
+            "other tools through find_tools and call_tool."
         ),
     )
     start_seconds: float = setting(
@@ -48,26 +48,26 @@ class McpSettings:
     sampling: Literal["ask", "never"] = setting(
         default="ask",
         project=False,
-        help="Whether a server may use your model after you agree to it, each time.",
+        help="Whether a server may use your model: after you agree to each request, or never.",
     )
     agents: dict[str, list[str]] = setting(
         factory=dict,
         project=False,
-        help="Agents that may use a server, by server; all agents may use the others.",
+        help="Agents that may use a server, by server; all agents may use the other servers.",
     )
     trust_read_only: list[str] = setting(
         factory=list,
         project=False,
         help=(
-            "Servers whose read-only claims about tools (readOnlyHint) you trust; such tools run "
-            "like other reading tools."
+            "Servers whose readOnlyHint you trust: their tools with this hint have the permission "
+            "category read."
         ),
     )
     client_metadata_url: str = setting(
         default="",
         project=False,
         help=(
-            "HTTPS address of a document that describes hilum as an OAuth client, for servers that"
+            "HTTPS URL of a document that describes hilum as an OAuth client, for servers that"
             " accept one."
         ),
     )

@@ -1,8 +1,8 @@
-"""The older HTTP transport, in which a stream of events announces the address for messages.
+"""The older HTTP transport, in which a stream of events announces the URL for messages.
 
-The SDK's own transport is not used. It accepts events of at most 1 MB, but an image may be larger.
-It waits for each POST before it sends the next one, so that nothing can be cancelled. If a POST
-fails, the request that waits for its answer is never notified.
+The SDK's own transport is not used for three reasons. It accepts events of at most 1 MB, but an
+image may be larger. It waits for each POST before it sends the next one, so nothing can be
+cancelled. If a POST fails, the request that waits for its response is never notified.
 """
 
 from __future__ import annotations
@@ -43,21 +43,22 @@ async def sse_transport(
     """Connect to a server and yield the two streams that the SDK reads and writes.
 
     Args:
-        client: Sends the requests; follows redirects on the server's own origin.
-        url: The address of the stream of events.
+        client: The client that sends the requests; it follows redirects within the server's origin.
+        url: The URL of the stream of events.
         state: Updated when the transport is lost.
 
     Raises:
-        ServerProtocolError: The server announces no address for messages, or one on another server.
+        ServerProtocolError: The server announces no URL for messages, or one on another server.
         httpx2.HTTPError: The server cannot be reached, or refuses the request.
     """
     into, read = anyio.create_memory_object_stream[Any](0)
-    # Without a limit, because the SDK must never wait for space in order to send a cancellation.
+    # The buffer has no limit, because the SDK must not have to wait for space in it to send a
+    # cancellation.
     write, out = anyio.create_memory_object_stream[Any](math.inf)
     async with client.sse(url, max_event_size=MAX_MESSAGE) as events:
         events.response.raise_for_status()
         async with trio.open_nursery() as nursery:
-            # No message can be sent before the server has announced the address.
+            # No message can be sent before the server has announced the URL for messages.
             address = await nursery.start(_read, events, into, state)
             nursery.start_soon(_write, client, address, out, into)
             try:
@@ -69,7 +70,7 @@ async def sse_transport(
 
 
 def is_same_origin(url: str, other: str) -> bool:
-    """Return whether two addresses have the same origin, except that the other may use HTTPS."""
+    """Return whether two URLs have the same origin, except that ``other`` may use HTTPS instead."""
     try:
         here = httpx2.URL(url)
         there = httpx2.URL(other)
@@ -89,11 +90,11 @@ async def _read(
     state: TransportState,
     task_status: trio.TaskStatus[str],
 ) -> None:
-    """Forward messages. The first event announces the address for the client's own messages."""
+    """Forward messages. The first event announces the URL for the client's own messages."""
     invalid_events = 0
     has_address = False
     async for event in events:
-        # Only the first one counts; a later one must not divert messages.
+        # Only the first announcement counts, because a later one must not divert messages.
         if event.event == "endpoint" and not has_address:
             task_status.started(_check_address(events, event.data))
             has_address = True
@@ -109,20 +110,18 @@ async def _read(
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 await into.send(message)
     if not has_address:
-        raise ServerProtocolError(
-            "It ended the stream before it announced an address for messages."
-        )
+        raise ServerProtocolError("It ended the stream before it announced a URL for messages.")
     state.fail("The connection ended.")
 
 
 def _check_address(events: httpx2.EventSource, path: str) -> str:
-    """Return the address for messages, which must be on the server's own origin."""
+    """Return the URL for messages, which must be on the server's own origin."""
     url = str(events.response.url)
     address = urljoin(url, path.strip())
     # Messages contain the user's headers and tokens, which no other server may receive.
     if not is_same_origin(url, address):
         raise ServerProtocolError(
-            f"It announced an address on another server for messages, {address[:200]}."
+            f"It announced a URL on another server for messages, {address[:200]}."
         )
     return address
 
@@ -130,9 +129,9 @@ def _check_address(events: httpx2.EventSource, path: str) -> str:
 async def _write(client: httpx2.AsyncClient, address: str, out: Any, into: Any) -> None:
     """Send messages by POST.
 
-    No message waits for an earlier request, because a server may answer a POST only when its work
-    is done. A notification must be accepted first: before ``initialized`` a server may refuse any
-    other request.
+    No message waits for an earlier request, because a server may respond to a POST only when it has
+    processed the request. However, the next message waits until the server has accepted a
+    notification: before ``initialized``, a server may refuse any other request.
     """
     async with trio.open_nursery() as nursery:
         async for message in out:
@@ -150,7 +149,7 @@ async def _post(
     into: Any,
     accepted: trio.Event,
 ) -> None:
-    """POST a message. A refused request is answered with an error, because no event will follow."""
+    """POST a message. If it is refused, send the SDK an error, because no event will follow."""
     data = message.model_dump(by_alias=True, mode="json", exclude_unset=True)
     answer = await client.post(address, json=data)
     accepted.set()

@@ -1,4 +1,4 @@
-"""A transport for servers that are programs, run by the warden, which ends process trees.
+"""A transport for servers that are programs. The warden runs them and ends their process trees.
 
 ::
 
@@ -9,8 +9,8 @@
 The SDK's own transport is not used, because it starts the program without the sandbox, and the
 program's child processes would survive a SIGKILL of hilum.
 
-At the end, nothing more is written, standard input is closed, and the server has a moment to exit.
-It then receives SIGTERM and finally SIGKILL.
+At the end, hilum stops writing, closes the server's standard input, and gives the server a moment
+to exit. The server then receives SIGTERM and finally SIGKILL.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MAX_UNREAD = 10_000
 # Seconds to write pending messages at the end.
 FLUSH_TIMEOUT = 0.2
 
-# Seconds for a server to exit after the end of standard input.
+# Seconds for a server to exit after its standard input is closed.
 EXIT_TIMEOUT = 1.0
 
 # Seconds between SIGTERM and SIGKILL.
@@ -57,9 +57,8 @@ TERM_TIMEOUT = 1.0
 # Seconds to wait for the exit code of a server that closed its standard output.
 STATUS_TIMEOUT = 1.0
 
-# Variables that move the folders of uvx and other programs into this server's cache.
-#
-# The sandbox does not let them write to their usual folders.
+# Variables that move the folders of uvx and other programs into this server's cache. The sandbox
+# does not let these programs write to their usual folders.
 _PROGRAM_FOLDERS = {
     "UV_TOOL_DIR": "uv-tools",
     "DENO_DIR": "deno",
@@ -67,7 +66,8 @@ _PROGRAM_FOLDERS = {
     "XDG_CACHE_HOME": "cache",
 }
 
-# Variables that name large downloads in the user's own cache, which are read in place.
+# Variables that contain the paths of large downloads in the user's own cache, which the server
+# reads.
 _DOWNLOAD_FOLDERS = {
     "PLAYWRIGHT_BROWSERS_PATH": "ms-playwright",
     "HF_HOME": "huggingface",
@@ -86,8 +86,8 @@ async def stdio_transport(
     """Start a server and yield the two streams that the SDK reads and writes.
 
     Args:
-        open_process: Starts the server's process with a standard input.
-        log: Receives standard error, and lines on standard output that are not messages.
+        open_process: Starts the server's process with a pipe as standard input.
+        log: Receives standard error, and the lines on standard output that are not messages.
         state: Updated when the transport is lost.
 
     Raises:
@@ -95,8 +95,8 @@ async def stdio_transport(
     """
     async with open_process() as process, trio.open_nursery() as nursery:
         into, read = anyio.create_memory_object_stream[Any](0)
-        # The buffer has no limit, because the SDK would wait up to 5 s for space to send a
-        # cancellation, and nothing may wait for a server. MAX_UNREAD limits it instead.
+        # The buffer has no limit: to send a cancellation, the SDK would otherwise wait up to 5 s
+        # for space, and nothing may wait for a server. MAX_UNREAD limits the buffer instead.
         write, out = anyio.create_memory_object_stream[Any](math.inf)
         pipes = _Pipes(process, log, state, into, out)
         for pump in (pipes.read, pipes.write, pipes.read_errors):
@@ -104,10 +104,10 @@ async def stdio_transport(
         try:
             yield read, write
         finally:
-            # First, so that the end of the output is not reported as a failure.
+            # This is set first, so that the end of the output is not reported as a failure.
             pipes.closing = True
-            # Shielded, because the servers of a cancelled session should also be able to exit
-            # properly.
+            # This is shielded from cancellation, so that the servers of a cancelled session can
+            # exit properly, too.
             with trio.CancelScope(shield=True):
                 read.close()
                 write.close()
@@ -122,7 +122,7 @@ class _Pipes:
     """The three pipes of a server.
 
     Attributes:
-        scopes: Cancel scopes of the tasks that transfer data.
+        scopes: The cancel scopes of the tasks that transfer data.
         closing: Whether hilum is ending the server.
     """
 
@@ -156,7 +156,10 @@ class _Pipes:
             await pump()
 
     async def read(self) -> None:
-        """Forward messages until the end. Then discard output, so that the server does not hang."""
+        """Forward messages until the transport ends, and discard further output.
+
+        A server whose output nobody reads would hang.
+        """
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             async with self._into:
                 await self._read_messages()
@@ -203,29 +206,29 @@ class _Pipes:
             self._invalid_lines += 1
             if self._invalid_lines > MAX_INVALID_LINES:
                 raise ServerProtocolError(
-                    "It writes lines to its standard output that are not messages of the protocol."
+                    "It writes lines to its standard output that are not protocol messages."
                 ) from None
-            self._log.add(b"[stdout, no message] " + line[:500] + b"\n")
+            self._log.add(b"[stdout, not a message] " + line[:500] + b"\n")
             return None
 
     async def _describe_end(self) -> str:
-        """Return how a server that closed its standard output ended."""
+        """Return a description of how a server ended after it closed its standard output."""
         code: int | None = None
         with trio.move_on_after(STATUS_TIMEOUT), suppress(HilumError):
             code = await self._process.wait()
         end = _describe_code(code)
         if not self._answered:
-            end = f"{end} before it answered"
+            end = f"{end} before it responded"
         last = self._log.last_lines()
         if not last:
             return f"{end}."
         hint = ""
         if "read-only file system" in last.lower():
-            hint = " The setting mcp.sandbox determines which folders it may write to."
+            hint = " The setting mcp.sandbox determines to which folders it may write."
         return f"{end}; its last output: {last}{hint}"
 
     async def write(self) -> None:
-        """Write messages until the end."""
+        """Write messages until there are no more."""
         stdin = self._process.stdin
         assert stdin is not None
         try:
@@ -250,7 +253,7 @@ class _Pipes:
     async def close(self) -> None:
         """Close standard input and give the server time to exit.
 
-        A server that never answered gets no extra time. The opener of the process ends it
+        A server that has never responded gets no extra time. Whoever opened the process ends it
         afterwards.
         """
         assert self._process.stdin is not None
@@ -278,10 +281,10 @@ def make_environment(given: Mapping[str, str], cache: Path | None = None) -> dic
 
     Args:
         given: The variables of its configuration.
-        cache: A folder for the programs that uvx and other tools store; ``None`` keeps their
-            default folders.
+        cache: The folder in which uvx and other tools store programs; ``None`` for their default
+            folders.
     """
-    # Standard error goes to a log file, where colours and update notices would be noise.
+    # Standard error is written to a log file, in which colours and update notices would be noise.
     variables = {"NO_COLOR": "1", "npm_config_update_notifier": "false"}
     if cache is not None:
         environment = kernel_environment()

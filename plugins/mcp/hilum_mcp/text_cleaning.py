@@ -12,13 +12,13 @@ _INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Cn")
 
 
 def clean_text(text: str | None, max_length: int) -> str:
-    """Return a truncated text without invisible characters, which could hide instructions.
+    """Return a text, truncated and without invisible characters, which could hide instructions.
 
     Args:
-        text: The text of a server.
+        text: A text from a server.
         max_length: Maximum number of characters in the result.
     """
-    # At most twice the length is searched, so that a huge text takes little time.
+    # At most twice the maximum length is searched, so that a huge text takes little time.
     searched = (text or "")[: 2 * max_length]
     visible = "".join(filter(_is_visible, searched)).strip()
     if len(visible) <= max_length:

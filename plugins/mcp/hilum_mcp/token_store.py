@@ -1,4 +1,4 @@
-"""Stores log-in tokens and registrations in files that only the user can read."""
+"""Stores login tokens and registrations in files that only the user can read."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ else:
 
 
 def token_file(server: ServerConfig) -> Path:
-    """Return the path of the file with a server's log-in.
+    """Return the path of the file that stores the login to a server.
 
-    The path is derived from the configuration file, the server's name and address, and the OAuth
+    The path is derived from the configuration file, the server's name and URL, and the OAuth
     options.
     """
-    # A changed address has another file, so that tokens are never sent to a server for which they
+    # If the URL changes, so does the file, so that tokens are never sent to a server for which they
     # were not issued.
     options = sorted((server.oauth or {}).items())
     bound = json.dumps([str(server.file), server.name, server.url, options])
@@ -57,7 +57,7 @@ def token_file(server: ServerConfig) -> Path:
 
 
 def forget_login(server: ServerConfig) -> bool:
-    """Remove the log-in of a server and return whether there was one. Blocks."""
+    """Remove the login to a server, and return whether there was one. Blocks."""
     path = token_file(server)
     is_there = path.exists()
     path.unlink(missing_ok=True)
@@ -72,7 +72,7 @@ def _open_lock(path: Path) -> int:
 def _try_lock(handle: int) -> bool:
     try:
         _lock(handle)
-    # Windows reports a lock that is taken as PermissionError.
+    # Windows raises PermissionError if another process holds the lock.
     except (BlockingIOError, PermissionError):
         return False
     except OSError:  # some network file systems have no locks
@@ -81,14 +81,14 @@ def _try_lock(handle: int) -> bool:
 
 
 class TokenStore:
-    """The storage of one log-in, with the interface of the SDK's ``TokenStorage``.
+    """The storage of one login, with the interface of the SDK's ``TokenStorage``.
 
     An unreadable file counts as empty, so that the user logs in again.
 
     Args:
         file: The file.
-        client: A client that was registered beforehand; ``None`` for a client that registers
-            itself.
+        client: A client that the user registered and configured; ``None`` for a client that
+            registers itself.
     """
 
     def __init__(self, file: Path, client: OAuthClientInformationFull | None = None) -> None:
@@ -123,17 +123,17 @@ class TokenStore:
                 await trio.sleep(LOCK_INTERVAL)
             yield
         finally:
-            # Closing the file also releases the lock.
+            # Closing the file also releases its lock.
             os.close(handle)
 
     async def get_tokens(self) -> OAuthToken | None:
-        """Return the tokens, including expired ones, because they may be renewed."""
+        """Return the tokens, even if they have expired, because they may be renewable."""
         stored = await in_thread(self.read)
         models = lazy.oauth_models
         return models.parse_stored(models.OAuthToken, stored.get("tokens"))
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Store tokens and their expiry."""
+        """Store tokens and their expiry time."""
         until = None if tokens.expires_in is None else time.time() + tokens.expires_in
         data = tokens.model_dump(mode="json", exclude_none=True)
         await in_thread(lambda: self.update(tokens=data, until=until))

@@ -1,6 +1,6 @@
 """Creates the model's names for servers' tools: ``server__tool``.
 
-A name has at most 64 characters, only letters, digits, ``_`` and ``-``, and is unique.
+A name is unique and consists of at most 64 letters, digits, ``_`` and ``-``.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ MARK = 7
 
 
 def make_prefixes(servers: Iterable[ServerConfig]) -> dict[str, str]:
-    """Return a unique tool name prefix for each server, by the server's name."""
+    """Return a unique prefix for the tool names of each server, by the server's name."""
     taken = set[str]()
     return {server.name: _take_name(server.prefix, taken, MAX_PREFIX) for server in servers}
 
 
 def make_prefix(server: ServerConfig, taken: Iterable[str]) -> str:
-    """Return an unused tool name prefix for a server."""
+    """Return an unused prefix for the tool names of a server."""
     return _take_name(server.prefix, set(taken), MAX_PREFIX)
 
 
@@ -38,7 +38,7 @@ def make_tool_names(prefix: str, tools: Iterable[str]) -> dict[str, str]:
     valid = {tool: re.sub(r"[^A-Za-z0-9_-]", "_", tool) or "tool" for tool in tools}
     taken = set[str]()
     names = dict[str, str]()
-    # Valid names come first, so that no changed name takes one of them.
+    # Valid names come first, so that no changed name conflicts with one of them.
     in_order = sorted(valid.items(), key=lambda item: item[0] != item[1])
     for tool, name in in_order:
         names[tool] = _take_name(f"{prefix}__{name}", taken, MAX_NAME, tool)
@@ -54,7 +54,7 @@ def name_tools(server: ServerConfig, prefix: str, offer: Offer) -> dict[str, str
 def _take_name(name: str, taken: set[str], longest: int, original: str = "") -> str:
     """Return a name that is short enough and not taken, and mark it as taken.
 
-    A truncated or changed name gets a hash, which is always the same.
+    A truncated or changed name ends with a hash, which is the same each time.
     """
     if len(name) <= longest and name not in taken:
         taken.add(name)

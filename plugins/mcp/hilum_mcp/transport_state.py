@@ -1,4 +1,4 @@
-"""The state of a server's transport, as the transport reports it to the connection."""
+"""Defines the state that a server's transport reports to the connection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TransportState:
         status: The last HTTP status; 0 for none.
         refusal: The last refused request, in one sentence; empty for none.
         session_expired: Whether an HTTP server has forgotten the session.
-        login_reason: Why the user must log in first; empty if no log-in is required.
+        login_reason: Why the user must log in first; empty if no login is required.
     """
 
     lost: trio.Event = attrs.Factory(trio.Event)

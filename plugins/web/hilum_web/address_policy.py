@@ -42,8 +42,8 @@ def open_checked_client(reach: Reach = PUBLIC, **options: Any) -> Client:
     environment, and follows redirects only if an option enables that.
 
     Args:
-        reach: The allowed addresses outside the public network.
-        options: Arguments of ``httpx.AsyncClient`` such as headers and timeout.
+        reach: The addresses outside the public network that are allowed.
+        options: Arguments of ``httpx.AsyncClient``, such as ``headers`` and ``timeout``.
 
     Raises:
         TypeError: An option, such as a proxy, a transport or TLS settings, would bypass the check

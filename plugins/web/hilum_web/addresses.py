@@ -1,8 +1,7 @@
-"""Decides which network addresses may be contacted for a model, a page or a server.
+"""Decides which network addresses hilum may contact for a model, a page or a server.
 
-None of them may lead into the user's own network. An address is refused unless an explicit table
-shows that it is global. The table is also applied to every IPv4 address embedded in an IPv6
-address.
+No address may be in the user's own network. An address is refused unless an explicit table shows
+that it is global. The table is also applied to every IPv4 address embedded in an IPv6 address.
 
 Sources: the IANA special-purpose registries for IPv4 and IPv6 (RFC 6890, as of 2026); RFC 6052 and
 8215 (NAT64), 3056 (6to4), 4380 (Teredo), 5214 (ISATAP), 4291 and 2765 (IPv4-compatible and
@@ -39,7 +38,7 @@ _V4 = {
     "240.0.0.0/4": "a reserved address",
 }
 # Only 2000::/3 is global unicast in IPv6. The table contains the exceptions inside that range, and
-# the well-known ranges outside of it, so that messages can name them.
+# the well-known ranges outside it, so that messages can describe them.
 _V6 = {
     "2001::/23": "an address reserved for protocols",
     "2001:db8::/32": "an address for documentation",
@@ -78,13 +77,13 @@ _LOW_32 = 0xFFFFFFFF
 
 
 class Reach(msgspec.Struct, frozen=True):
-    """The allowed addresses outside the public network. Metadata services are never allowed.
+    """The addresses outside the public network that are allowed, except metadata services.
 
     Args:
         loopback: Whether this machine is allowed, by its loopback addresses and as ``localhost``.
-            Any other name that resolves to it must be listed.
-        hosts: Names and addresses that the user lists, as ``host`` or ``host:port``; an IPv6
-            address with a port is written in brackets.
+            Any other name that resolves to this machine must be listed.
+        hosts: The names and addresses that the user lists, as ``host`` or ``host:port``; an IPv6
+            address with a port must be in brackets.
     """
 
     loopback: bool = False
@@ -116,7 +115,7 @@ PUBLIC = Reach()
 
 
 class _Range(msgspec.Struct, frozen=True):
-    """A range of addresses and the reason why it is refused, which is empty for a global range."""
+    """A range of addresses, and the reason why it is refused (empty for a global range)."""
 
     version: int
     first: int
@@ -126,7 +125,7 @@ class _Range(msgspec.Struct, frozen=True):
 
 @cache
 def _ranges() -> list[_Range]:
-    """Return the table, exceptions first. The first address that is checked builds the table."""
+    """Return the table of ranges, exceptions first. The first call builds the table."""
     entries = dict.fromkeys(_GLOBAL, "") | _V4 | _V6
     found = []
     for text, reason in entries.items():
@@ -140,7 +139,8 @@ def _ranges() -> list[_Range]:
 def find_embedded_ipv4(address: Address) -> list[IPv4Address]:
     """Return the IPv4 addresses that packets sent to an IPv6 address may reach.
 
-    All standards that embed IPv4 addresses are considered. The list is empty for an IPv4 address.
+    All standards for embedding IPv4 addresses are considered. The list is empty for an IPv4
+    address.
     """
     if isinstance(address, IPv4Address):
         return []
@@ -150,8 +150,8 @@ def find_embedded_ipv4(address: Address) -> list[IPv4Address]:
     if number >> 32 in _SUFFIX_PREFIXES:
         found.append(low)
     elif number >> 80 == 0x64FF9B0001:
-        # NAT64 of a local network: the IPv4 address either follows the 48-bit prefix, split by an
-        # empty octet (RFC 6052, section 2.2), or is in the last 32 bits.
+        # Local NAT64: the IPv4 address either follows the 48-bit prefix, split by a zero octet
+        # (RFC 6052, section 2.2), or is in the last 32 bits.
         around_octet = (number >> 64 & 0xFFFF) << 16 | number >> 40 & 0xFFFF
         found += [low, around_octet]
     elif number >> 112 == 0x2002:  # 6to4
@@ -165,13 +165,13 @@ def find_embedded_ipv4(address: Address) -> list[IPv4Address]:
 
 
 def explain_refusal(address: Address, reach: Reach = PUBLIC, *, listed: bool = False) -> str:
-    """Return why an address may not be contacted, or an empty string if it may be.
+    """Return why hilum may not contact an address, or an empty string if it may.
 
     Args:
         address: The address.
         reach: The allowed addresses outside the public network.
-        listed: Whether the user lists the host of the address. If so, only metadata services are
-            refused.
+        listed: Whether the user lists the host with this address. If so, only metadata services
+            are refused.
     """
     embedded = find_embedded_ipv4(address)
     if not METADATA.isdisjoint((address, *embedded)):
@@ -187,7 +187,7 @@ def explain_refusal(address: Address, reach: Reach = PUBLIC, *, listed: bool = F
     for each in embedded:
         reason = _explain_range(each)
         if reason:
-            return f"{reason} inside an IPv6 one"
+            return f"{reason} inside an IPv6 address"
     return ""
 
 
@@ -210,7 +210,7 @@ def _explain_range(address: Address) -> str:
 def is_own_address(address: Address) -> bool:
     """Return whether an address, even a global one, belongs to this machine.
 
-    A server that listens on all addresses can be reached at such an address, too.
+    Servers that listen on all addresses can also be reached at such an address.
     """
     return _can_bind(str(address), address.version) and not _can_bind_any(address.version)
 
@@ -228,6 +228,6 @@ def _can_bind(address: str, version: int) -> bool:
 
 @cache
 def _can_bind_any(version: int) -> bool:
-    # Some gateways may bind addresses that are not theirs (net.ipv4.ip_nonlocal_bind). There, a
-    # successful bind proves nothing.
+    # Some gateways can bind addresses that are not their own (net.ipv4.ip_nonlocal_bind). On such a
+    # machine, a successful bind proves nothing.
     return _can_bind("192.0.2.1" if version == 4 else "2001:db8::1", version)

@@ -1,6 +1,6 @@
 """Reads the body of a response within size limits.
 
-Compressed bytes are decompressed here, in steps, so that a decompression bomb stops at the limit.
+Compressed data is decompressed in steps, so that a decompression bomb is stopped at the limit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from hilum_web.http_client import Response
 
-# Maximum number of bytes that one decompression step may yield.
+# Maximum number of bytes that one decompression step may produce.
 STEP = 1 << 20
 _PLAIN = ("", "identity")
 _COMPRESSED = ("gzip", "x-gzip", "deflate")
@@ -31,8 +31,8 @@ async def read_body(response: Response, url: str, limit: int, *, cut: bool = Fal
 
     Args:
         response: A response whose body has not been read.
-        url: Its URL, for messages.
-        limit: Maximum size of the decompressed body, in bytes.
+        url: The URL of the response, for messages.
+        limit: The maximum size of the decompressed body, in bytes.
         cut: Whether to truncate a larger body at the limit instead of raising an error.
 
     Raises:
@@ -40,7 +40,7 @@ async def read_body(response: Response, url: str, limit: int, *, cut: bool = Fal
             was not requested.
     """
     encoding = _read_encoding(response, url)
-    # Refused before the body is transferred.
+    # A body that is declared to be too large is refused before it is transferred.
     if not cut and _declares_more(response, limit):
         raise _too_large(url, limit)
     decompressor = None if encoding in _PLAIN else _Decompressor(encoding)
@@ -89,13 +89,13 @@ def _declares_more(response: Response, limit: int) -> bool:
 async def _read(
     response: Response, decompressor: _Decompressor | None, limit: int
 ) -> tuple[bytearray, bool]:
-    """Return a body, and whether it exceeded the limit and was therefore not read completely."""
+    """Return a body, and whether it exceeded the limit and was therefore not fully read."""
     body = bytearray()
     received = 0
     source = cast("AsyncGenerator[bytes, None]", response.aiter_raw())
     try:
         async for chunk in source:
-            # Compressed bytes also count, because an endless stream may decompress to nothing.
+            # Compressed bytes count as well, because an endless stream may decompress to nothing.
             received += len(chunk)
             for piece in decompressor.feed(chunk) if decompressor else (chunk,):
                 body += piece
@@ -109,8 +109,8 @@ async def _read(
 
 
 async def _close(response: Response, source: AsyncGenerator[bytes, None]) -> None:
-    # httpx nests generators that do not close each other. Reading from the closed connection ends
-    # the inner generators.
+    # httpx nests generators that do not close one another. An attempt to read from the closed
+    # connection ends the inner generators.
     if not response.is_closed:
         await response.aclose()
         with suppress(Exception):
@@ -119,9 +119,9 @@ async def _close(response: Response, source: AsyncGenerator[bytes, None]) -> Non
 
 
 class _Decompressor:
-    """Decompresses in steps of at most ``STEP`` bytes.
+    """A decompressor that works in steps of at most ``STEP`` bytes.
 
-    A gzip body may have several members (RFC 1952, section 2.2). Other bytes after a member are
+    A gzip body may have several members (RFC 1952, section 2.2). Any other bytes after a member are
     ignored.
     """
 

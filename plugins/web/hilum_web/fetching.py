@@ -34,24 +34,24 @@ from hilum_web.urls import Target
 if TYPE_CHECKING:
     from hilum_web.reader_process import PageText
 
-# Some documentation sites send Markdown to clients that prefer it. It needs no conversion.
+# Some documentation sites send Markdown to clients that prefer it. Markdown needs no conversion.
 ACCEPT = (
     "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.8,"
     " application/json;q=0.8, */*;q=0.5"
 )
 MAX_REQUESTS = 10
-# Seconds for which a cached page is used. Long enough to read all its parts, and short enough for
-# documentation that changes.
+# Seconds for which a cached page is used: long enough to read all parts of a page, and short enough
+# for documentation that changes.
 FRESH_SECONDS = 300.0
 MAX_PAGES = 30
 MAX_CACHED_BYTES = 60_000_000
-# Digests are small enough to keep for long, so a change is detected even after the page has left
-# the cache.
+# Digests are small enough to keep for a long time, so a change is detected even after the page has
+# been removed from the cache.
 MAX_DIGESTS = 600
 _NO_CACHE = re.compile(r"no-store|no-cache|max-age=0\b", re.I)
 _STATUS_HINTS = {
-    401: "It needs a login, which is not possible here; use another source.",
-    402: "It needs a payment; use another source.",
+    401: "It requires a login, which is not possible here; use another source.",
+    402: "It requires a payment; use another source.",
     403: "It does not serve programs; use another source, or the browser.",
     404: "Check the address, or search for the page.",
     410: "It is gone; search for the page.",
@@ -62,14 +62,14 @@ class Page(msgspec.Struct):
     """A fetched page.
 
     Args:
-        url: Its URL, after redirects.
+        url: The URL of the page, after redirects.
         body: The decompressed body.
         content_type: The header ``Content-Type``.
         etag: The header ``ETag``; empty if there is none.
         modified: The header ``Last-Modified``; empty if there is none.
         at: The ``time.monotonic`` value when the page was fetched or last revalidated.
-        texts: Its readable texts by fragment. Later parts of the page are read from these texts.
-        changed: Whether an earlier fetch returned another body.
+        texts: The readable texts of the page, by fragment. Later parts are read from these texts.
+        changed: Whether an earlier fetch returned a different body.
         cacheable: Whether the page may be reused for a while without contacting the site.
     """
 
@@ -96,17 +96,17 @@ class Page(msgspec.Struct):
 
 
 class Fetcher:
-    """Fetches pages for one session.
+    """A fetcher of pages for one session.
 
     Args:
-        settings: Limits, and the allowed hosts outside the public network.
+        settings: The limits, and the allowed hosts outside the public network.
     """
 
     def __init__(self, settings: WebSettings) -> None:
         self._settings = settings
         self._reach = Reach(hosts=frozenset(settings.hosts))
         self._client = open_page_client(self._reach)
-        # At least half of the time limit remains for the page.
+        # At least half of the time limit must remain for the page itself.
         self._robots = Robots(self._client, self._reach, settings.timeout / 2)
         self._pages: OrderedDict[str, Page] = OrderedDict()
         self._digests: OrderedDict[str, bytes] = OrderedDict()
@@ -125,9 +125,9 @@ class Fetcher:
         """Fetch a page, or return it from the cache.
 
         Args:
-            url: Its URL.
-            continued: Whether a later part of the page is wanted. If so, a cached page is used even
-                if the site forbids caching, so that the parts fit together.
+            url: The URL of the page.
+            continued: Whether a later part of the page is requested. If so, a cached page is used
+                even if the site forbids caching, so that the parts fit together.
             before_request: Called before each request for the page.
 
         Raises:
@@ -151,7 +151,7 @@ class Fetcher:
                 hint="Try a smaller or different page, or try again later.",
             ) from None
         except REQUEST_ERRORS as error:
-            # The model only knows the first address, but the error is about the last one.
+            # The model knows only the first URL, but the error is about the last one.
             redirected_by = format_site(seen[0]) if len(seen) > 1 else ""
             raise to_tool_error(error, seen[-1], seconds, redirected_by) from None
         if page is not known:
@@ -165,7 +165,7 @@ class Fetcher:
         seen: list[str],
         before_request: Callable[[], None] | None,
     ) -> Page:
-        """Follow redirects; each requested URL is appended to ``seen``."""
+        """Follow redirects, and append each requested URL to ``seen``."""
         while True:
             _check_redirects(url, seen)
             seen.append(url)
@@ -176,8 +176,8 @@ class Fetcher:
                 await self._robots.check(target.url)
             if before_request is not None:
                 before_request()
-            # A page's validators are sent only to the URL that it came from. After a redirect, they
-            # would reveal the answer of one site to another site.
+            # A page's validators are sent only to the URL from which the page came. After a
+            # redirect, they would reveal the response of one site to another site.
             cached = known
             if known is not None and known.url != target.url:
                 cached = None
@@ -211,7 +211,7 @@ class Fetcher:
 
     def _store(self, url: str, page: Page) -> None:
         digest = hashlib.blake2b(page.body, digest_size=16).digest()
-        # A reader of later parts must know that these parts belong to another version.
+        # The model must learn that later parts belong to another version of the page.
         page.changed = self._digests.get(url, digest) != digest
         store(self._digests, url, digest, MAX_DIGESTS)
         store(self._pages, url, page, MAX_PAGES)
@@ -232,7 +232,7 @@ def _check_redirects(url: str, seen: list[str]) -> None:
     raise ToolError(
         f"{format_site(seen[0])} redirects {problem}.",
         code=errors.E_HTTP,
-        hint="Try another address for the page.",
+        hint="Try another URL for the page.",
     )
 
 
@@ -252,5 +252,5 @@ def _explain_status(status: int, url: str, retry_after: str) -> ToolError:
     else:
         hint = _STATUS_HINTS.get(status, "Use another source.")
     return ToolError(
-        f"{format_site(url)} answered {shown} for {url[:300]}.", code=errors.E_HTTP, hint=hint
+        f"{format_site(url)} responded with {shown} for {url[:300]}.", code=errors.E_HTTP, hint=hint
     )

@@ -1,6 +1,6 @@
 """HTTP clients, and explanations of their failures. This is the only module that imports httpx.
 
-Addresses are checked where the socket is opened, so that no second lookup and no redirect can occur
+Addresses are checked when the socket is opened, so that no second lookup and no redirect can occur
 between the check and the connection. httpx takes 100 ms to import, so import this module only for
 the first request.
 """
@@ -49,12 +49,12 @@ STAGGER = 0.25
 _FORBIDDEN_OPTIONS = (
     "app cert http1 http2 limits mounts proxies proxy transport trust_env verify".split()
 )
-# Matches the user name and password of a URL. A site that redirects may have put a secret there.
+# Matches the user name and password in a URL. A redirecting site may have put a secret there.
 _USERINFO = re.compile(r"//[^/?#]*@")
 
 
 class CheckedBackend(httpcore.AsyncNetworkBackend):
-    """Opens connections only to addresses that it has just checked."""
+    """A network backend that connects only to addresses that it has just checked."""
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
@@ -82,7 +82,7 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
 
         async def attempt(address: str, done: trio.Event, scope: trio.CancelScope) -> None:
             try:
-                # Without a time limit here, because `limit` below applies to all attempts together.
+                # No time limit is needed here, because `limit` below applies to all attempts.
                 stream = await self._inner.connect_tcp(
                     address, port, None, local_address, socket_options
                 )
@@ -105,7 +105,8 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
                             await done.wait()
             unused = opened[1:]
         finally:
-            # Two attempts may succeed at the same moment, and a cancelled one leaves its stream.
+            # Two attempts may succeed at the same moment, and a cancelled one may leave a stream
+            # open.
             with trio.CancelScope(shield=True):
                 for stream in unused:
                     await stream.aclose()
@@ -129,7 +130,7 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
 def _alternate_families(addresses: tuple[str, ...]) -> list[str]:
     """Move the first address of the other address family to the second position.
 
-    If one family does not work, none of its addresses will.
+    If one address family does not work, none of its addresses does.
     """
     order = list(addresses)
     is_ipv6 = ":" in order[0]
@@ -166,20 +167,20 @@ def open_client(reach: Reach, **options: Any) -> Client:
 
 @cache
 def _create_tls_context(cert_file: str | None, cert_dir: str | None) -> ssl.SSLContext:
-    # Loading the certificates takes 20 ms and more. The arguments are the cache key, because httpx
-    # reads the same variables, which may name a company's certificates.
+    # Loading the certificates takes at least 20 ms. The arguments are the cache key, because they
+    # are the values of the variables that httpx reads, too; a company may set these variables.
     return httpx.create_ssl_context()
 
 
 def open_page_client(reach: Reach) -> Client:
-    """Open the client for pages. The caller is responsible for time limits."""
+    """Open a client for pages. The caller is responsible for time limits."""
     return open_client(reach, headers=_HEADERS, timeout=None)
 
 
 def open_provider_client(url: str) -> Client:
     """Open a client for a server that the user configured, which may be on a private network.
 
-    It uses the proxy that is configured in the environment.
+    The client uses the proxy that is configured in the environment.
     """
     # With `trust_env`, httpx would also send passwords from the user's .netrc file.
     return httpx.AsyncClient(
@@ -196,7 +197,7 @@ def find_redirect(response: Response, url: str) -> str:
 
 
 def to_tool_error(error: Exception, url: str, seconds: float, redirected_by: str = "") -> ToolError:
-    """Return the meaning of an error below HTTP. The messages of httpx are often empty.
+    """Return the error that explains a failure below HTTP. The messages of httpx are often empty.
 
     Args:
         error: One of ``REQUEST_ERRORS``.
@@ -211,7 +212,7 @@ def to_tool_error(error: Exception, url: str, seconds: float, redirected_by: str
     # Must precede TLS errors, because a timeout may have one as its context.
     if isinstance(error, httpx.TimeoutException):
         return ToolError(
-            f"{host} did not answer within {seconds:g} s.",
+            f"{host} did not respond within {seconds:g} s.",
             code=errors.E_TIMEOUT,
             hint="Try another page, or try again later.",
         )
@@ -248,7 +249,7 @@ def _explain_refused_address(
         hint = "The user can list a host on their own network in web.hosts."
     elif isinstance(error, InvalidUrl):
         reason = f"{reason[:1].lower()}{reason[1:]}"
-        hint = "Write the address in its usual form."
+        hint = "Write the address in its usual notation."
     else:
         hint = "Use an address on the public web."
     if redirected_by:
@@ -258,7 +259,7 @@ def _explain_refused_address(
 
 
 def _find_tls_error(error: BaseException | None) -> ssl.SSLError | None:
-    """Return the TLS error that caused an error of httpx, if there is one."""
+    """Return the TLS error that caused an httpx error, if there is one."""
     while error is not None and not isinstance(error, ssl.SSLError):
         error = error.__cause__ or error.__context__
     return error

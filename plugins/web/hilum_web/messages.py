@@ -1,4 +1,4 @@
-"""Parts of messages about web sites."""
+"""Formats parts of messages about websites."""
 
 from __future__ import annotations
 

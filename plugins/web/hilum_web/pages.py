@@ -1,4 +1,4 @@
-"""Reads pages as text for a model, part by part. Implements ``web_fetch``."""
+"""Reads pages as text for a model, part by part, to implement ``web_fetch``."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ _EMPTY_NOTE = "[The page has no text. It may need scripts: try the browser, or a
 
 
 class Pages:
-    """Reads pages for one session.
+    """A reader of pages for one session.
 
     Args:
-        settings: Limits, and the allowed hosts outside the public network.
+        settings: The limits, and the allowed hosts outside the public network.
     """
 
     def __init__(self, settings: WebSettings) -> None:
@@ -72,13 +72,13 @@ class Pages:
 
         Args:
             processes: The session's processes.
-            url: The URL; a fragment names the element to begin at.
+            url: The URL; a fragment is the ID of the element to begin at.
             start: The offset to begin at; 0 means the fragment or, without one, the beginning.
 
         Raises:
             ToolError: The page cannot be fetched or read.
         """
-        # Fragments of URLs are percent-encoded, but the ids of elements are not.
+        # Fragments of URLs are percent-encoded, but element IDs are not.
         fragment = unquote(urldefrag(url)[1])
         async with open_reader(processes) as reader:
             page = await self._fetcher.fetch(url, continued=start > 0, before_request=reader.start)
@@ -96,7 +96,7 @@ class Pages:
                 reader, page, "html", fragment, start, settings.limit, settings.timeout
             )
         if kind == PDF_TYPE or page.body.startswith(b"%PDF-"):
-            # Not imported here, because only the reader's process needs it.
+            # pypdf is not imported here, because only the reader's process needs it.
             if find_spec("pypdf") is None:
                 raise ToolError(
                     f"{format_site(page.url)} sent a PDF, and pypdf is not installed.",
@@ -108,7 +108,7 @@ class Pages:
             )
         if _is_text(page, kind):
             if "" not in page.texts:
-                # Runs in a thread, because decoding a large text takes long.
+                # The text is decoded in a thread, because decoding a large text takes a while.
                 text = await trio.to_thread.run_sync(_decode_text, page, kind)
                 page.texts[""] = PageText(text, complete=True)
             return page.texts[""]
@@ -125,7 +125,7 @@ class Pages:
 
 
 def _is_html(page: Page, kind: str) -> bool:
-    # Servers that know no type for a file send none. Any declared type is trusted.
+    # Servers that do not know the type of a file send none. Any declared type is trusted.
     if kind:
         return kind in HTML_TYPES
     head = page.body[:512].lstrip().lower()
@@ -140,7 +140,7 @@ def _is_text(page: Page, kind: str) -> bool:
 
 def _decode_text(page: Page, kind: str) -> str:
     text = remove_invisible(decode(page.body, page.content_type))
-    is_one_line = "\n" not in text[:2_000]  # a part of it would be hard to read
+    is_one_line = "\n" not in text[:2_000]  # a part of such a text would be hard to read
     if kind.endswith("json") and is_one_line and len(text) < MAX_FORMATTED_JSON:
         try:
             return msgspec.json.format(text.encode(), indent=1).decode()
@@ -185,7 +185,7 @@ def _show_part(page: Page, text: PageText, fragment: str, start: int, limit: int
 
 
 def _find_notes(page: Page, text: PageText, fragment: str, start: int) -> list[str]:
-    """Return notes about the page, for the beginning of a part."""
+    """Return notes about the page, which precede the text of a part."""
     if start and page.changed:
         return [_CHANGED_NOTE]
     if not start and fragment and text.at < 0:

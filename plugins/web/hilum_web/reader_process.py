@@ -26,8 +26,8 @@ from hilum_web.messages import format_site
 if TYPE_CHECKING:
     from hilum import Process, Processes
 
-# -I and -S below keep site packages and their start-up code out; the paths of the required
-# libraries are passed as arguments.
+# The options -I and -S below exclude site packages and their start-up code. The paths of the
+# required libraries are passed as arguments.
 _START = "import sys; sys.path += sys.argv[2:]; from reader.worker import main; main(sys.argv[1])"
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 # Size, in bytes, of the pipe to the process. Whenever it is full, both processes wait for each
@@ -46,7 +46,7 @@ class PageText(msgspec.Struct):
     """The readable text of a page.
 
     Args:
-        text: The text from the beginning of the page, as far as it has been converted.
+        text: The text from the beginning of the page up to the last converted part.
         title: The title.
         at: The offset of the fragment; -1 if it was not found.
         complete: Whether the text extends to the end of the page.
@@ -58,15 +58,15 @@ class PageText(msgspec.Struct):
     complete: bool = False
 
     def begin(self, start: int) -> int:
-        """Return the offset of a part: the given offset or, by default, that of the fragment."""
+        """Return the offset of a part: the given one or, if it is 0, that of the fragment."""
         return start or max(self.at, 0)
 
     def covers(self, start: int, limit: int, fragment: str) -> bool:
-        """Return whether the text is long enough to show a part."""
+        """Return whether the text is long enough to show a given part."""
         return self.complete or self.reaches(len(self.text), start, limit, fragment)
 
     def reaches(self, size: int, start: int, limit: int, fragment: str) -> bool:
-        """Return whether this number of characters is enough to show a part."""
+        """Return whether ``size`` characters are enough to show a given part."""
         was_searched = self.at >= 0 or not fragment or size >= MAX_FRAGMENT_OFFSET
         return was_searched and size > self.begin(start) + limit
 
@@ -74,12 +74,12 @@ class PageText(msgspec.Struct):
 class ReaderProcess:
     """A process that reads one page.
 
-    A caller may start the process before the site responds, because starting takes a while.
+    A caller may start the process before the site responds, because starting it takes a while.
 
     Args:
         processes: The session's processes.
         nursery: Runs the task that waits for the process.
-        kind: The kind of page that it will probably read: ``html`` or ``results``.
+        kind: The kind of page that the process will probably read: ``html`` or ``results``.
     """
 
     def __init__(self, processes: Processes, nursery: trio.Nursery, kind: str) -> None:
@@ -102,7 +102,7 @@ class ReaderProcess:
         libraries = _find_library_folders()
         argv = [sys.executable, *flags, "-c", _START, self._kind, _FOLDER, *libraries]
         try:
-            # No grace period: the process has nothing to save.
+            # The process gets no grace period, because it has nothing to save.
             async with self._processes.open(argv, stdin=True, grace=0) as process:
                 self._lines = _Lines(process)
                 self._is_up.set()
@@ -115,7 +115,7 @@ class ReaderProcess:
         """Send the process its page.
 
         Args:
-            request: ``kind``, and ``type``, the content type header; for HTML also ``url`` and
+            request: ``kind``, and the content type header as ``type``; for HTML, also ``url`` and
                 ``fragment``.
             body: The page.
 
@@ -131,7 +131,7 @@ class ReaderProcess:
         self._nursery.start_soon(_write, self._lines.process, head, body)
 
     async def read(self) -> dict[str, Any]:
-        """Return the next frame of the answer; the last one has ``end`` or ``error``."""
+        """Return the next frame of the output; the last one has ``end`` or ``error``."""
         assert self._lines is not None
         line = await self._lines.next()
         if line:
@@ -146,11 +146,11 @@ class ReaderProcess:
 
 @asynccontextmanager
 async def open_reader(processes: Processes, kind: str = "html") -> AsyncIterator[ReaderProcess]:
-    """Yield a reader. If its process was started, it ends with the block.
+    """Yield a reader. If its process is started, the end of the block ends it.
 
     Args:
         processes: The session's processes.
-        kind: The kind of page that it will probably read: ``html`` or ``results``.
+        kind: The kind of page that the process will probably read: ``html`` or ``results``.
     """
     failed: Exception | None = None
     async with trio.open_nursery() as nursery:
@@ -176,11 +176,11 @@ async def convert_page(
 
     Args:
         reader: A reader that has not been used yet.
-        page: The page, which stores the text.
+        page: The page, in which the text is stored.
         kind: ``html`` or ``pdf``.
-        fragment: The id of the requested element; empty for the beginning.
-        start: Offset of the part; 0 means the fragment or, without one, the beginning.
-        limit: Length of the part in characters.
+        fragment: The ID of the requested element; empty for the beginning.
+        start: The offset of the part; 0 means the fragment or, without one, the beginning.
+        limit: The length of the part in characters.
         seconds: The time limit.
 
     Raises:
@@ -223,7 +223,7 @@ async def convert_page(
 async def _receive(
     reader: ReaderProcess, page_text: PageText, fragment: str, start: int, limit: int
 ) -> str:
-    """Read frames until the text covers a part or ends. Return the error if there is one."""
+    """Read frames until the text covers a part or ends. Return an error message, or ``""``."""
     parts = []
     size = 0
     while not page_text.complete:
@@ -255,8 +255,8 @@ async def read_search_results(
     """Read the result page of a search engine.
 
     Returns:
-        ``results``, rows of title, URL and extract; ``robot``, whether the engine takes the client
-        for a robot; ``known``, whether the page is a result page; or ``error``.
+        ``results``, rows of title, URL and extract; ``robot``, whether the engine mistakes the
+        client for a bot; ``known``, whether the page is a result page; or ``error``.
     """
     await reader.send({"kind": "results", "type": content_type}, body)
     return await reader.read()
@@ -266,7 +266,7 @@ async def _write(process: Process, *parts: bytes) -> None:
     assert process.stdin is not None
     with suppress(AttributeError, OSError):  # only Linux can change the size of a pipe
         fcntl.fcntl(process.stdin.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
-    # If the process exits early, its answer contains the reason.
+    # If the process exits early, its output contains the reason.
     with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
         for part in parts:
             await process.stdin.send_all(part)
@@ -274,7 +274,7 @@ async def _write(process: Process, *parts: bytes) -> None:
 
 
 class _Lines:
-    """Reads the output of a process line by line."""
+    """A reader of a process's output, line by line."""
 
     def __init__(self, process: Process) -> None:
         self.process = process

@@ -20,12 +20,12 @@ from hilum_web.urls import (
 
 
 async def resolve_host(host: str) -> list[str]:
-    """Return the addresses that the system finds for a host.
+    """Return the addresses that the system's resolver finds for a host.
 
     Raises:
         OSError: The host has no address.
     """
-    # One socket type, because each address would otherwise be listed once for every type.
+    # Without a socket type, the resolver would list each address once for every type.
     found = await trio.socket.getaddrinfo(host, None, type=trio.socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
@@ -37,9 +37,9 @@ async def resolve_url(url: str, reach: Reach = PUBLIC) -> tuple[Target, tuple[st
         The parsed URL, and the addresses to connect to.
 
     Raises:
-        InvalidUrl: The text is not a URL, or not in a plain notation.
+        InvalidUrl: The text is not a URL, or uses an unusual notation.
         UnknownHost: The host has no address.
-        AddressRefused: The URL may not be fetched.
+        AddressRefused: hilum may not fetch the URL.
     """
     try:
         target = parse_url(url)
@@ -60,8 +60,8 @@ async def resolve_url(url: str, reach: Reach = PUBLIC) -> tuple[Target, tuple[st
 
 
 def _refuse_own_addresses(host: str, addresses: tuple[str, ...]) -> None:
-    # A global address of this machine passes the table. It reaches servers that listen on all
-    # addresses but are meant for the local network.
+    # The table in `addresses` allows this machine's global addresses. However, servers that listen
+    # on all addresses and are intended for the local network can be reached at them.
     for text in addresses:
         if is_own_address(ip_address(text)):
             raise AddressRefused(

@@ -26,12 +26,12 @@ TIMEOUT = 5.0
 
 
 class Robots:
-    """Reads and caches the ``robots.txt`` rules of sites.
+    """The ``robots.txt`` rules of sites, which are fetched once and cached.
 
     Args:
         client: The client for requests to the sites.
-        reach: The allowed addresses outside the public network.
-        timeout: Seconds to wait for the rules; at most ``TIMEOUT``.
+        reach: The addresses outside the public network that are allowed.
+        timeout: The number of seconds to wait for the rules; at most ``TIMEOUT``.
     """
 
     def __init__(self, client: Client, reach: Reach, timeout: float) -> None:
@@ -59,7 +59,7 @@ class Robots:
             raise ToolError(
                 f"{parts.netloc} does not allow programs to read this page (robots.txt).",
                 code=errors.E_DENIED,
-                hint="Use another source. The user may set web.robots to false.",
+                hint="Use another source. The user can set web.robots to false.",
             )
 
     async def _read_rules(self, origin: str) -> Protego | None:
@@ -71,7 +71,7 @@ class Robots:
             pass  # the request for the page reports the error
         if not text:
             return None
-        # Runs in a thread, because a large file takes long to parse.
+        # The file is parsed in a thread, because parsing a large file takes a while.
         return await trio.to_thread.run_sync(Protego.parse, text)
 
     async def _fetch(self, url: str) -> str:

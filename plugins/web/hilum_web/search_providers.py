@@ -1,4 +1,4 @@
-"""Asks one search provider after another until one has results. Implements ``web_search``."""
+"""Queries search providers until one returns results, to implement ``web_search``."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ class Result(msgspec.Struct, frozen=True):
 
 Search = Callable[[str], Awaitable[list[Result]]]
 JsonObject = dict[str, Any]
-# The time of a search, its results and the provider.
+# The time of a search, its results and the provider's name.
 CachedSearch = tuple[float, list[Result], str]
 
 
 class Searcher:
-    """Runs the searches of one session.
+    """A searcher that runs and caches the searches of one session.
 
     Args:
-        settings: The providers.
+        settings: The settings of the providers.
     """
 
     def __init__(self, settings: WebSettings) -> None:
@@ -80,10 +80,10 @@ class Searcher:
 
         Args:
             processes: The session's processes, which are used to read result pages.
-            query: The search words.
+            query: The search terms.
 
         Raises:
-            ToolError: No provider answered, or none is configured. The message contains all
+            ToolError: No provider responded, or none is configured. The message contains all
                 reasons.
         """
         searched_at, found, by = self._cache.get(query, (-FRESH_SECONDS, [], ""))
@@ -96,7 +96,7 @@ class Searcher:
                 with trio.fail_after(PROVIDER_TIMEOUT):
                     found = _clean(await ask(query))
             except trio.TooSlowError:
-                failed.append(f"{name} did not answer within {PROVIDER_TIMEOUT:g} s.")
+                failed.append(f"{name} did not respond within {PROVIDER_TIMEOUT:g} s.")
                 continue
             except ToolError as error:
                 failed.append(f"{name}: {error.message}")
@@ -105,7 +105,7 @@ class Searcher:
                 store(self._cache, query, (time.monotonic(), found, name), MAX_CACHED)
                 return found, name
             empty = empty or name
-        # An empty result from one provider is an answer, even if others failed.
+        # An empty result from one provider is a valid result, even if other providers failed.
         if empty:
             return [], empty
         if not failed:
@@ -117,7 +117,7 @@ class Searcher:
         raise ToolError(
             f"No search was possible. {' '.join(failed)}",
             code=errors.E_UNREACHABLE,
-            hint="Use web_fetch if you know an address, or continue with what you know.",
+            hint="Use web_fetch if you know a URL, or continue with what you know.",
         )
 
     def _providers(self, processes: Processes) -> Iterable[tuple[str, Search]]:
@@ -132,14 +132,14 @@ class Searcher:
 
     async def _search_searxng(self, query: str) -> list[Result]:
         url = f"{self._settings.searxng_url.rstrip('/')}/search"
-        hint = "its settings must allow the format json"
+        hint = "its settings must allow the JSON format"
         data = await self._get_json(url, {"q": query, "format": "json"}, hint)
         return [_to_result(each, "title", "url", "content") for each in _rows(data, "results")]
 
     async def _search_duckduckgo(self, processes: Processes, query: str) -> list[Result]:
         url = self._settings.duckduckgo_url
         async with open_reader(processes, "results") as reader:
-            reader.start()  # it starts while waiting for the provider to respond
+            reader.start()  # the process starts while hilum waits for the provider's response
             body, content_type = await self._request("POST", url, data={"q": query, "kl": ""})
             page = await read_search_results(reader, body, content_type)
         error = page.get("error")
@@ -149,12 +149,12 @@ class Searcher:
             )
         if page["robot"]:
             raise ToolError(
-                f"{format_site(url)} currently takes hilum for a robot; try again later.",
+                f"{format_site(url)} currently mistakes hilum for a bot; try again later.",
                 code=errors.E_DENIED,
             )
         if not page["known"]:
             raise ToolError(
-                f"{format_site(url)} answered with a page that is not a result page.",
+                f"{format_site(url)} returned a page that is not a result page.",
                 code=errors.E_CONTENT,
             )
         return [Result(*row) for row in page["results"]]
@@ -198,13 +198,12 @@ class Searcher:
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             explanation = f": {hint}" if hint else ""
             raise ToolError(
-                f"{format_site(url)} did not answer with JSON{explanation}.",
+                f"{format_site(url)} did not return JSON{explanation}.",
                 code=errors.E_CONTENT,
             ) from None
         if not isinstance(data, dict):
             raise ToolError(
-                f"{format_site(url)} answered with JSON that contains no results; check its "
-                "address.",
+                f"{format_site(url)} returned JSON without results; check its URL.",
                 code=errors.E_CONTENT,
             )
         return data
@@ -212,7 +211,7 @@ class Searcher:
     async def _request(self, method: str, url: str, **options: Any) -> tuple[bytes, str]:
         """Send a request to a provider. Return the response body and its content type.
 
-        The address is not checked: the user configured it, and it may be on their own network.
+        The URL is not checked, because the user configured it, and it may be on their own network.
         """
         if self._client is None:
             self._client = open_provider_client(url)
@@ -224,7 +223,8 @@ class Searcher:
         if response.status_code != HTTPStatus.OK:
             status = f"{response.status_code}{_read_reason(body)}"
             raise ToolError(
-                f"{format_site(url)} answered {status}; {_advise(response)}.", code=errors.E_HTTP
+                f"{format_site(url)} responded with {status}; {_advise(response)}.",
+                code=errors.E_HTTP,
             )
         return body, response.headers.get("content-type", "")
 
@@ -241,24 +241,24 @@ def _read_reason(body: bytes) -> str:
 
 
 def _advise(response: Response) -> str:
-    """Return the advice for an HTTP status."""
+    """Return advice for an unsuccessful response."""
     status = response.status_code
     if response.is_redirect:
         moved_to = format_site(response.headers.get("location", ""))
-        return f"it has moved to {moved_to}: the user must change its address in the settings"
+        return f"it has moved to {moved_to}: the user must change its URL in the settings"
     if status in (401, 402, 403):
         return "the user must check its key, its plan and its access rules"
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         retry = format_retry(response.headers.get("retry-after", ""))
         return f"it receives too many requests: try again {retry}"
-    # DuckDuckGo answers 202 instead of results when it is busy.
+    # DuckDuckGo responds with 202 instead of results when it is busy.
     if status >= 500 or status == HTTPStatus.ACCEPTED:
         return "try again later"
-    return "the user must check its address in the settings"
+    return "the user must check its URL in the settings"
 
 
 def _rows(data: JsonObject, key: str) -> list[JsonObject]:
-    """Return the objects in a list, without other values that a provider may send."""
+    """Return the JSON objects in a list, without any other values that a provider may send."""
     value = data.get(key)
     if not isinstance(value, list):
         return []
@@ -274,7 +274,7 @@ def _to_result(data: JsonObject, *keys: str) -> Result:
 
 
 def _clean(found: list[Result]) -> list[Result]:
-    """Return the first results that point to different pages, with short plain texts."""
+    """Return the first results with different URLs, and shorten their texts."""
     clean: dict[str, Result] = {}
     for each in found:
         url = each.url.strip()
@@ -288,13 +288,13 @@ def _clean(found: list[Result]) -> list[Result]:
 
 
 def _is_page(url: str) -> bool:
-    # Invisible characters could make an address look like another one.
+    # Invisible characters could make a URL look like another one.
     is_plain = url.isprintable() and " " not in url and len(url) <= MAX_URL
     return is_plain and url.startswith(("http://", "https://"))
 
 
 def _to_plain(text: str, limit: int) -> str:
-    # Tags and entities make a text longer. Eight times the limit is enough to fill the limit after
-    # they are removed.
+    # Tags and entities make a text longer. Eight times the limit is enough text to reach the limit
+    # after they are removed.
     without_tags = _TAG.sub("", text[: limit * 8])
     return to_line(html.unescape(without_tags), limit)

@@ -1,4 +1,4 @@
-"""The session plugin with the connections and caches of pages and searches."""
+"""The session plugin, which holds the connections and caches for pages and searches."""
 
 from __future__ import annotations
 

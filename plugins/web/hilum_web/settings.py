@@ -17,45 +17,45 @@ class WebSettings:
     searxng_url: str = setting(
         default="",
         project=False,
-        help=("The SearXNG server to ask first; it must allow the format JSON."),
+        help=("URL of the SearXNG server to query first; it must allow the JSON format."),
     )
     duckduckgo: bool = setting(
-        default=True, project="lower", help="Whether to ask DuckDuckGo, which needs no key."
+        default=True, project="lower", help="Whether to query DuckDuckGo, which requires no key."
     )
     duckduckgo_url: str = setting(
         default="https://html.duckduckgo.com/html/",
         project=False,
-        help="Address of DuckDuckGo's plain result page.",
+        help="URL of DuckDuckGo's plain result page.",
     )
     instant_url: str = setting(
         default="https://api.duckduckgo.com/",
         project=False,
-        help="Address of DuckDuckGo's instant answers.",
+        help="URL of DuckDuckGo's instant answers API.",
     )
     google_api_key: str = setting(
-        default="", secret=True, help="Key for Google's custom search, which is asked last."
+        default="", secret=True, help="Key for Google's Custom Search API, which is queried last."
     )
     google_cx: str = setting(
-        default="", project=False, help="Search engine id for Google's custom search."
+        default="", project=False, help="Search engine ID for Google's Custom Search API."
     )
     google_url: str = setting(
         default="https://www.googleapis.com/customsearch/v1",
         project=False,
-        help="Address of Google's custom search.",
+        help="URL of Google's Custom Search API.",
     )
     hosts: list[str] = setting(
         factory=list,
         project=False,
         help=(
-            "Hosts on the user's network that may be fetched, as host or host:port. Metadata "
-            "services are never fetched."
+            "Hosts on the user's network from which pages may be fetched, as host or host:port. "
+            "Metadata services are never contacted."
         ),
     )
     limit: int = setting(
         default=30_000,
         minimum=500,
         project="lower",
-        help="Maximum number of characters of a page that the model gets at once.",
+        help="Maximum number of characters of a page that the model receives at once.",
     )
     timeout: float = setting(
         default=20.0,

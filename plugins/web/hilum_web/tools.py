@@ -17,10 +17,10 @@ Offset = Annotated[int, msgspec.Meta(ge=0)]
 async def web_search(session: Session, query: Query) -> Output:
     """Search the web for current documentation or the cause of an error.
 
-    Returns titles, addresses and extracts.
+    Returns titles, URLs and extracts.
 
     Args:
-        query: Search words, with versions and the year if they matter.
+        query: Search terms, with versions and the year if they matter.
     """
     searcher = Web.of(session).searcher
     words = " ".join(query.split())  # so that the cache recognises a repeated search
@@ -43,7 +43,7 @@ async def web_fetch(session: Session, url: str, start: Offset = 0) -> Output:
     """Read a public web page or JSON document as text. Long pages come in parts.
 
     Args:
-        url: http or https; #name starts there.
-        start: Character to start at, as the previous part gives it.
+        url: An http or https URL; with #name, the text starts at that element.
+        start: Character to start at, as stated at the end of the previous part.
     """
     return await Web.of(session).pages.read(session.processes, url, start)

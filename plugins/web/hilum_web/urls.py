@@ -1,7 +1,7 @@
-"""Parses URLs strictly, only once, and checks the addresses of their hosts.
+"""Parses URLs strictly and only once, and checks the addresses of their hosts.
 
-A URL in an unusual notation is refused rather than repaired, because two parsers would repair it
-differently: the parser that checks a URL must agree with the one that connects to it.
+A URL in an unusual notation is refused rather than repaired, because two parsers may repair it
+differently: the parser that checks a URL must agree with the one that is used to connect.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hilum_web.addresses import METADATA_SERVICE, PUBLIC, Address, Reach, explai
 PORTS = {"http": 80, "https": 443}
 MAX_LENGTH = 8_000
 # Ports of other protocols, which browsers do not contact either (WHATWG Fetch, section 2.9, "bad
-# port"): a URL could make their servers execute commands.
+# port"). A URL could make servers on these ports execute commands.
 _BAD_PORTS = """
     0 1 7 9 11 13 15 17 19 20 21 22 23 25 37 42 43 53 69 77 79 87 95 101 102 103 104 109 110 111 113
     115 117 119 123 135 137 139 143 161 179 389 427 465 512 513 514 515 526 530 531 532 540 548 554
@@ -36,8 +36,8 @@ _ODD = r"[\s\x00-\x20\x7f-\x9f\\]"
 # A host, in brackets if it contains colons, and a port.
 _NETLOC = r"(\[[^\[\]]*\]|[^\[\]:]*)(?::([0-9]{0,5}))?"
 _LABEL = r"(?i)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
-# Some parsers interpret a name whose last label looks like a number as an address: 0x7f.1,
-# 0177.0.0.1, 2130706433.
+# If the last label of a name looks like a number, some parsers interpret the name as an address:
+# 0x7f.1, 0177.0.0.1, 2130706433.
 _NUMBER = r"(?i)(0x[0-9a-f]*|[0-9]+)\.?"
 _NOT_ASCII = r"[^\x00-\x7f]+"
 
@@ -46,11 +46,11 @@ Kind = Literal["allowed", "invalid", "unknown", "metadata", "refused"]
 
 
 class InvalidUrl(AddressRefused):
-    """A text is not the URL of a page, or other parsers may interpret it differently."""
+    """The text is not the URL of a page, or other parsers may interpret it differently."""
 
 
 class UnknownHost(AddressRefused):
-    """A name has no address, because it is wrong or the name server does not answer."""
+    """The name has no address, because it is wrong or the name server does not respond."""
 
     code = errors.E_UNREACHABLE
 
@@ -59,11 +59,11 @@ class Target(msgspec.Struct, frozen=True):
     """A parsed URL.
 
     Args:
-        url: The URL to send, in ASCII, without user name, password and fragment.
+        url: The URL to request, in ASCII, without user name, password and fragment.
         scheme: ``http`` or ``https``.
         host: A lower-case ASCII name, or an address without brackets.
         port: The port; by default, that of the scheme.
-        address: The host as an address; ``None`` for a name.
+        address: The host as an IP address; ``None`` for a name.
     """
 
     url: str
@@ -74,19 +74,20 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Whether a URL may be fetched. The verdict is true in a condition if it may.
+    """A verdict on whether hilum may fetch a URL. As a condition, it is true if hilum may.
 
     Args:
         allowed: Whether the URL may be fetched.
         reason: Why the URL may not be fetched: one sentence that names the host.
-        kind: The reason in a form for programs: ``allowed``; ``invalid``, the text is not a URL in
-            a plain notation; ``unknown``, the name has no address; ``metadata``, a metadata
-            service, which the user cannot list; ``refused``, an address that the user can list.
-        url: The URL to send; the given text if it is invalid.
-        host: Its host; empty if it is invalid.
-        port: Its port; 0 if it is invalid.
-        addresses: The addresses of the host, all of them checked. Connect to one of them, because
-            another lookup could return others.
+        kind: The reason as a code for programs: ``allowed``; ``invalid``, the text is not a URL or
+            uses an unusual notation; ``unknown``, the name has no address; ``metadata``, the URL
+            is that of a metadata service, which the user cannot list; ``refused``, the user can
+            list the address.
+        url: The URL to request; the given text if it is not a valid URL.
+        host: The host of the URL; empty if the URL is invalid.
+        port: The port of the URL; 0 if the URL is invalid.
+        addresses: The addresses of the host, all of which have been checked. Connect to one of
+            them, because another lookup could return different addresses.
     """
 
     allowed: bool
@@ -105,8 +106,8 @@ def parse_url(text: str) -> Target:
     """Parse the URL of a page.
 
     Raises:
-        ValueError: The text is not such a URL, or not in a plain notation. The message contains the
-            reason.
+        ValueError: The text is not such a URL, or uses an unusual notation. The message contains
+            the reason.
     """
     scheme, parts = _split(text)
     netloc = re.fullmatch(_NETLOC, parts.netloc)
@@ -142,7 +143,7 @@ def _split(text: str) -> tuple[str, SplitResult]:
         parts = urlsplit(text)
     except ValueError as error:
         raise ValueError(f"the URL cannot be read: {error}") from None
-    # user@host looks like another host to people: http://example.org@10.0.0.7/
+    # To a reader, user@host looks like another host: http://example.org@10.0.0.7/
     if "@" in parts.netloc:
         raise ValueError("the URL has a user name or password before its host; leave them out")
     return scheme[1].lower(), parts
@@ -174,7 +175,7 @@ def _parse_ipv6(raw: str) -> tuple[str, Address]:
         raise ValueError(f"{raw} is not an IPv6 address") from None
     # fe80::1%eth0 is only meaningful on this machine.
     if address.scope_id:
-        raise ValueError(f"{raw} names a network interface of this machine")
+        raise ValueError(f"{raw} contains a network interface of this machine")
     return address.compressed, address
 
 
@@ -204,27 +205,27 @@ def _encode_idna(raw: str) -> str:
 
 
 def _escape(text: str) -> str:
-    """Escape non-ASCII characters, as browsers do, and no others."""
+    """Escape only non-ASCII characters, as browsers do."""
     return re.sub(_NOT_ASCII, lambda match: quote(match[0], safe="", errors="replace"), text)
 
 
 def resolve_host(host: str) -> list[str]:
-    """Return the addresses that the system finds for a host. This call blocks: use a thread.
+    """Return the addresses that the system's resolver finds for a host. Blocks, so use a thread.
 
     Raises:
         OSError: The host has no address.
     """
-    # One socket type, because each address would otherwise be listed once for every type.
+    # Without a socket type, the resolver would list each address once for every type.
     found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 def check_url(url: str, resolve: Resolve = resolve_host, reach: Reach = PUBLIC) -> Verdict:
-    """Check whether a URL may be fetched on behalf of a model, a page or a redirect.
+    """Check whether hilum may fetch a URL on behalf of a model, a page or a redirect.
 
-    Only ``http`` and ``https`` URLs are allowed, in a plain notation and to a host whose addresses
-    are all global. Connect to one of the verdict's addresses, and use the host for TLS and the
-    ``Host`` header: another lookup could return other addresses.
+    Only ``http`` and ``https`` URLs in the usual notation are allowed, and only if all addresses of
+    the host are global. Connect to one of the verdict's addresses, and use the host for TLS and the
+    ``Host`` header, because another lookup could return different addresses.
 
     Args:
         url: The URL.
@@ -305,7 +306,7 @@ def check_addresses(target: Target, addresses: tuple[str, ...], reach: Reach) ->
 
     Raises:
         UnknownHost: There are no addresses.
-        AddressRefused: One of them may not be contacted.
+        AddressRefused: hilum may not contact one of the addresses.
     """
     host = target.host
     if not addresses:

@@ -142,7 +142,7 @@ def test_failures_of_a_site_name_it_and_what_to_do(browser: Browser, site: Site)
         for url, code, why in (
             (f"http://localhost:{closed}/", "E_UNREACHABLE", "the connection was refused"),
             ("http://nowhere.invalid/", "E_UNREACHABLE", "was not found"),
-            (f"http://localhost:{port}/", "E_TIMEOUT", "did not answer within 4 s"),
+            (f"http://localhost:{port}/", "E_TIMEOUT", "did not respond within 4 s"),
             (f"https://localhost:{site.port}/", "E_UNREACHABLE", "http://"),
             ("http://localhost:1/", "E_UNREACHABLE", "another port"),
         ):
@@ -163,7 +163,9 @@ def test_a_site_that_closes_without_an_answer(browser: Browser) -> None:
     thread.start()
     port = server.getsockname()[1]
     result = browser("navigate", url=f"http://localhost:{port}/")
-    assert (result.code, "without an answer" in result.text) == ("E_UNREACHABLE", True), result.text
+    assert (result.code, "without a response" in result.text) == ("E_UNREACHABLE", True), (
+        result.text
+    )
     while thread.is_alive():
         try:
             socket.create_connection(("127.0.0.1", port)).close()

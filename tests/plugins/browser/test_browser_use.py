@@ -114,11 +114,11 @@ def test_the_tab_that_is_worked_with_is_drawn(browser: Browser, site: Site) -> N
     browser.text("click", selector="text=New")
     for _ in range(2):
         browser.text("click", selector="button", tab=1)
-        assert "is there" in browser.text("wait", text="drawn", waitMs=5000)
+        assert "appeared after" in browser.text("wait", text="drawn", waitMs=5000)
         browser.text("tabs", tab=2)
     browser.text("close", tab=2)
     browser.text("click", selector="button")
-    assert "is there" in browser.text("wait", text="drawn", waitMs=5000)
+    assert "appeared after" in browser.text("wait", text="drawn", waitMs=5000)
 
 
 def test_screenshots_are_saved_and_shown(browser: Browser, site: Site) -> None:
@@ -162,8 +162,8 @@ def test_waiting(browser: Browser, site: Site) -> None:
         "<script>setTimeout(() => document.body.innerHTML = '<i>Ready</i>', 200)</script>"
     )
     browser.text("navigate", url=site.url("/late"))
-    assert "'Ready' is there" in browser.text("wait", text="Ready")
-    assert "'i' is there" in browser.text("wait", selector="i", text="Ready")
+    assert "'Ready' appeared after" in browser.text("wait", text="Ready")
+    assert "'i' appeared after" in browser.text("wait", selector="i", text="Ready")
     assert "Nothing is loading" in browser.text("wait_idle", waitMs=5000)
     assert browser.text("wait", waitMs=10).startswith("Waited 10 ms.")
     result = browser("wait", text="never", waitMs=50)
@@ -262,7 +262,7 @@ def test_elements_that_cannot_be_used_say_why(browser: Browser, site: Site) -> N
         ("text=hid", "E_TIMEOUT", "not visible"),
         ("#b", "E_TIMEOUT", "covered by another"),
         ("[[", "E_BAD_ARGS", "not a valid selector"),
-        ("", "E_BAD_ARGS", "needs a selector"),
+        ("", "E_BAD_ARGS", "requires a selector"),
     ):
         result = browser("click", selector=selector)
         assert result.code == code, result.text

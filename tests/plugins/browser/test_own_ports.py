@@ -45,4 +45,4 @@ async def test_a_service_of_the_users_is_asked_for_under_auto() -> None:
             url = f"http://localhost:{mine.getsockname()[1]}/"
             result = await kit.call("browser_use", action="navigate", url=url)
             assert result.code == "E_DENIED"
-            assert "a service of yours" in result.text
+            assert "one of your own services" in result.text

@@ -99,7 +99,7 @@ async def test_stable_diffusion_is_asked_in_its_format(painter, draw, tmp_path):
     name = re.search(r"Saved (generated_\d{8}_\d{6}\.png): 64x128", result.text)
     assert name
     assert (tmp_path / "proj" / name[1]).read_bytes() == png(64, 128)
-    assert "at no cost" in result.text
+    assert "free of charge" in result.text
 
 
 async def test_an_image_is_changed_by_openai(painter, draw, tmp_path):
@@ -181,13 +181,13 @@ async def test_a_refusal_is_shown_and_no_other_provider_asked(painter, draw):
         ),
         (500, {"error": "boom"}, "E_HTTP", "boom"),
         (500, b"<html>", "E_HTTP", "500"),
-        (200, b"<html>", "E_CONTENT", "not JSON"),
-        (200, {"data": []}, "E_CONTENT", "without an image"),
-        (200, {"data": [{"b64_json": b64(b"hello")}]}, "E_CONTENT", "without an image"),
-        (200, {"data": "x"}, "E_CONTENT", "without an image"),
-        (200, [1], "E_CONTENT", "without an image"),
+        (200, b"<html>", "E_CONTENT", "did not return JSON"),
+        (200, {"data": []}, "E_CONTENT", "returned no image"),
+        (200, {"data": [{"b64_json": b64(b"hello")}]}, "E_CONTENT", "returned no image"),
+        (200, {"data": "x"}, "E_CONTENT", "returned no image"),
+        (200, [1], "E_CONTENT", "returned no image"),
         (200, {"data": [{"b64_json": b64(png(9, 9)[:-20])}]}, "E_CONTENT", "truncated"),
-        (200, {"data": [{"b64_json": b64(png(9, 9))[:-30]}]}, "E_CONTENT", "without an image"),
+        (200, {"data": [{"b64_json": b64(png(9, 9))[:-30]}]}, "E_CONTENT", "returned no image"),
         (
             404,
             {"error": {"code": "model_not_found", "message": "No such model"}},
@@ -214,12 +214,12 @@ async def test_failures_of_openai_are_told(painter, draw, tmp_path, status, answ
 @pytest.mark.parametrize(
     ("status", "answer", "headers", "words"),
     [
-        (200, b'{"data":' + b"[" * 100_000 + b"]" * 100_000 + b"}", {}, "not JSON. Is this the address of its API?"),
+        (200, b'{"data":' + b"[" * 100_000 + b"]" * 100_000 + b"}", {}, "did not return JSON. Is this the URL of its API?"),
         (200, gzip.compress(bytes(3_000_000)), {"content-encoding": "gzip"}, "larger than 2 MB"),
         (200, b"\x1b\xff\xff\x00", {"content-encoding": "br"}, "with br, which was not requested"),
-        (402, {"error": "Pay.\n\nIgnore \u202eall \x1b[2J"}, {}, "answered 402: Pay. Ignore all [2J. The user must add credit"),
+        (402, {"error": "Pay.\n\nIgnore \u202eall \x1b[2J"}, {}, "responded with 402: Pay. Ignore all [2J. The user must add"),
         (429, {}, {"retry-after": "120"}, "Try again in 120 s."),
-        (503, b"", {"retry-after": "9" * 40}, "answered 503: no reason was given. Try again later."),
+        (503, b"", {"retry-after": "9" * 40}, "responded with 503: no reason was given. Try again later."),
     ],
     ids=["nested", "bomb", "br", "pay", "often", "busy"],
 )  # fmt: skip
@@ -246,7 +246,7 @@ async def test_a_server_that_has_moved_is_not_followed(painter, draw):
     painter.moved[OPENAI] = "https://elsewhere.example/v1/images?x=1"
     result = await draw(openai(painter))
     assert result.code == "E_HTTP"
-    assert "answered 307: it has moved to https://elsewhere.example." in result.text
+    assert "responded with 307: it has moved to https://elsewhere.example." in result.text
     assert len(painter.asked) == 1
 
 

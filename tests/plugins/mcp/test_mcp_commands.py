@@ -436,7 +436,7 @@ async def test_servers_without_a_log_in_are_refused(mcp):
     for name, why in (
         ("program", "is a program"),
         ("key", "uses a key"),
-        ("off", "disables log-ins"),
+        ("off", "disables logins"),
         ("itself", "logs in automatically"),
     ):
         with pytest.raises(HilumError, match=why):

@@ -259,7 +259,7 @@ def test_approvals_of_other_clients_have_no_effect(config, key):
 
 
 def test_oauth_options_are_read_in_every_spelling(config):
-    """Scopes may be a list, and ``oauth: false`` forbids a log-in."""
+    """Scopes may be a list, and ``oauth: false`` forbids a login."""
     for auth in (
         {"CLIENT_ID": "i", "CLIENT_SECRET": "x", "scopes": ["a", "b"]},
         {"clientId": "i", "clientSecret": "x", "scope": "a b"},
@@ -349,7 +349,7 @@ BROKEN = {
     "NUL": (
         {"command": "x", "args": ["a\0b"]},
         ".args.[0]",
-        "found a text with them, expected a text without NUL characters.",
+        "found a text with NUL characters, expected a text without NUL characters.",
     ),
     "a name with =": (
         {"command": "x", "env": {"A=B": "1"}},
@@ -440,7 +440,7 @@ def test_other_programs_may_have_more_keys(config):
 
 
 def test_values_that_may_be_secret_are_not_quoted(config):
-    """They are those of variables, headers, log-ins, and everything nested."""
+    """They are those of variables, headers, logins, and everything nested."""
     secret = "tk-9d8f7a6b5c"
     found = config(
         ".mcp.json",
@@ -572,8 +572,8 @@ def test_keys_without_an_effect_are_reported(config):
         "warning mcpServers.a.headers: This key has no effect for a program and was left out.",
         "info mcpServers.a.comand: unknown key. Did you mean command?",
         "warning mcpServers.b: It has serverUrl and url; serverUrl is used.",
-        "warning mcpServers.b.args: This key has no effect for an address and was left out.",
-        "warning mcpServers.b.env: This key has no effect for an address and was left out.",
+        "warning mcpServers.b.args: This key has no effect for a URL and was left out.",
+        "warning mcpServers.b.env: This key has no effect for a URL and was left out.",
     ]
     assert all(mistake.line for mistake in found.mistakes)
 

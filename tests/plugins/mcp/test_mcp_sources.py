@@ -161,7 +161,7 @@ def test_the_users_server_wins_and_a_clash_is_reported(place):
     catalog = load_catalog(place)
     assert catalog.get("tickets").server.command == "mine"
     assert [str(mistake) for mistake in catalog.warnings] == [
-        f"{place / '.mcp.json'}: tickets: It was left out: {user_file()} has a server of that name."
+        f"{place / '.mcp.json'}: tickets: It was left out: {user_file()} has a server with this name."
     ]
 
 

@@ -12,7 +12,7 @@ import pytest
 import trio
 import trustme
 from hilum.testing import Bench, open_bench
-from hilum_mcp import Mcp
+from hilum_mcp import SessionServers
 from hilum_mcp.client import ServerClient
 
 HERE = Path(__file__).parent
@@ -24,9 +24,9 @@ def plain(*words: str) -> dict[str, Any]:
     return {"command": sys.executable, "args": ["-S", str(HERE / "plain_server.py"), *words]}
 
 
-def mcp_of(kit: Bench) -> Mcp:
+def mcp_of(kit: Bench) -> SessionServers:
     """Return the plugin instance of a session."""
-    found = kit.session.plugin(Mcp)
+    found = kit.session.plugin(SessionServers)
     assert found is not None
     return found
 

@@ -178,7 +178,7 @@ async def test_a_list_that_is_none_is_said_in_short(servers: Opened, web: WebSer
     )
     async with servers(at(web)) as kit:
         told = await kit.wait_for(PluginEvent, lambda event: event.name == "mcp.down")
-        said = "Its answer violates the protocol: tools.0.inputSchema.properties: Input should be a valid dictionary."
+        said = "Its response violates the protocol: tools.0.inputSchema.properties: Input should be a valid dictionary."
         assert said in told.data["say"]
 
 

@@ -254,7 +254,7 @@ async def main():
         async with trio.open_nursery() as nursery:
             async def call(client):
                 await client.connection.run_job(lambda c: c.call_tool("daemon", {}))
-            for client in session.plugin(hilum_mcp.Mcp).clients.values():
+            for client in session.plugin(hilum_mcp.SessionServers).clients.values():
                 nursery.start_soon(call, client)
         print("up", flush=True)
         await trio.sleep_forever()

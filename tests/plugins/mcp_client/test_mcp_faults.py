@@ -44,7 +44,7 @@ async def test_a_server_that_cannot_start_is_told_of_and_the_others_go_on(
     async with servers(described, answers=[say("hello")]) as kit:
         await known(kit)
         said = await down(kit, "bad")
-        assert "exited with code 1 before it answered" in said
+        assert "exited with code 1 before it responded" in said
         assert "the key is missing" in said
         assert "hilum mcp logs bad" in said
         assert (await kit.call("plain__echo", call="1")).text == '{"call": "1"}'
@@ -165,18 +165,18 @@ async def test_noise_on_stdout_is_skipped_and_stderr_kept_in_the_log(
         await known(kit)
         assert (await kit.call("plain__echo", call="1")).text == '{"call": "1"}'
     log = (tmp_path / "bench" / "data" / "mcp" / "logs" / "plain.log").read_text()
-    assert "[stdout, no message] Server is running on stdio" in log
+    assert "[stdout, not a message] Server is running on stdio" in log
     assert log.count("noise") > 900
 
 
 @pytest.mark.parametrize(
     ("tool", "code", "why"),
     [
-        ("flood", "E_SERVER", "that are not messages of the protocol"),
+        ("flood", "E_SERVER", "that are not protocol messages"),
         (
             "huge",
             "E_TOO_LARGE",
-            "The MCP server plain died during the call. It sent an answer of more than 32 MB.",
+            "The MCP server plain died during the call. It sent a response larger than 32 MB.",
         ),
     ],
 )

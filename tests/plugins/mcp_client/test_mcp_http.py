@@ -92,7 +92,7 @@ async def test_what_is_said_to_be_streamable_is_not_tried_as_sse(
 ) -> None:
     old(web)
     async with servers(at(web)) as kit:
-        assert f"{web.url} answers HTTP 405 Method Not Allowed." in await down(kit)
+        assert f"{web.url} responded with HTTP 405 Method Not Allowed." in await down(kit)
     assert "GET" not in web.methods()
 
 
@@ -127,7 +127,7 @@ async def test_a_message_that_is_refused_in_the_first_era(
         )
         web.answers["GET"] = lambda handler, _: handler.give(200, b"log in", "text/html")
         refused = await kit.call("web__echo", text="hello")
-        assert f"answers {why}" in refused.text
+        assert f"responded with {why}" in refused.text
         old(web)
         web.answers["POST"] = post
         assert (await kit.call("web__echo", text="hello")).text == "hello"
@@ -205,9 +205,9 @@ async def test_the_first_era_behind_a_redirect(servers: Opened, web: WebServer) 
         (lambda handler, _: handler.give(200, b"<html>", "text/html"), "got 'text/html'"),
         (
             lambda handler, _: handler.stream(": hello"),
-            "before it announced an address for messages",
+            "before it announced a URL for messages",
         ),
-        (lambda handler, _: handler.give(503), "answers HTTP 503"),
+        (lambda handler, _: handler.give(503), "responded with HTTP 503"),
     ],
 )
 async def test_what_is_no_server_of_the_first_era_is_said(
@@ -225,7 +225,7 @@ async def test_the_first_era_may_not_send_messages_elsewhere(
         f"event: endpoint\ndata: http://127.0.0.2:{web.port}/messages"
     )
     async with servers(at(web, type="sse")) as kit:
-        assert "address on another server for messages, http://127.0.0.2" in await down(kit)
+        assert "URL on another server for messages, http://127.0.0.2" in await down(kit)
     assert "POST" not in {each.method for each in web.asked}
 
 
@@ -292,7 +292,7 @@ async def test_who_must_log_in_is_told_how(servers: Opened, web: WebServer) -> N
     web.answers["POST"] = lambda handler, _: handler.give(401, www_authenticate="Bearer")
     async with servers(at(web)) as kit:
         said = await down(kit)
-        assert "It requires a log-in (HTTP 401). (hilum mcp login web)" in said
+        assert "It requires a login (HTTP 401). (hilum mcp login web)" in said
         assert len(web.asked) == 1, "it is not tried again before that"
 
 
@@ -317,9 +317,9 @@ async def test_a_login_that_runs_out_in_the_session(servers: Opened, web: WebSer
 @pytest.mark.parametrize(
     ("status", "body", "why"),
     [
-        (403, b"no", "answers HTTP 403 Forbidden."),
-        (404, b"no", "answers HTTP 404 Not Found."),
-        (503, b"no", "answers HTTP 503 Service Unavailable. (hilum mcp logs web)"),
+        (403, b"no", "responded with HTTP 403 Forbidden."),
+        (404, b"no", "responded with HTTP 404 Not Found."),
+        (503, b"no", "responded with HTTP 503 Service Unavailable. (hilum mcp logs web)"),
         (
             400,
             {
@@ -347,7 +347,7 @@ async def test_the_status_of_a_call_is_said(servers: Opened, web: WebServer) -> 
         web.answers["tools/call"] = lambda handler, _: handler.give(429, b"slow down", "text/plain")
         refused = await kit.call("web__echo", text="hello")
         assert refused.code == "E_SERVER"
-        assert f"refuses echo: {web.url} answers HTTP 429 Too Many Requests." in refused.text
+        assert f"refuses echo: {web.url} responded with HTTP 429 Too Many Requests." in refused.text
         del web.answers["tools/call"]
         assert (await kit.call("web__echo", text="hello")).text == "hello", "the connection stays"
         assert client(kit, "web").connection.starts == 1
@@ -650,7 +650,7 @@ async def test_a_flood_ends_the_call_and_nothing_else(
         assert refused.code == ("E_SERVER" if how == "gzip" else "E_TOO_LARGE")
         assert "The MCP server web" in refused.text
         assert (
-            "sent a compressed answer" if how == "gzip" else "Request less at once"
+            "sent a compressed response" if how == "gzip" else "Request less at once"
         ) in refused.text
         web.answers |= {"POST": real} if how == "sse" else {}
         web.answers.pop("tools/call", None)

@@ -1,4 +1,4 @@
-"""A test server that requires a log-in, and its authorization server, on 127.0.0.1."""
+"""A test server that requires a login, and its authorization server, on 127.0.0.1."""
 
 from __future__ import annotations
 

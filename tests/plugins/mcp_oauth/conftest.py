@@ -1,4 +1,4 @@
-"""A user, a server that requires a log-in, and a browser."""
+"""A user, a server that requires a login, and a browser."""
 
 import io
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -41,7 +41,7 @@ class Place:
 
     @property
     def kept(self) -> token_store.TokenStore:
-        """Return the stored log-in."""
+        """Return the stored login."""
         return token_store.TokenStore(token_store.token_file(self.server))
 
     async def browse(self, url: str) -> None:

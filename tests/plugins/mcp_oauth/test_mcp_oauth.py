@@ -26,7 +26,7 @@ async def test_a_log_in_is_stored_and_used_by_later_sessions(place: Place) -> No
 
     Only the user can read the file, and nobody is asked again.
     """
-    with pytest.raises(NeedsUser, match="log-in"):
+    with pytest.raises(NeedsUser, match="login"):
         await place.use()
     assert await place.log_in() == "look"
     (asked,) = place.it.of("authorize")
@@ -59,7 +59,7 @@ async def test_an_expired_token_is_renewed(
 async def test_two_sessions_use_a_refresh_token_once(place: Place) -> None:
     """The second session uses the tokens of the first one.
 
-    Many servers end the log-in if a refresh token is used twice.
+    Many servers end the login if a refresh token is used twice.
     """
     await place.log_in()
     place.it.forget_access()
@@ -142,7 +142,7 @@ async def test_a_refused_renewal_requires_a_new_log_in(
     await place.log_in()
     place.it.forget_access()
     place.it.refusal = refusal
-    with pytest.raises(NeedsUser, match="log-in"):
+    with pytest.raises(NeedsUser, match="login"):
         await place.use()
     assert not place.kept.read().get("tokens")
     with pytest.raises(NeedsUser):
@@ -165,9 +165,9 @@ async def test_a_failing_authorization_server_keeps_the_log_in(place: Place) -> 
 
 
 async def test_a_missing_scope_is_requested_by_the_next_log_in(place: Place) -> None:
-    """A session reports it and opens no browser. After the log-in the call works."""
+    """A session reports it and opens no browser. After the login the call works."""
     await place.log_in()
-    with pytest.raises((NeedsUser, ToolError), match="log-in"):
+    with pytest.raises((NeedsUser, ToolError), match="login"):
         await place.use("change")
     assert len(place.it.of("authorize")) == 1
     assert set((await place.log_in()).split()) == {"look", "change"}
@@ -231,7 +231,7 @@ async def test_the_answer_of_the_browser_is_checked(place: Place) -> None:
         )
         await place.browse(f"{back}?error=access_denied&error_description=No+thanks&state={state}")
 
-    with pytest.raises(ToolError, match="refused the log-in: access_denied No thanks"):
+    with pytest.raises(ToolError, match="refused the login: access_denied No thanks"):
         await place.log_in(refuse)
     assert not place.kept.read().get("tokens")
 
@@ -259,7 +259,7 @@ async def test_a_log_in_has_a_time_limit(place: Place, monkeypatch: pytest.Monke
         (
             {"code_challenge_methods_supported": ["plain"]},
             {},
-            "log-in server of docs, does not support PKCE with S256",
+            "login server of docs, does not support PKCE with S256",
         ),
         ({"code_challenge_methods_supported": []}, {}, "does not support PKCE with S256"),
         ({}, {"authorization_servers": ["https://192.168.0.1"]}, "not contacted"),
@@ -284,7 +284,7 @@ async def test_pkce_must_be_stated_unless_the_user_confirms_it(
     with pytest.raises(HilumError) as failure:
         await place.log_in()
     said = str(failure.value)
-    assert f"{place.it.login}, the log-in server of docs" in said
+    assert f"{place.it.login}, the login server of docs" in said
     assert f'write "assume_pkce": true into oauth of docs in {user_file()}' in said
     assert not place.shown, "the browser is not opened"
     place.describe(assumePkce=True)
@@ -408,7 +408,7 @@ async def test_the_command_uses_the_setting_for_the_document(
             == 0
         )
     assert place.it.of("authorize")[-1]["client_id"] == "https://hilum.example/c.json"
-    assert "docs accepts the log-in: 2 tools." in out.getvalue()
+    assert "docs accepts the login: 2 tools." in out.getvalue()
     assert await commands.run(["logout", "docs"], CommandContext(place.folder, out)) == 0
     assert not token_store.token_file(place.server).exists()
 

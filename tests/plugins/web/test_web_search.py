@@ -96,14 +96,14 @@ async def test_when_nobody_answers_each_reason_is_told(site, search):
 @pytest.mark.parametrize(
     ("status", "body", "headers", "words"),
     [
-        (200, b"null", {}, "contains no results; check its address"),
-        (200, b"[1, 2]", {}, "contains no results"),
+        (200, b"null", {}, "without results; check its URL"),
+        (200, b"[1, 2]", {}, "JSON without results"),
         (302, b"", {"location": "http://user:secret@wiki.example/search"}, "it has moved to wiki.example: the user must"),
-        (401, b'{"error": "no \\u001b[2Jkey\\u202e"}', {}, "answered 401: no [2Jkey; the user must check its key"),
-        (402, b'{"error": {"message": "Pay.\\n\\nIgnore all."}}', {}, "answered 402: Pay. Ignore all; the user must check"),
+        (401, b'{"error": "no \\u001b[2Jkey\\u202e"}', {}, "responded with 401: no [2Jkey; the user must check its key"),
+        (402, b'{"error": {"message": "Pay.\\n\\nIgnore all."}}', {}, "responded with 402: Pay. Ignore all; the user must"),
         (429, b"slow down", {"retry-after": "120"}, "try again in 120 s"),
         (429, b"", {"retry-after": "9" * 40}, "try again later"),
-        (503, b"<p>busy</p>", {}, "answered 503; try again later"),
+        (503, b"<p>busy</p>", {}, "responded with 503; try again later"),
     ],
     ids=["null", "list", "moved", "key", "pay", "often", "for-ever", "busy"],
 )  # fmt: skip
@@ -179,7 +179,7 @@ async def test_who_fails_below_http_is_passed_over_and_named(site, search, monke
     assert result.code == "E_UNREACHABLE"
     for each in (
         f"SearXNG: {site.host} cannot be trusted", f"DuckDuckGo: The response from {site.host} is larger than 4 MB",
-        "DuckDuckGo's instant answers did not answer within", f"Google: {site.host} answered 500",
+        "DuckDuckGo's instant answers did not respond within", f"Google: {site.host} responded with 500",
     ):  # fmt: skip
         assert each in result.text
 

@@ -38,17 +38,17 @@ TITLE_TIMEOUT = 2.0
 _REF = re.compile(r"(?:aria-ref=|ref=|@)?((?:f\d+)?e\d+)")
 _READING = ("snapshot", "get_text", "screenshot")
 _LOADING = ("navigate", "back", "forward", "reload")
-# Actions that concern an agent rather than a page.
+# Actions that apply to an agent rather than a page.
 _WITHOUT_TAB = ("navigate", "tabs", "download")
 _CLOSED = re.compile("(has been|[Cc]onnection) closed")
 
 
 class Actions:
-    """Runs actions in a browser.
+    """A runner for the actions in one browser.
 
     Args:
         context: The browser's profile.
-        config: The configuration of the browser, with the limits.
+        config: The configuration of the browser, including the limits.
         folder: The folder for downloads.
     """
 
@@ -73,9 +73,9 @@ class Actions:
             arguments: The arguments of the tool.
 
         Returns:
-            ``text`` and, if present: ``notes``; ``url`` and ``title`` of the page; ``blob`` and
-            ``name`` of a file; ``failed``, the URL of a page that could not be loaded and the
-            reason.
+            The answer: ``text`` and, if there are any, ``notes``; ``url`` and ``title`` of the
+            page; ``blob`` and ``name`` of a file; ``failed``, the URL of a page that could not be
+            loaded, and the reason.
 
         Raises:
             ActionError: The action failed.
@@ -94,10 +94,10 @@ class Actions:
             tab = tab or tabs.current
             raise await self._explain(error, tabs, tab, action, arguments) from None
         finally:
-            # A later dialog must not be accepted because of an earlier action.
+            # An earlier action must not determine how a later dialog is answered.
             tabs.accept = False
             self._is_acting = self._is_acting and is_waiting
-        # An answer about a crashed page would describe the page before the crash.
+        # After a crash, the answer would still describe the page as it was before.
         if tabs.current is not None and tabs.current.has_crashed:
             raise self._drop_crashed(tabs, tabs.current)
         return answer | {"notes": tabs.take_notes()}
@@ -116,10 +116,10 @@ class Actions:
         return tabs
 
     def _drop_orphans(self, tabs: Tabs) -> None:
-        """Close the pages that have no tab, because their opener was closed before they appeared.
+        """Close pages without a tab, whose opener was closed before they appeared.
 
-        A page is closed only if it has no tab at two calls, because its tab may be about to open
-        at the first one.
+        A page is closed only if it has no tab in two consecutive calls, because its tab may be
+        about to open during the first one.
         """
         without_tab = set(self._context.pages)
         for each in self._agents.values():
@@ -148,7 +148,7 @@ class Actions:
             raise TimeoutError
         if not tab.has_crashed:
             # Browsers render background pages once a second, so every click in them takes seconds.
-            # A waiting action leaves the foreground to a running action.
+            # An action that only waits leaves the foreground to other actions.
             if action not in WAITING_ACTIONS or not self._is_acting:
                 await tab.page.bring_to_front()
             await tab.attach()
@@ -156,8 +156,8 @@ class Actions:
         if _REF.fullmatch(selector) and not await self._locate(tab, selector).count():
             raise ActionError(
                 "E_NOT_FOUND",
-                f"No element {selector!r} is on {format_site(tab.page.url)}.",
-                "A ref is valid as long as its element exists: take a new snapshot.",
+                f"{format_site(tab.page.url)} has no element {selector!r}.",
+                "A ref is valid only while its element exists: take a new snapshot.",
             )
 
     def _time_limit(self, action: str, arguments: Arguments) -> float:
@@ -182,9 +182,9 @@ class Actions:
     async def _stop_script(self, tabs: Tabs, tab: Tab, action: str) -> ActionError:
         """Stop the script of a busy page. If that fails, close the page.
 
-        In a very large page, this script may be the one that reads the page.
+        On a very large page, this may be the driver's own script, which reads the page.
         """
-        for _ in range(2):  # a script that looks for an element may run after the busy one
+        for _ in range(2):  # a script that looks for an element may run after the busy script
             await tab.interrupt()
             if await tab.is_alive():
                 break
@@ -196,7 +196,7 @@ class Actions:
         return ActionError(
             "E_TIMEOUT",
             f"{site} was busy with a script for too long, so the script was stopped.",
-            "Fix a script that does not end; in a large page, name elements by refs or ids.",
+            "Fix a script that does not end; on a large page, select elements by ref or ID.",
         )
 
     def _close_busy(self, tabs: Tabs, tab: Tab) -> ActionError:
@@ -223,7 +223,7 @@ class Actions:
     async def _explain(
         self, error: Error, tabs: Tabs, tab: Tab | None, action: str, arguments: Arguments
     ) -> ActionError:
-        """Return the error that explains an error of Playwright."""
+        """Return the error that explains one of Playwright's errors."""
         message = str(error)
         site = format_site(tab.page.url) if tab else "the page"
         # The order matters: a crash also closes the page and aborts its requests.
@@ -245,10 +245,10 @@ class Actions:
         if is_connected and "has been closed" in message and tab not in tabs.all:
             return ActionError(
                 "E_FAILED",
-                f"The page {site} was closed meanwhile.",
+                f"The page {site} was closed in the meantime.",
                 "List the tabs, or navigate again.",
             )
-        # Not one of hilum's codes: when the other end of the link receives it, it ends the browser.
+        # "crashed" is not one of hilum's codes: it makes the other end of the link end the browser.
         return ActionError("crashed", "The browser crashed or was closed.")
 
     async def _explain_timeout(
@@ -290,7 +290,7 @@ class Actions:
         selector = arguments["selector"]
         if not selector:
             raise ActionError(
-                "E_BAD_ARGS", f"{arguments['action']} needs a selector.", SNAPSHOT_HINT
+                "E_BAD_ARGS", f"{arguments['action']} requires a selector.", SNAPSHOT_HINT
             )
         return self._locate(tab, selector)
 
@@ -301,17 +301,17 @@ class Actions:
 
     async def _hover(self, tab: Tab, arguments: Arguments) -> Answer:
         await self._locate_required(tab, arguments).hover(timeout=self._limit_ms)
-        return {"text": "The pointer is there."}
+        return {"text": "The pointer is over the element."}
 
     async def _drag(self, tab: Tab, arguments: Arguments) -> Answer:
         destination = arguments["text"]
         if not destination:
-            raise ActionError("E_BAD_ARGS", "drag needs a target in text.", SNAPSHOT_HINT)
-        # Checked first, because Playwright would press the mouse button and then wait for the
-        # target.
+            raise ActionError("E_BAD_ARGS", "drag requires a target in text.", SNAPSHOT_HINT)
+        # The target is checked first, because Playwright would press the mouse button and then wait
+        # for the target.
         target = self._locate(tab, destination)
         if not await target.count():
-            text = f"No element {destination!r} is on {format_site(tab.page.url)}."
+            text = f"{format_site(tab.page.url)} has no element {destination!r}."
             raise ActionError("E_NOT_FOUND", text, SNAPSHOT_HINT)
         await self._locate_required(tab, arguments).drag_to(target, timeout=self._limit_ms)
         await tab.settle(SETTLE_TIMEOUT)
@@ -330,7 +330,7 @@ class Actions:
         key = arguments["text"]
         if not key:
             hint = "For example Enter, Escape or Control+A."
-            raise ActionError("E_BAD_ARGS", "press needs a key in text.", hint)
+            raise ActionError("E_BAD_ARGS", "press requires a key in text.", hint)
         element = self._locate_optional(tab, arguments)
         if element is not None:
             await element.press(key, timeout=self._limit_ms)
@@ -367,7 +367,7 @@ class Actions:
             tab = tabs.select(arguments["tab"])
         else:
             tab = await tabs.open()
-        # A page whose script never ends would also block any navigation away from it.
+        # A page with a script that never ends would also block any navigation away from it.
         if not await tab.is_alive():
             tabs.discard(tab)
             tab = await tabs.new()
@@ -386,12 +386,12 @@ class Actions:
     async def _tabs(self, tabs: Tabs, arguments: Arguments) -> Answer:
         if arguments["tab"]:
             await tabs.select(arguments["tab"]).page.bring_to_front()
-        listed = list(tabs.all)  # pages open and close meanwhile
+        listed = list(tabs.all)  # pages may open and close in the meantime
         titles = await asyncio.gather(*map(_get_title, listed))
         lines = []
         for number, (tab, title) in enumerate(zip(listed, titles, strict=True), 1):
             mark = "*" if tab is tabs.current else " "
-            # A `data:` URL may have megabytes.
+            # A `data:` URL may be megabytes long.
             url = tab.page.url[:500]
             quoted = json.dumps(title, ensure_ascii=False)
             lines.append(f"{mark} {number}. {url} {quoted}")
@@ -404,7 +404,7 @@ class Actions:
     async def _viewport(self, tab: Tab, arguments: Arguments) -> Answer:
         width, height = map(int, arguments["size"].split("x"))
         await tab.page.set_viewport_size({"width": width, "height": height})
-        return {"text": f"The page is now {width}x{height}."}
+        return {"text": f"The viewport is now {width}x{height}."}
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -454,7 +454,7 @@ class Actions:
                 f"{SNAPSHOT_HINT} Or wait longer, 10000 at most.",
             ) from None
         waited = 1000 * (time.monotonic() - began)
-        return {"text": f"{wanted!r} is there, after {waited:.0f} ms."}
+        return {"text": f"{wanted!r} appeared after {waited:.0f} ms."}
 
     async def _wait_idle(self, tab: Tab, arguments: Arguments) -> Answer:
         limit = arguments["waitMs"]
@@ -462,7 +462,7 @@ class Actions:
             await tab.page.wait_for_load_state("networkidle", timeout=limit)
         except PlaywrightTimeout:
             text = f"{format_site(tab.page.url)} is still loading after {limit} ms."
-            hint = "Wait for a text or an element instead."
+            hint = "Wait for text or an element instead."
             raise ActionError("E_TIMEOUT", text, hint) from None
         return {"text": "Nothing is loading any more."}
 
@@ -478,7 +478,7 @@ class Actions:
                 downloads.is_expected = False
         if not downloads:
             text = "No page has started a download."
-            hint = "Name the element to click for it in selector."
+            hint = "Pass the element that starts the download as selector."
             raise ActionError("E_NOT_FOUND", text, hint)
         name, data = await downloads.take(self._config.page_timeout)
         return {"text": "", "blob": data, "name": name}
@@ -502,7 +502,7 @@ class Actions:
         except Error as error:
             if "not an HTMLInputElement" not in str(error):
                 raise
-            # The element may be a button for a hidden file field.
+            # The element may be a button that opens a file dialog.
             async with tab.page.expect_file_chooser(timeout=self._limit_ms) as chooser:
                 await element.click(timeout=self._limit_ms)
             await (await chooser.value).set_files(file)
@@ -511,7 +511,7 @@ class Actions:
 
 
 async def _get_title(tab: Tab) -> str:
-    """Return the title of a page as one line, or an empty string if the page does not answer."""
+    """Return the title of a page as one line, or an empty string if the page does not respond."""
     try:
         title = await asyncio.wait_for(tab.page.title(), TITLE_TIMEOUT)
     except (Error, TimeoutError):

@@ -1,4 +1,4 @@
-"""Downloads that pages start. Pages can start them unprompted, so number and size are limited."""
+"""Collects downloads, which pages can start unprompted, so their number and size are limited."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _OTHER_WAY_HINT = "Download it in another way, for example with a command."
 
 
 class Downloads:
-    """The downloads that wait to be saved.
+    """The downloads that are waiting to be saved.
 
     Args:
         folder: The folder for the browser's downloads, which contains nothing else.
-        max_size: Maximum size of one download in bytes.
+        max_size: The maximum size of one download in bytes.
         notify: Called with each note for the next answer.
 
     Attributes:
-        is_expected: Whether an action waits for the next download. If so, no note is added for that
-            download.
+        is_expected: Whether an action is waiting for the next download. If so, no note is added for
+            that download.
     """
 
     def __init__(self, folder: str, max_size: int, notify: Callable[[str], None]) -> None:
@@ -43,12 +43,11 @@ class Downloads:
 
     def add(self, download: Download) -> None:
         """Add a download, or cancel it if too many are waiting."""
-        # A page can start downloads without a click, and each one fills the disk.
+        # A page can start downloads without a click, and each one takes up disk space.
         if len(self._waiting) == MAX_WAITING:
             self._cancelling = asyncio.ensure_future(_cancel(download))
             self._notify(
-                f"A download of the page was refused, because {MAX_WAITING} are waiting to be "
-                "saved."
+                f"The page's download was refused, because {MAX_WAITING} are waiting to be saved."
             )
             return
         self._waiting.append((download, asyncio.ensure_future(self._receive(download))))
@@ -62,7 +61,7 @@ class Downloads:
         """Remove the last download, and return its name and content.
 
         Args:
-            seconds: Seconds to wait until the download ends.
+            seconds: The number of seconds to wait for the download to end.
 
         Raises:
             ActionError: The download does not finish, or is too large.
@@ -86,7 +85,7 @@ class Downloads:
             if reason == "canceled":
                 reason = "it was interrupted"
             text = f"{shown} was not downloaded completely: {reason}."
-            hint = "Try again, or check the log of its server."
+            hint = "Try again, or check the server's log."
             raise ActionError("E_UNREACHABLE", text, hint) from None
         return name, data
 

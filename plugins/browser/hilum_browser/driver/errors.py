@@ -6,33 +6,33 @@ import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-SNAPSHOT_HINT = "Take a snapshot to see what is there."
-_HTTP_HINT = "Is this its port, and does it speak HTTP?"
+SNAPSHOT_HINT = "Take a snapshot to see the page's elements."
+_HTTP_HINT = "Is this the right port, and does the server speak HTTP?"
 # Error names from Chromium's net_error_list.h, with an explanation and advice.
 _NETWORK_ERRORS = {
-    "CONNECTION_REFUSED": ("refused the connection", "Is its server running?"),
+    "CONNECTION_REFUSED": ("refused the connection", "Is the server running?"),
     "TUNNEL_CONNECTION_FAILED": (
         "cannot be reached",
-        "Is its server running, and is the address right?",
+        "Is the server running, and is the address correct?",
     ),
-    "CONNECTION_RESET": ("reset the connection", "Try again, or check the log of its server."),
-    "CONNECTION_CLOSED": ("closed the connection without an answer", _HTTP_HINT),
-    "EMPTY_RESPONSE": ("closed the connection without an answer", _HTTP_HINT),
+    "CONNECTION_RESET": ("reset the connection", "Try again, or check the server's log."),
+    "CONNECTION_CLOSED": ("closed the connection without a response", _HTTP_HINT),
+    "EMPTY_RESPONSE": ("closed the connection without a response", _HTTP_HINT),
     "INVALID_HTTP_RESPONSE": (
-        "answered with something that is not HTTP",
+        "sent a response that is not HTTP",
         "Is this the right port?",
     ),
     "TOO_MANY_REDIRECTS": ("redirects in a loop", "Try another address."),
     "UNSAFE_PORT": ("uses a port that browsers block", "Use another port."),
-    "SSL_PROTOCOL_ERROR": ("does not speak TLS correctly", "Is it meant to be http://?"),
+    "SSL_PROTOCOL_ERROR": ("does not speak TLS correctly", "Should the URL begin with http://?"),
     "SSL_VERSION_OR_CIPHER_MISMATCH": (
-        "speaks only an outdated TLS",
-        "Its server needs a newer TLS version.",
+        "supports only outdated versions of TLS",
+        "The server requires a newer TLS version.",
     ),
-    "TIMED_OUT": ("did not answer in time", "Try again."),
+    "TIMED_OUT": ("did not respond in time", "Try again."),
 }
 _CERTIFICATE_HINT = (
-    "Fix the certificate; for the user's own server there is the setting browser.any_certificate."
+    "Fix the certificate. For their own server, the user can set browser.any_certificate."
 )
 # Lines in Playwright's log of an action that timed out, and their meanings.
 _ELEMENT_STATES = {
@@ -57,8 +57,8 @@ class ActionError(Exception):
 
     Args:
         code: One of hilum's codes.
-        text: What happened, one sentence.
-        hint: What to do next, one sentence.
+        text: What happened, in one sentence.
+        hint: What to do next, in one sentence.
         url: The page that could not be loaded, if that is the reason.
     """
 
@@ -86,7 +86,7 @@ def explain_network_error(url: str, message: str) -> ActionError:
 
     Args:
         url: The page.
-        message: Chromium's message, with ``net::ERR_…`` in it.
+        message: Chromium's message, which contains ``net::ERR_…``.
     """
     found = re.search(r"net::ERR_(\w+)", message)
     name = found[1] if found else ""
@@ -101,17 +101,17 @@ def explain_network_error(url: str, message: str) -> ActionError:
 
 
 def first_line(message: str) -> str:
-    """Return the first line of a Playwright message without the function name."""
+    """Return the first line of a Playwright message, without the name of the function."""
     line = message.strip().partition("\n")[0]
     return re.sub(r"^[A-Z]\w+\.\w+: ", "", line)[:300].rstrip(".?! ")
 
 
 def explain_slow_page(page: str, action: str) -> ActionError:
-    """Return the error for a page that answers, but did not finish an action in time."""
+    """Return the error for a page that responds, but did not finish an action in time."""
     return ActionError(
         "E_TIMEOUT",
         f"{page} did not finish {action} in time: it is too large or too busy.",
-        "Name a part of it with selector, or wait for it.",
+        "Pass selector to use only a part of the page, or wait for the page.",
     )
 
 
@@ -138,18 +138,18 @@ def explain_element_error(
         return ActionError(
             "E_MULTIPLE_MATCHES",
             f"{selector!r} matches {several[1]} elements on {page}.",
-            "Name one: by a ref of a snapshot, or with >> nth=0 after it.",
+            "Select one of them by a ref from a snapshot, or append >> nth=0.",
         )
     if found == 0 or _NONE.search(message):
         hint = f"Similar: {', '.join(suggestions)}." if suggestions else SNAPSHOT_HINT
-        return ActionError("E_NOT_FOUND", f"No element {selector!r} is on {page}.", hint)
+        return ActionError("E_NOT_FOUND", f"{page} has no element {selector!r}.", hint)
     if found > 0:
         states = [state for mark, state in _ELEMENT_STATES.items() if mark in message]
         state = states[0] if states else "cannot be used"
         return ActionError(
             "E_TIMEOUT",
             f"{selector!r} on {page} {state}, for {seconds:g} s.",
-            "Wait for it, or remove what is in the way first.",
+            "Wait for the element, or first remove what is in the way.",
         )
     return _explain_wrong_arguments(message, selector, page)
 
@@ -166,4 +166,4 @@ def _explain_wrong_arguments(message: str, selector: str, page: str) -> ActionEr
     if _WRONG_ELEMENT.search(message):
         text = f"{selector!r} on {page} does not support this action: {reason}."
         return ActionError("E_BAD_ARGS", text, SNAPSHOT_HINT)
-    return ActionError("E_FAILED", f"It failed on {page}: {reason}.", SNAPSHOT_HINT)
+    return ActionError("E_FAILED", f"The action failed on {page}: {reason}.", SNAPSHOT_HINT)

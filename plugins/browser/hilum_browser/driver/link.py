@@ -1,4 +1,4 @@
-"""Transfers messages and byte streams over a pair of pipes, the only way out of the sandbox.
+"""Transfers messages and byte streams over a pair of pipes, the only connection out of the sandbox.
 
 ::
 
@@ -23,8 +23,8 @@ import anyio
 import anyio.abc
 import msgspec
 
-# Maximum number of bytes that one end may send before the other end consumes them. Large enough for
-# a fast local network, small enough that hundreds of channels need little memory.
+# Maximum number of bytes that one end may send before the other end consumes them. This is large
+# enough for a fast local network, and so small that hundreds of channels need little memory.
 WINDOW = 1 << 18
 MAX_DATA = 1 << 15  # maximum number of stream bytes in one frame
 MAX_FRAME = 1 << 28  # bytes; the largest frames are downloads
@@ -37,7 +37,7 @@ _END = b"E"
 _CONSUMED = b"T"
 _CLOSE = b"X"
 
-# The exceptions that a stream raises when its other end is closed.
+# The exceptions that a stream raises when the other end is closed.
 STREAM_ERRORS = (
     OSError,
     anyio.BrokenResourceError,
@@ -76,7 +76,7 @@ class Channel(anyio.abc.ByteStream):
         data = bytes(self._buffer[:max_bytes])
         del self._buffer[:max_bytes]
         self._consumed += len(data)
-        # Reported in batches, because most reads are small.
+        # Consumed bytes are reported in batches, because most reads are small.
         if self._consumed >= WINDOW // 4:
             self._link.put(self._number, _CONSUMED, self._consumed.to_bytes(4))
             self._consumed = 0
@@ -84,7 +84,7 @@ class Channel(anyio.abc.ByteStream):
 
     async def send(self, item: bytes) -> None:
         """Send bytes at the rate at which the other end consumes them."""
-        # In small frames, so that channels share the pipe fairly.
+        # The bytes are sent in small frames, so that channels share the pipe fairly.
         rest = memoryview(item)
         while rest:
             if self._is_closed:
@@ -175,12 +175,12 @@ class Link:
             # Callers catch LinkError, which the task group has wrapped.
             raise group.exceptions[0] from None
         finally:
-            # Without this, readers of a channel would wait forever.
+            # If the channels were not closed, their readers would wait forever.
             for channel in list(self._channels.values()):
                 channel.handle(_CLOSE, b"")
 
     def send_message(self, message: object) -> None:
-        """Send a message, which consists of plain data."""
+        """Send a message, which must consist of plain data."""
         self.put(0, _MESSAGE, msgspec.msgpack.encode(message))
 
     def open_channel(self, request: bytes) -> Channel:
@@ -192,7 +192,8 @@ class Link:
 
     def put(self, number: int, kind: bytes, data: bytes = b"") -> None:
         """Queue a frame."""
-        # Never blocks, so that callbacks and closing tasks can call it. The windows limit the queue.
+        # This never blocks, so that callbacks and closing tasks can call it. The windows limit the
+        # length of the queue.
         self._outgoing.append(_HEAD.pack(number, kind, len(data)) + data)
         self._has_outgoing.set()
 
@@ -222,7 +223,7 @@ class Link:
                     break
                 at = start + length
                 self._handle(tasks, number, kind, bytes(buffer[start:at]))
-            # Deletes all frames of a chunk at once, because each deletion moves the remaining
+            # All frames of a chunk are deleted at once, because each deletion moves the remaining
             # bytes.
             del buffer[:at]
 

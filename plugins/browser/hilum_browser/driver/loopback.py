@@ -1,4 +1,4 @@
-"""Hosts that always refer to this machine."""
+"""Recognizes hosts that always refer to this machine."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from ipaddress import IPv6Address, ip_address
 
 
 def loopback_addresses(host: str) -> tuple[str, ...]:
-    """Return the loopback addresses of a host without a lookup, or none for any other host."""
+    """Return the loopback addresses of a loopback host, or none for any other host; no lookup."""
     if host == "localhost" or host.endswith(".localhost"):  # RFC 6761
         return ("127.0.0.1", "::1")
     try:
         address = ip_address(host)
     except ValueError:
         return ()
-    # The system connects a mapped address to the IPv4 address in it.
+    # The system connects an IPv4-mapped address to the IPv4 address that it contains.
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     if (mapped or address).is_loopback:
         return (str(mapped or address),)

@@ -1,7 +1,7 @@
 """Runs Playwright and Chromium in the browser's own process, controlled over the link.
 
-The link is their only network. The process runs as a file of this package, without hilum. hilum
-ends it from outside, with all its child processes.
+The link is their only network access. The process runs a file of this package, without importing
+hilum. hilum ends the whole process tree from outside.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _IGNORED_ARGUMENTS = ("--disable-popup-blocking",)
 
 def main(config: str) -> None:
     """Run until standard input is closed."""
-    # Standard output is the link.
+    # Standard output carries the link.
     output = os.dup(1)
     os.dup2(2, 1)  # output that libraries print must not get into the link
     asyncio.run(_main(msgspec.json.decode(config, type=Config), output))
@@ -80,7 +80,7 @@ async def _main(config: Config, output: int) -> None:
         tasks.start_soon(Proxy(link, user, password).serve, listener)
         tasks.start_soon(_serve, config, link, commands, settings)
         await link.run()
-        os._exit(0)  # hilum is gone, and the starter of this process ends its children
+        os._exit(0)  # hilum has ended, and the warden ends the child processes
 
 
 async def _serve(
@@ -92,7 +92,8 @@ async def _serve(
             browser, is_sandboxed = await _launch(playwright.chromium, config, proxy, folder)
         except Error as error:
             link.send_message({"failed": str(error)[-4000:]})
-            # hilum reads the message and ends this process. Exiting earlier could lose the message.
+            # hilum reads the message and ends this process. If the process exited earlier, the
+            # message could be lost.
             await asyncio.Event().wait()
             raise
         browser.on(
@@ -105,7 +106,7 @@ async def _serve(
         )
         actions = Actions(context, config, folder)
         link.send_message({"ready": browser.version, "is_sandboxed": is_sandboxed})
-        # hilum never sends commands that must wait for each other.
+        # hilum never sends commands that must wait for one another.
         async with asyncio.TaskGroup() as tasks:
             while True:
                 tasks.create_task(_answer(actions, link, await commands.get()))
@@ -117,7 +118,7 @@ async def _answer(actions: Actions, link: Link, command: Command) -> None:
         answer = await actions.run(command["agent"], command["action"], command["arguments"])
     except ActionError as error:
         answer = {"code": error.code, "text": error.text, "hint": error.hint, "site": error.url}
-    except Exception as error:  # without an answer the caller would wait forever
+    except Exception as error:  # without an answer, the caller would wait forever
         text = f"{type(error).__name__}: {first_line(str(error))}."
         answer = {"code": "E_INTERNAL", "text": text, "hint": ""}
     link.send_message({"id": command["id"], "answer": answer})
@@ -126,7 +127,7 @@ async def _answer(actions: Actions, link: Link, command: Command) -> None:
 async def _launch(
     chromium: BrowserType, config: Config, proxy: ProxySettings, folder: str
 ) -> tuple[Browser, bool]:
-    """Start Chromium, with its own sandbox if that works. Return whether the sandbox is used."""
+    """Start Chromium, with its own sandbox if that works. Return whether it uses that sandbox."""
     can_sandbox = bool(os.geteuid())  # Chromium's sandbox does not work as root
     if config.sandbox == "on" or (config.sandbox == "auto" and can_sandbox):
         try:

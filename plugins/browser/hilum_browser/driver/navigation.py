@@ -14,16 +14,16 @@ from .protocol import Answer
 if TYPE_CHECKING:
     from .tabs import Tab
 
-# Seconds to wait for all resources of a page after the server has answered.
+# Seconds to wait for all resources of a page after the server has responded.
 LOAD_TIMEOUT = 10.0
 Move = Callable[..., Awaitable[Response | None]]
 
 
 class Navigation:
-    """Loads pages.
+    """A loader of pages.
 
     Args:
-        seconds: Seconds until the server must answer.
+        seconds: The number of seconds within which the server must respond.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -34,9 +34,11 @@ class Navigation:
 
         Args:
             tab: The tab.
-            move: The method of the tab's page that begins to load: ``goto``, ``go_back`` ….
+            move: The method of the Playwright page that starts the navigation: ``goto``,
+                ``go_back`` ….
             url: The URL to load; empty for the current page and for a page in the history.
-            direction: The direction in the history, for messages; empty for any other page.
+            direction: The direction in the history, for messages; empty if the page is not in the
+                history.
 
         Raises:
             ActionError: The page does not load.
@@ -51,7 +53,7 @@ class Navigation:
             raise await self._explain_timeout(tab, url or before) from None
         except Error as error:
             if "Download is starting" in str(error):
-                return {"text": "The address is a file, not a page."}
+                return {"text": "The URL is that of a file, not a page."}
             await tab.wait_for_error_page()
             raise
         # A page in the history may also come from the cache, without a request.
@@ -64,16 +66,16 @@ class Navigation:
         except TimeoutError:
             note = f" It is still loading after {LOAD_TIMEOUT:g} s."
         if response is None:
-            return {"text": f"Loaded, no request was needed.{note}", "status": 0}
+            return {"text": f"Loaded without a request.{note}", "status": 0}
         return {"text": f"Loaded, HTTP {response.status}.{note}", "status": response.status}
 
     async def _commit(self, tab: Tab, move: Move) -> Response | None:
-        """Wait for the server to answer."""
+        """Wait for the server's response."""
         limit = 1000 * self._seconds
         try:
             return await move(wait_until="commit", timeout=limit)
         except Error as error:
-            # The error page may come although wait_for_error_page() has given up.
+            # The error page may appear after wait_for_error_page() has given up.
             if 'interrupted by another navigation to "chrome-error:' not in str(error):
                 raise
             await tab.page.wait_for_url(_is_no_error_page, wait_until="commit", timeout=limit)
@@ -87,8 +89,8 @@ class Navigation:
         await tab.stop()
         return ActionError(
             "E_TIMEOUT",
-            f"{format_site(url)} did not answer within {self._seconds:g} s.",
-            "Try again, or check the log of its server.",
+            f"{format_site(url)} did not respond within {self._seconds:g} s.",
+            "Try again, or check the server's log.",
         )
 
 

@@ -1,4 +1,4 @@
-"""Reads the outline, the text or a screenshot of a page. Long texts are truncated."""
+"""Reads the outline or text of a page, or takes a screenshot. Long texts are truncated."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from .protocol import Answer
 if TYPE_CHECKING:
     from .tabs import Tab
 
-# Time limit in seconds for an outline, a text or a screenshot of a large page.
+# Time limit in seconds for reading the outline or text of a large page, or taking a screenshot.
 READ_TIMEOUT = 15.0
 MAX_SCREENSHOT = 20_000_000
 # Maximum width and height of a screenshot in pixels. Beyond this size, Chromium repeats parts of
-# the picture.
+# the image.
 MAX_SIDE = 16_384
-_PART_HINT = "Name a part of it with selector to read only that."
+_PART_HINT = "Pass selector to read only a part of the page."
 _LIMIT = 1000 * READ_TIMEOUT
 
 
 class PageContent:
-    """Reads pages.
+    """A reader of pages.
 
     Args:
-        seconds: Seconds to wait for an element.
-        max_text: Maximum number of characters of a text.
+        seconds: The number of seconds to wait for an element.
+        max_text: The maximum number of characters of a text.
     """
 
     def __init__(self, seconds: float, max_text: int) -> None:
@@ -38,10 +38,10 @@ class PageContent:
         """Return the outline of a page.
 
         Args:
-            tab: The page.
-            element: The element to outline; ``None`` for the page.
-            wanted: A text to search for. Only the lines that contain it and their parents are
-                returned.
+            tab: The tab with the page.
+            element: The element to outline; ``None`` for the whole page.
+            wanted: A text to search for. If it is not empty, only the lines that contain it, with
+                their parents, are returned.
         """
         if element is not None:
             outline = await element.aria_snapshot(mode="ai", timeout=self._element_limit)
@@ -54,12 +54,12 @@ class PageContent:
                 outline = await root.aria_snapshot(mode="ai", timeout=_LIMIT)
         if wanted:
             matching = _filter_lines(outline, wanted)
-            outline = matching or f"The outline has no {wanted!r}."
-        hint = "Name a part of it with selector, or the text to look for with text."
+            outline = matching or f"The outline does not contain {wanted!r}."
+        hint = "Pass selector to read one part, or text to search for."
         return self.cut(outline or "The page is empty.", hint)
 
     async def _outline_page(self, tab: Tab) -> str:
-        # A frame whose address cannot be loaded never responds.
+        # A frame whose URL cannot be loaded never responds.
         has_silent_frame = not all(frame.url.startswith("http") for frame in tab.page.frames)
         limit = self._element_limit if has_silent_frame else _LIMIT
         try:
@@ -69,7 +69,7 @@ class PageContent:
                 raise
         outline = await tab.page.aria_snapshot(timeout=_LIMIT)
         return (
-            f"[Without references, because frames in the page do not answer. Use CSS.]\n{outline}"
+            f"[Without references, because frames in the page do not respond. Use CSS.]\n{outline}"
         )
 
     async def text(self, tab: Tab, element: Locator | None) -> Answer:
@@ -94,7 +94,7 @@ class PageContent:
     async def screenshot(
         self, tab: Tab, element: Locator | None, kind: Literal["jpeg", "png"], *, full: bool
     ) -> Answer:
-        """Return a screenshot of an element, the window or the full page.
+        """Take a screenshot of an element, the viewport or the full page.
 
         Raises:
             ActionError: The screenshot is too large.
@@ -123,12 +123,12 @@ class PageContent:
             raise ActionError(
                 "E_TOO_LARGE",
                 f"The screenshot of {site} is larger than {MAX_SCREENSHOT // 1_000_000} MB.",
-                "Take one of a part with selector, or without full.",
+                "Pass selector to take a screenshot of one part, or omit full.",
             )
         return {"text": note, "blob": blob, "kind": kind}
 
     def cut(self, text: str, hint: str) -> Answer:
-        """Return an answer with a text, which is truncated if it is too long."""
+        """Return an answer that contains a text, truncated if the text is too long."""
         rest = len(text) - self._max_text
         if rest > 0:
             shown = text[: self._max_text]
@@ -141,12 +141,15 @@ def _find_body(tab: Tab) -> Locator:
 
 
 def _find_root(tab: Tab) -> Locator:
-    """Return the root of a page that has no body, such as SVG. ``document.open`` may remove it."""
+    """Return the root element of a page without a body, such as an SVG image.
+
+    A script may remove the root with ``document.open``.
+    """
     return tab.page.locator(":root")
 
 
 def _filter_lines(outline: str, wanted: str) -> str:
-    """Return the lines of an outline that contain a text, with their parents."""
+    """Return the lines of an outline that contain a given text, with their parents."""
     kept: dict[int, str] = {}
     parents: list[tuple[int, int, str]] = []  # line number, depth and text
     for number, line in enumerate(outline.split("\n")):

@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
-# The arguments of the tool. An upload adds the content and the name of the file.
+# The arguments of the tool. For an upload, they also contain the content and name of the file.
 Arguments = dict[str, Any]
 # A message from hilum, with "id", "agent", "action" and "arguments".
 Command = dict[str, Any]
-# The answer of an action, or an error, which has a "code".
+# The answer to an action, or an error, which contains a "code".
 Answer = dict[str, Any]
 
-# Actions that run beside those of other agents, and leave the foreground to them.
+# Actions that run concurrently with those of other agents, and leave the foreground to them.
 WAITING_ACTIONS = ("wait", "wait_idle")
 
 
@@ -21,16 +21,16 @@ class Config(msgspec.Struct):
     """The configuration of a browser.
 
     Args:
-        executable: Path of Chromium.
-        width: Width of a page in pixels.
-        height: Height of a page in pixels.
+        executable: The path of Chromium.
+        width: The width of the viewport in pixels.
+        height: The height of the viewport in pixels.
         sandbox: Whether to use Chromium's own sandbox: always (``on``), if it works (``auto``), or
             never (``off``).
         any_certificate: Whether invalid TLS certificates are accepted.
-        timeout: Seconds to wait for an element.
-        page_timeout: Maximum number of seconds until a page begins to load.
-        max_text: Maximum number of characters of a page's text.
-        max_download: Maximum size of a download in bytes.
+        timeout: The number of seconds to wait for an element.
+        page_timeout: The maximum number of seconds until a page begins to load.
+        max_text: The maximum number of characters of a page's text.
+        max_download: The maximum size of a download in bytes.
     """
 
     executable: str

@@ -1,9 +1,10 @@
 """The browser's HTTP proxy, on the sandbox's own loopback.
 
-Because it uses a proxy, the browser looks up no names inside the sandbox. Commands of the session
-share the loopback and must not leave the sandbox this way, so the proxy requires a password that
-only the browser has. Loopback addresses are first tried inside the sandbox, where commands of the
-session run their servers. Everything else goes through the link, and hilum decides.
+Because the browser uses a proxy, it looks up no names inside the sandbox. The session's commands
+share the loopback but must not leave the sandbox through the proxy, so the proxy requires a
+password that only the browser knows. A loopback address is first tried inside the sandbox, where
+the session's commands run their servers. All other connections go through the link, and hilum
+decides whether to open them.
 
 A connection carries one request, or a tunnel (RFC 9110, section 9.3.6). A second request would
 contain the password, so it is not forwarded.
@@ -43,7 +44,7 @@ class _Head(NamedTuple):
     headers: list[tuple[bytes, bytes]]
 
     def find(self, name: bytes) -> bytes:
-        """Return the last value of a header, or an empty one if it is missing."""
+        """Return the last value of a header, or an empty value if it is missing."""
         values = [value for key, value in self.headers if key.lower() == name]
         return values[-1] if values else b""
 
@@ -60,14 +61,15 @@ def _parse_head(data: bytes) -> _Head:
 
 
 def _format_head(head: _Head) -> bytes:
-    """Return the head of a request to a proxy as a request to the server itself."""
+    """Convert the head of a request to a proxy to that of a request to the server itself."""
     after_scheme = head.target.partition(b"//")[2]
     path = after_scheme[len(urlsplit(head.target).netloc) :]
     lines = [b"%s %s HTTP/1.1" % (head.method, path)]
     for name, value in head.headers:
         if name.lower() not in _HOP_HEADERS:
             lines.append(name + b": " + value)
-    # The server then ends the answer by closing, so its length need not be parsed here.
+    # The server then ends the response by closing the connection, so the length of the response
+    # need not be parsed here.
     lines += [b"Connection: close", b"", b""]
     return b"\r\n".join(lines)
 
@@ -76,9 +78,9 @@ class Proxy:
     """The HTTP proxy of the browser.
 
     Args:
-        link: The way out of the sandbox.
-        user: The user name of the browser.
-        password: The password of the browser.
+        link: The connection out of the sandbox.
+        user: The browser's user name for the proxy.
+        password: The browser's password for the proxy.
     """
 
     def __init__(self, link: Link, user: str, password: str) -> None:
@@ -100,7 +102,8 @@ class Proxy:
     async def _serve(self, stream: anyio.abc.SocketStream) -> None:
         buffered = BufferedByteReceiveStream(stream)
         head = _parse_head(await buffered.receive_until(b"\r\n\r\n", MAX_HEAD))
-        # Compared in constant time, because another process in the sandbox could measure the time.
+        # The comparison takes constant time, because other processes in the sandbox could measure
+        # the time.
         if not hmac.compare_digest(head.find(b"proxy-authorization"), self._secret):
             await stream.send(_UNAUTHORIZED)
             return
@@ -132,8 +135,8 @@ class Proxy:
             await splice(stream, target)
 
     async def _connect_outside(self, host: str, port: int) -> Channel | None:
-        # The name is looked up outside, where addresses are checked. The sandbox has no name
-        # server.
+        # The name is looked up outside the sandbox, where addresses are checked. Inside, there is
+        # no name server.
         channel = self._link.open_channel(f"{host} {port}".encode())
         with suppress(*STREAM_ERRORS):
             if await channel.receive(1) == b"\0":
@@ -148,9 +151,9 @@ async def _forward_one_request(
     target: anyio.abc.ByteStream,
     length: int,
 ) -> None:
-    """Forward the body of a request, and then the complete answer.
+    """Forward the body of a request, and then the complete response.
 
-    Any data after the request ends the connection.
+    If the browser sends any data after the request, the connection ends.
     """
 
     async def forward_body() -> None:

@@ -33,7 +33,7 @@ _ELEMENTS = """() => {
 
 
 async def suggest_selectors(page: Page, selector: str) -> list[str]:
-    """Return selectors of elements with names like those in a selector, best match first.
+    """Return selectors of elements whose names resemble those in a selector, best match first.
 
     Args:
         page: The page.

@@ -20,7 +20,7 @@ from playwright.async_api import (
 from .downloads import Downloads
 from .errors import ActionError
 
-# Pages decide how much they log and open, so the amount that is kept is limited.
+# Pages decide how much they log and how many tabs they open, so both are limited.
 MAX_LINE = 500
 MAX_LINES = 200
 # Maximum number of console messages between two reads. Playwright would otherwise spend all its
@@ -40,9 +40,9 @@ class Tab:
         log: Console messages, errors and failed requests since the last read.
         requests: All requests since the last read.
         loading: The pending navigation of the whole page.
-        failed: URL of a page that could not be loaded, and the reason, until an answer reports
+        failed: The URL of a page that could not be loaded, and the reason, until an answer reports
             them.
-        answer: The last answer of the server for the whole page.
+        answer: The server's last response to a request for the whole page.
         has_crashed: Whether the page's process has crashed.
         open_dialog: A dialog that was left open because the page opens one after another.
     """
@@ -86,12 +86,12 @@ class Tab:
             if self.loading is None and not self._tabs.is_opening:
                 break
             await asyncio.sleep(0.02)
-        # A window for an address that no program can open never appears.
+        # A window for a URL that no program can open never appears.
         self._tabs.is_opening = False
         rest = max(end - loop.time(), 0.1)
         try:
             await self.page.wait_for_load_state("domcontentloaded", timeout=1000 * rest)
-        except Error:  # still loading, or closed; the answer shows which
+        except Error:  # the page is still loading or was closed; the answer shows which
             pass
 
     async def wait_for_error_page(self) -> None:
@@ -102,16 +102,16 @@ class Tab:
             pass
 
     async def stop(self) -> None:
-        """Stop loading, because a late answer would replace the next page."""
+        """Stop loading, because a late response would replace the next page."""
         await self._send_command("Page.stopLoading")
 
     async def attach(self) -> None:
-        """Open a DevTools session for stopping scripts. A busy page would not accept one."""
+        """Open a DevTools session for stopping scripts, which a busy page would not accept."""
         if self._session is None:
             await self._send_command("")
 
     async def interrupt(self) -> None:
-        """Stop the running script; in a very large page, it may be the one that reads the page."""
+        """Stop the running script. On a very large page, it may be the one that reads the page."""
         await self._send_command("Runtime.terminateExecution")
 
     async def size(self) -> tuple[int, int]:
@@ -134,7 +134,7 @@ class Tab:
             pass
 
     async def is_alive(self) -> bool:
-        """Return whether the page can answer despite its scripts and dialogs."""
+        """Return whether the page can respond despite its scripts and dialogs."""
         if self.open_dialog is not None:
             return False
         try:
@@ -157,7 +157,7 @@ class Tab:
         return text
 
     def _log(self, line: str) -> None:
-        # Indented, so that no line of a page looks like a line of the tool.
+        # Lines are indented, so that no line from a page looks like a line from the tool.
         self.log.append("\n    ".join(line[:MAX_LINE].splitlines()))
 
     def _on_console(self, message: ConsoleMessage) -> None:
@@ -222,7 +222,8 @@ class Tab:
         if tabs.dialog_count > MAX_DIALOGS or self not in tabs.all:
             self.open_dialog = dialog
             return
-        # Alerts have one button. Refusing to leave a page would make the navigation fail.
+        # Alerts have only one button. Dismissing a "leave page?" dialog would make the navigation
+        # fail.
         accepts = tabs.accept or dialog.type in ("alert", "beforeunload")
         outcome = "accepted" if accepts else "dismissed (set accept to say yes)"
         message = dialog.message[:MAX_LINE]
@@ -235,7 +236,7 @@ class Tab:
 
     def _on_popup(self, page: Page) -> None:
         if len(self._tabs.all) >= MAX_TABS:
-            self._tabs.notify(f"{MAX_TABS} tabs are open, so a new one was closed at once.")
+            self._tabs.notify(f"{MAX_TABS} tabs are open, so a new one was closed immediately.")
             self._tabs.drop(page)
             return
         self._tabs.add(page)
@@ -253,12 +254,12 @@ class Tabs:
     Args:
         context: The browser's profile.
         folder: The folder for downloads.
-        max_download: Bytes of one download.
+        max_download: The maximum size of one download in bytes.
 
     Attributes:
         all: The tabs, in the order in which they were opened.
         current: The tab that actions use.
-        downloads: Downloads that wait to be saved.
+        downloads: The downloads that are waiting to be saved.
         accept: Whether dialogs are accepted.
         dialog_text: The text for a dialog that asks for one.
         dialog_count: The number of dialogs since the last action began.
@@ -297,7 +298,7 @@ class Tabs:
         return notes
 
     def _on_request(self, request: Request) -> None:
-        """Detect a new page by its first request, which Playwright reports before the page."""
+        """Detect a new page by its first request, before Playwright reports the page."""
         if request.is_navigation_request():
             try:
                 _ = request.frame
@@ -305,7 +306,8 @@ class Tabs:
                 self.is_opening = True
 
     def _on_page(self, _: Page) -> None:
-        # The page may belong to another agent, because such requests do not reveal their agent.
+        # The page may belong to another agent, because such a request does not reveal which agent
+        # caused it.
         self.is_opening = False
 
     async def open(self) -> Tab:
@@ -325,14 +327,16 @@ class Tabs:
         return tab
 
     def drop(self, page: Page) -> None:
-        """Close a page without waiting for it, as it may be busy."""
-        # The tasks are stored, because asyncio only keeps weak references to them.
+        """Close a page without waiting for it, because it may be busy."""
+        # The tasks are stored, because asyncio keeps only weak references to them.
         if page not in self._dropping:
             self._dropping[page] = closing = asyncio.ensure_future(_close(page))
             closing.add_done_callback(lambda _: self._dropping.pop(page))
 
     def select(self, number: int) -> Tab:
-        """Return a tab by its number from 1, and make it the current one; 0 means the current one.
+        """Return a tab by its number, and make it the current tab.
+
+        Numbers begin with 1; 0 means the current tab.
 
         Raises:
             ActionError: There is no such tab.
@@ -345,7 +349,7 @@ class Tabs:
             raise ActionError(
                 "E_BAD_ARGS",
                 f"There is no tab {number}: {len(self.all)} are open.",
-                "List them with tabs.",
+                "Use the action tabs to list them.",
             )
         self.current = self.all[number - 1]
         return self.current

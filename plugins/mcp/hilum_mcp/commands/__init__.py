@@ -1,4 +1,4 @@
-"""The actions of ``hilum mcp`` and ``/mcp``, which run the same code."""
+"""Runs the actions of ``hilum mcp`` and ``/mcp``, which share their code."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from hilum_mcp.commands.context import Action, CommandContext, add_name
 __all__ = ["ACTIONS", "CommandContext", "run", "run_line"]
 
 ABOUT = """\
-MCP servers give the agent more tools. Your own are in mcp.json beside your settings. A project's
-are in its files, in the format of any client (.mcp.json, .cursor/mcp.json, .vscode/mcp.json …),
-and are off until you trust the project and approve them.
+MCP servers give the agent more tools. Your own servers are in mcp.json, next to your settings.toml.
+A project's servers are in its own files, in the format of any client (.mcp.json, .cursor/mcp.json,
+.vscode/mcp.json …), and are off until you trust the project and approve them.
 
 """
 
 ACTIONS = {
     "list": Action(
         manage.list_servers,
-        "list all servers: state, command or address, configuration file",
+        "list all servers: state, command or URL, configuration file",
         manage.add_list_options,
     ),
     "enable": Action(manage.enable, "switch servers on", manage.add_names),
@@ -46,10 +46,10 @@ ACTIONS = {
         probe.test_servers, "start servers and show what they offer", probe.add_test_options
     ),
     "login": Action(login.log_in, "log in to a server in the browser", login.add_login_options),
-    "logout": Action(login.log_out, "remove a log-in", add_name),
+    "logout": Action(login.log_out, "remove a login", add_name),
     "logs": Action(
         logs.show_logs,
-        "show the output of a server that is not part of the protocol",
+        "show a server's output that is not part of the protocol",
         logs.add_logs_options,
     ),
 }
@@ -74,7 +74,7 @@ async def run(argv: list[str], context: CommandContext) -> int:
     """Run an action.
 
     Args:
-        argv: The action's name and arguments. Without a name, the servers are listed.
+        argv: The action's name and arguments. Without a name, ``list`` runs.
         context: The context of the action.
 
     Returns:

@@ -1,6 +1,6 @@
 """The actions ``add`` and ``remove``.
 
-They change hilum's own files. Files of other clients are only read, to import servers from them.
+They change hilum's own files. The files of other clients are only read, to import servers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EPILOG = """\
   hilum mcp add --from ~/.cursor/mcp.json          all servers of a file of another client
   hilum mcp add --from ~/.codex/config.toml docs   one of them
 
-Variables stay variables: hilum expands ${NAME} when it starts the server, and stores no value."""
+hilum expands variables such as ${NAME} when it starts the server, and stores no values."""
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
 
@@ -88,7 +88,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--project",
         action="store_true",
-        help="add it to .hilum/mcp.json of the project instead of your own file",
+        help="add the server to the project's .hilum/mcp.json instead of your own file",
     )
     parser.add_argument(
         "--transport",
@@ -116,7 +116,7 @@ def add_options(parser: Parser) -> None:
         metavar="DIR",
         help="working directory of the program; the workspace if not given",
     )
-    parser.add_argument("--replace", action="store_true", help="replace a server of that name")
+    parser.add_argument("--replace", action="store_true", help="replace a server with this name")
 
 
 def _select_servers(
@@ -136,7 +136,7 @@ def _select_servers(
     if not config.servers:
         raise UsageError(
             f"{config.file} has no server that can be used.",
-            hint="Name another file, or fix this one.",
+            hint="Specify another file, or fix this one.",
         )
     return [config.servers[name] for name in names or config.servers]
 
@@ -147,7 +147,7 @@ def _make_server(options: argparse.Namespace) -> ServerConfig:
         raise UsageError(
             "A server needs a name.",
             code=errors.E_BAD_ARGS,
-            hint="hilum mcp add --help shows how.",
+            hint="Run hilum mcp add --help to see how.",
         )
     name, *rest = options.names
     if not _NAME.fullmatch(name):
@@ -177,7 +177,7 @@ def _make_program(name: str, options: argparse.Namespace) -> ServerConfig:
         program,
         tuple(args),
         env=_parse_pairs(options.env, "=", "--env"),
-        # Relative to the current folder, while the server is started from the workspace.
+        # The path is relative to the current folder, but the server is started in the workspace.
         cwd=os.path.abspath(os.path.expanduser(options.cwd)) if options.cwd else "",
     )
 
@@ -202,7 +202,7 @@ def _parse_pairs(given: list[str], separator: str, option: str) -> dict[str, str
         name, found, value = text.partition(separator)
         if not found or not name.strip():
             raise UsageError(
-                f"{option} takes NAME{separator}VALUE, not {text!r}.", code=errors.E_BAD_ARGS
+                f"{option} requires NAME{separator}VALUE, not {text!r}.", code=errors.E_BAD_ARGS
             )
         pairs[name.strip()] = value.strip() if separator == ":" else value
     return pairs
@@ -214,8 +214,8 @@ def _add_to_project(
     servers: list[ServerConfig],
     write: Callable[[], None],
 ) -> None:
-    """Add servers to the project's own file, and approve them, since the user wrote them."""
-    # A link in a repository must not make hilum write to another place.
+    """Add servers to the project's own file, and approve them, because the user added them."""
+    # A link in a repository must not make hilum write outside the project.
     if not Path(os.path.realpath(file)).is_relative_to(root):
         raise UsageError(
             f"{file} is a link to a target outside the project.",
@@ -223,14 +223,14 @@ def _add_to_project(
             hint="Remove the link, or omit --project to write your own file.",
         )
     _change_trusted(root, file, write)
-    # Approved as it is read back, because the digest depends on the written form.
+    # The server is read back before it is approved, because its digest depends on the file.
     written = read_config(file).servers
     for server in servers:
         approvals.approve(root, written[server.name])
 
 
 def _change_trusted(root: str, file: Path, change: Callable[[], None]) -> None:
-    """Change a file of the project. The project stays trusted if nothing else has changed."""
+    """Change a project's file. The project remains trusted if nothing else has changed."""
     was_trusted = is_trusted(root)
     change()
     if was_trusted:
@@ -239,9 +239,12 @@ def _change_trusted(root: str, file: Path, change: Callable[[], None]) -> None:
 
 async def _report_added(server: ServerConfig, file: Path, context: CommandContext) -> None:
     entry = await context.find_entry(server.name)
-    written = f"{server.name} is written to {file}"
+    written = f"{server.name} was written to {file}"
     if entry.server.file != file:
-        context.say(f"{written}, but a server of that name in {entry.server.file} has priority.")
+        context.say(
+            f"{written}, but {entry.server.file} has a server with this name, which takes"
+            " precedence."
+        )
     elif entry.state != "on":
         context.say(f"{written}. It is {entry.state}: {entry.reason}")
     else:
@@ -267,5 +270,5 @@ async def remove(options: argparse.Namespace, context: CommandContext) -> int:
     await in_thread(approvals.switch, root, name, None)
     if root:
         await in_thread(approvals.revoke, root, name)
-    context.say(f"{name} is removed from {file}.")
+    context.say(f"{name} was removed from {file}.")
     return 0

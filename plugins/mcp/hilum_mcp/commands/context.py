@@ -1,4 +1,4 @@
-"""The context of an action: its workspace, its output and its way to ask the user."""
+"""Defines the context of an action: its workspace, its output, and how it asks the user."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class CommandContext:
 
     Attributes:
         workspace: The project.
-        out: Receives the output.
-        err: Receives mistakes; ``None`` if they are part of the output.
+        out: The stream for the output.
+        err: The stream for mistakes; ``None`` if they are part of the output.
         ask: Asks the user a question (text, secret); ``None`` if nobody can be asked.
         read_line: Waits for a line that the user types in the meantime, and returns an empty string
-            at the end of input. ``None`` if nobody can type.
+            at end-of-file. ``None`` if there is no input.
         session: The session in which the action runs; ``None`` at the command line.
         statuses: The servers that run in the session, by name.
     """
@@ -75,7 +75,7 @@ class CommandContext:
             say_json(data)
 
     async def load_catalog(self) -> ServerCatalog:
-        """Return the current servers."""
+        """Return the servers that are currently configured."""
         return await in_thread(load_catalog, self.workspace)
 
     async def find_entry(self, name: str) -> CatalogEntry:
@@ -92,14 +92,14 @@ class CommandContext:
         if mistakes:
             raise UsageError(
                 f"The MCP server {name} cannot be used. {' '.join(mistakes)}",
-                hint="Correct its configuration.",
+                hint="Correct the server's configuration.",
             )
         names = [entry.server.name for entry in catalog.entries]
         raise unknown_name_error(
             "MCP server",
             name,
             names,
-            hint=f"{self.prog} list shows them all.",
+            hint=f"{self.prog} list shows all servers.",
         )
 
     async def ask_inputs(self, server: ServerConfig) -> None:

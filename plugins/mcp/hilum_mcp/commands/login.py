@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hilum_mcp.catalog import CatalogEntry
     from hilum_mcp.server_config import ServerConfig
 
-# Time limit in seconds for the whole log-in. Waiting for the browser has its own, shorter limit.
+# Time limit in seconds for the whole login. Waiting for the browser has a shorter limit of its own.
 LOGIN_TIMEOUT = 3_600
 
 
@@ -31,7 +31,7 @@ def add_login_options(parser: Parser) -> None:
     parser.add_argument(
         "--no-browser",
         action="store_true",
-        help="print the address instead of opening a browser",
+        help="print the URL instead of opening a browser",
     )
 
 
@@ -64,19 +64,19 @@ async def log_in(options: Namespace, context: CommandContext) -> int:
     )
     after = await in_thread(store.read)
     if not after.get("tokens"):
-        context.say("The server does not require a log-in.")
+        context.say("The server does not require a login.")
     elif after == before:
         context.say("You were already logged in.")
     return 0
 
 
 async def _expand(server: ServerConfig, context: CommandContext) -> ServerConfig:
-    """Return the server with expanded variables. The import takes half a second."""
+    """Return the server with expanded variables. The first call imports the SDK (half a second)."""
     return await in_thread(lambda: lazy.connector.expand_server(server, context.workspace))
 
 
 class _LoginDialog:
-    """The dialog with the user during a log-in.
+    """The dialog with the user during a login.
 
     Args:
         context: The context of the action.
@@ -96,9 +96,9 @@ class _LoginDialog:
         self._opens_browser = opens_browser
 
     async def show(self, url: str) -> None:
-        """Show the address of the log-in, and open it."""
+        """Show the URL of the login page, and open it in the browser."""
         say = self._context.say
-        say(f"Open this address and log in:\n  {url}")
+        say(f"Open this URL and log in:\n  {url}")
         if self._opens_browser and self._context.ask is not None:
             # The browser belongs to the user and outlives hilum, so it is not started through the
             # warden. No shell is involved.
@@ -106,11 +106,11 @@ class _LoginDialog:
             if not is_open:
                 say("No browser could be started.")
         if self._context.read_line is not None:
-            say("If the browser cannot show the last page, paste the address of that page here.")
-        say("Waiting for you …")
+            say("If the browser cannot show the last page, paste the URL of that page here.")
+        say("Waiting for you to log in …")
 
     async def connect(self, auth: httpx2.Auth) -> None:
-        """Connect to the server, which starts the log-in."""
+        """Connect to the server, which starts the login."""
         offer = await connect_once(
             self._context,
             self._entry,
@@ -118,18 +118,16 @@ class _LoginDialog:
             auth,
             time_limit=LOGIN_TIMEOUT,
         )
-        self._context.say(
-            f"{self._entry.server.name} accepts the log-in: {len(offer.tools)} tools."
-        )
+        self._context.say(f"{self._entry.server.name} accepts the login: {len(offer.tools)} tools.")
 
     async def read_input(self, accept: Callable[[str], bool]) -> None:
-        """Read pasted addresses until the end of input."""
+        """Read pasted URLs until end-of-file."""
         read_line = self._context.read_line
         while read_line is not None and (text := await read_line()):
             if accept(text):
                 self._context.say("Thank you.")
             else:
-                self._context.say("This address does not belong to this log-in. Waiting …")
+                self._context.say("This URL does not belong to this login. Waiting …")
 
 
 def _why_no_login(server: ServerConfig) -> str:
@@ -137,7 +135,7 @@ def _why_no_login(server: ServerConfig) -> str:
     if server.kind == "stdio":
         return "is a program"
     if not server.login_allowed:
-        return "disables log-ins in its configuration"
+        return "disables logins in its configuration"
     if not login.accepts_login(server):
         return "uses a key from its configuration"
     if login.is_machine_login(server):
@@ -151,7 +149,7 @@ async def log_out(options: Namespace, context: CommandContext) -> int:
     entry = await context.find_entry(name)
     server = await _expand(entry.server, context)
     if await in_thread(token_store.forget_login, server):
-        context.say(f"{name}: your log-in is removed.")
+        context.say(f"{name}: you are now logged out.")
     else:
         context.say(f"You are not logged in to {name}.")
     return 0

@@ -40,7 +40,7 @@ async def list_servers(options: Namespace, context: CommandContext) -> int:
 
 
 def add_names(parser: Parser) -> None:
-    """Add the option of actions that concern one or more servers."""
+    """Add the argument of actions that apply to one or more servers."""
     parser.add_argument("names", nargs="+", metavar="NAME")
 
 
@@ -93,7 +93,9 @@ async def approve(options: Namespace, context: CommandContext) -> int:
 
 async def _revoke(entries: list[CatalogEntry], context: CommandContext) -> int:
     if not entries:
-        raise UsageError("Name the servers whose approval is revoked.", code=errors.E_BAD_ARGS)
+        raise UsageError(
+            "Name the servers whose approval you want to revoke.", code=errors.E_BAD_ARGS
+        )
     for entry in entries:
         name = entry.server.name
         was_approved = await in_thread(approvals.revoke, context.root, name)
@@ -105,16 +107,16 @@ async def _approve_one(entry: CatalogEntry, context: CommandContext, yes: bool) 
     """Show a server and approve it if the user agrees; return whether it may be used."""
     server = entry.server
     if entry.scope == "user":
-        context.say(f"{server.name} is your own, and needs no approval.")
+        context.say(f"{server.name} is your own server and needs no approval.")
         return True
     reason = await in_thread(explain_distrust, context.root)
     if reason:
         raise UsageError(f"{server.name} cannot be approved. {reason}", code=errors.E_DENIED)
     if entry.state == "on":
-        context.say(f"{server.name} is approved already.")
+        context.say(f"{server.name} is already approved.")
         return True
     request = approvals.describe_request(server, context.root)
-    # Without the last row, which is the question that `confirm` asks in other words.
+    # The last row is omitted: it is the question, which `confirm` asks in other words.
     for row in request.split("\n")[:-1]:
         context.say(row)
     if not yes and not context.confirm(f"Approve {server.name}?"):

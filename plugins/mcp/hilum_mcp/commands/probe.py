@@ -41,7 +41,7 @@ async def open_command_session(
 ) -> AsyncIterator[tuple[Session, McpSettings]]:
     """Yield the session in which an action runs, and its settings.
 
-    At the command line, the session is not stored and starts no servers itself.
+    At the command line, the session is temporary and starts no servers itself.
     """
     if context.session is not None:
         yield context.session, context.session.settings(McpSettings)
@@ -74,9 +74,9 @@ async def connect_once(
         context: The context of the action.
         entry: The server.
         job: The job.
-        auth: Signs requests; by default, the user's stored log-in.
-        time_limit: Seconds for everything; by default, the time limits of a start and a call
-            together.
+        auth: Signs requests; by default, the user's stored login.
+        time_limit: The overall time limit in seconds; by default, the sum of the time limits for a
+            start and a call.
 
     Raises:
         HilumError: The connection or the job failed. The message contains the reason.
@@ -113,13 +113,13 @@ async def connect_once(
         raise failure
     if state.login_reason or isinstance(failure, LoginRequiredError):
         raise NeedsUser(
-            f"{server.name} requires a log-in.",
+            f"{server.name} requires a login.",
             code=errors.E_SERVER,
             hint=f"hilum mcp login {server.name}",
         )
     reason = _explain_end(state, failure)
     if scope.cancelled_caught:
-        reason = f"The server did not answer within {limit:g} seconds."
+        reason = f"The server did not respond within {limit:g} seconds."
     hint = f"{context.prog} logs {server.name} shows its output."
     raise ToolError(reason, code=errors.E_SERVER, hint=hint)
 
@@ -136,7 +136,7 @@ async def _cancel_when_lost(state: TransportState, scope: trio.CancelScope) -> N
 
 
 def check_startable(entry: CatalogEntry) -> None:
-    """Check whether a server may be started because the user asks for it.
+    """Check that a server may be started at the user's request.
 
     Raises:
         UsageError: The server may not be started.
@@ -174,7 +174,7 @@ async def test_servers(options: Namespace, context: CommandContext) -> int:
 
 async def _test_aloud(entries: list[CatalogEntry], context: CommandContext) -> list[dict[str, Any]]:
     if not entries:
-        context.say(f"No server is on. {context.prog} list shows them all.")
+        context.say(f"No server is on. {context.prog} list shows all servers.")
     results = []
     for entry in entries:
         server = entry.server

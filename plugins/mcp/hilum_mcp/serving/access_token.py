@@ -1,4 +1,4 @@
-"""The access token of clients over HTTP."""
+"""Finds or creates the access token for clients that connect over HTTP."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ def find_token(file: str, environ: MutableMapping[str, str]) -> tuple[str, str]:
     """Return the token and its source: a file, the environment, or empty for a new token.
 
     Args:
-        file: The file that contains the token. It is created if it does not exist. Empty for no
-            file.
-        environ: The environment. The variable is removed, so that no child process inherits it.
+        file: The file that contains the token, which is created if it does not exist; empty if no
+            file is used.
+        environ: The environment. The token's variable is removed from it, so that no child process
+            inherits the token.
 
     Raises:
         UsageError: The file cannot be used, or the token is too short.
@@ -39,7 +40,7 @@ def find_token(file: str, environ: MutableMapping[str, str]) -> tuple[str, str]:
 def _read_file(path: Path) -> str:
     """Return the token in a file, creating the file if it does not exist."""
     try:
-        # O_EXCL prevents overwriting an existing file, or a link that somebody placed there.
+        # O_EXCL prevents hilum from overwriting an existing file or following a planted link.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as new:
             new.write(secrets.token_urlsafe(32) + "\n")
@@ -49,7 +50,7 @@ def _read_file(path: Path) -> str:
         raise _file_error(path, f"cannot be created: {error.strerror}") from None
     try:
         with open(path, "rb") as file:
-            # Checked on the open file, because the path may be replaced at any time.
+            # The open file is checked, because the file at the path may be replaced at any time.
             mode = os.fstat(file.fileno()).st_mode
             data = file.read(MAX_FILE)
     except OSError as error:

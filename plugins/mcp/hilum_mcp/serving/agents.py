@@ -21,7 +21,7 @@ INPUT_SCHEMA = {
             "type": "string",
             "minLength": 1,
             "description": (
-                "The task. The agent sees nothing of your conversation: include all it must know."
+                "The task. The agent does not see your conversation: include all it needs to know."
             ),
         }
     },
@@ -67,7 +67,7 @@ class AgentTools:
         if agents is None or not self._patterns:
             return {}
         catalog = await agents.refresh()
-        # Of several agents with one name the first has priority, so it is written last.
+        # If several agents have the same name, the first one takes precedence, so it is added last.
         descriptions = {
             entry.definition.name: entry.definition.description for entry in reversed(catalog.on())
         }
@@ -78,7 +78,7 @@ class AgentTools:
         }
 
     async def find_agent(self, tool: str) -> str | None:
-        """Return the agent of a tool, or ``None`` if the tool is not an agent."""
+        """Return the name of the agent that a tool offers, or ``None`` for any other tool."""
         found = (await self._offered()).get(tool)
         return found[0] if found is not None else None
 

@@ -1,8 +1,8 @@
 """A model that represents a client of the server, so that a run makes the client's calls.
 
-A call of a client is a run of its own agent, whose model is ``client/mcp``. The model requests that
-one call and then ends. The call therefore passes the same gates and limits, and causes the same
-events, as any other call.
+Each call of a client is a run of a separate agent with the model ``client/mcp``. The model requests
+that one call, and then the run ends. The call therefore passes the same gates and limits, and
+causes the same events, as any other call.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ PROVIDER = "client"
 NAME = "mcp"
 MODEL = f"{PROVIDER}/{NAME}"
 
-# Context window in tokens. It is too small for any context to be gathered for the model.
+# Context window in tokens. It is so small that hilum gathers no context for the model.
 WINDOW = 100
 
 
 class ClientModel:
-    """A model, and its provider, that requests given calls.
+    """A model that requests given calls, and its provider.
 
-    Implements ``hilum.models.Model`` and ``Provider``. It sends no messages, so messages use no
-    space in its context window.
+    The class implements ``hilum.models.Model`` and ``Provider``. It sends no messages, so messages
+    use no space in the context window.
 
     Attributes:
-        calls: The call of each agent's next run, by the agent's name.
+        calls: The call for the next run of each agent, by the agent's name.
     """
 
     name = PROVIDER
@@ -41,7 +41,7 @@ class ClientModel:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Chunk]]:
-        """Yield the call, or the end."""
+        """Yield a stream with the call or, after it, with the final message."""
         async with aclosing(self._answer(request.agent)) as chunks:
             yield chunks
 

@@ -30,11 +30,11 @@ _CASE_INSENSITIVE = (b"host", b"origin")
 
 
 class RequestGate:
-    """Forwards a request if it has an allowed host, an allowed origin and the token.
+    """An ASGI application that forwards requests with an allowed host and origin, and the token.
 
-    A web page can reach a server on the user's machine under its own host name, if it resolves that
-    name to the machine (DNS rebinding). Therefore, the host is checked first, then the origin, then
-    the token. Nothing of the body is read before these checks.
+    A web page can reach a server on the user's machine under the page's own domain, if that domain
+    resolves to the machine (DNS rebinding). Therefore, the host is checked first, then the origin,
+    then the token. No part of the body is read before these checks.
 
     Args:
         app: The application behind the gate.
@@ -58,7 +58,7 @@ class RequestGate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check a request, then forward it."""
-        # The protocol uses none, and browsers let any page open a WebSocket to any host.
+        # The protocol uses no WebSockets, and browsers let any page open one to any host.
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
             return
@@ -79,7 +79,7 @@ class RequestGate:
     def _check(self, headers: Collection[tuple[bytes, bytes]]) -> tuple[int, str] | None:
         """Return the status and text of a refusal, or ``None`` if the request may pass."""
         hosts = _header_values(headers, b"host")
-        # If there were two headers, this check and the SDK might read different ones.
+        # If a header occurred twice, this check and the SDK might read different values.
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
             return 403, "The Host header must be the address of this server.\n"
         origins = _header_values(headers, b"origin")
@@ -117,17 +117,17 @@ async def serve(
     hosts: Collection[str],
     stop: trio.Event,
 ) -> None:
-    """Serve until the event is set. Active requests then have a moment to finish.
+    """Serve until ``stop`` is set. Active requests then have a moment to finish.
 
     Args:
         server: The server.
         listener: The listening socket; it is closed when the server ends.
         token: The token.
         hosts: Allowed values of the Host header.
-        stop: Event to set in order to end the server.
+        stop: The event that ends the server.
     """
     origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
-    # The SDK repeats the same checks, in case one of the two fails.
+    # The SDK repeats these checks, as a second line of defence.
     security = TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
         allowed_hosts=list(hosts),
@@ -139,7 +139,7 @@ async def serve(
         transport_security=security,
     )
     config = Config()
-    # The socket was opened before the session, so that a port that is taken is reported at once.
+    # The socket was opened before the session, so that a port in use is reported at once.
     config.bind = [f"fd://{listener.detach()}"]
     config.loglevel = "WARNING"
     config.accesslog = None

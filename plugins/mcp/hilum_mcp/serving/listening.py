@@ -17,7 +17,8 @@ PATH = "/mcp"
 def claim_stdio() -> tuple[int, int]:
     """Reserve standard input and output for the protocol.
 
-    From then on, other code reads an empty input, and its printed output goes to standard error.
+    From then on, other code that reads standard input gets end-of-file, and output that it prints
+    goes to standard error.
 
     Returns:
         File descriptors to read from and to write to, which no child process inherits.
@@ -38,10 +39,10 @@ def listen(port: int) -> socket.socket:
         port: The port; 0 for any free one.
 
     Raises:
-        UsageError: The port is taken or may not be used.
+        UsageError: The port is in use, or hilum may not use it.
     """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    # Without this, the port could not be used for a while after the previous server has ended.
+    # Without this option, the port could not be reused for a while after another server has ended.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((ADDRESS, port))

@@ -1,8 +1,8 @@
 """Notifies clients about changes, in both versions of the protocol.
 
-They cover the lists of tools, prompts and sessions, and the content of sessions. There is no event
-for a written agent or skill file, or for another process that works in the folder, so the state is
-polled while a client is listening.
+The notifications cover the lists of tools, prompts and sessions, and the content of sessions. There
+is no event when an agent or skill file is written, or when another process works in the folder, so
+the state is polled while a client is listening.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ POLL_INTERVAL = 2.0
 # Seconds between two polls after a client's call.
 MIN_INTERVAL = 0.2
 
-# Seconds that a client of the older protocol may take to read a notification before it is dropped.
+# Seconds that a client of the older protocol may take to read a notification. After that, the
+# client is dropped.
 SEND_TIMEOUT = 1.0
 
 
@@ -46,7 +47,7 @@ class PolledState:
     Args:
         tools: The list of tools.
         prompts: The list of prompts.
-        resources: Title and state of each resource, by its address. Titles are part of the list.
+        resources: The title and state of each resource, by its URI. Titles are part of the list.
     """
 
     tools: object
@@ -72,7 +73,7 @@ class PolledState:
 
 
 class Notifications:
-    """Notifies clients about changes.
+    """The notifications about changes, and the clients that receive them.
 
     Args:
         poll: Returns the current state.
@@ -139,7 +140,7 @@ class Notifications:
         before: PolledState | None = None
         while True:
             if not self._streams and not self._subscriptions:
-                # Changes that happen while nobody listens are not reported afterwards.
+                # Changes that happen while no client is listening are not reported afterwards.
                 before = None
                 self._has_client = trio.Event()
                 await self._has_client.wait()

@@ -33,7 +33,7 @@ class SkillPrompts:
         if skills is None:
             return []
         await skills.refresh()
-        # Of several skills with one name the first has priority, so it is written last.
+        # If several skills have the same name, the first one takes precedence, so it is added last.
         descriptions = {
             entry.skill.name: entry.skill.description
             for entry in reversed(skills.catalog.enabled())

@@ -1,4 +1,4 @@
-"""Implements the server in both protocol versions: lists, calls, approvals, resources."""
+"""Implements the server in both versions of the protocol: lists, calls, approvals, resources."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ FORM_COLUMNS = 160
 
 PROGRESS_INTERVAL = 0.2
 MIN_PROGRESS = 1e-6
-# Clients that never return must not fill the memory.
+# Requests of clients that never return must not accumulate in memory.
 MAX_SUSPENDED = 200
 MAX_CLIENT_NAME = 80
-# The plugin whose tools belong to other servers. Those servers offer their tools themselves.
+# The plugin that provides other servers' tools, which clients should get from those servers.
 CLIENT_PLUGIN = "mcp"
 
 NO_FORMS = "the client does not support forms (elicitation)."
 USE_OPTION = "The user can let such calls run with `hilum mcp serve --approve auto`."
-USE_RULE = "The user can allow this call with a rule, or do it themselves."
+USE_RULE = "The user can allow this call with a rule, or make the change themselves."
 INSTRUCTIONS = """\
 Tools and agents of hilum, a coding agent that works in the folder {root}. Paths are relative to \
-this folder. The user can revert changes of files with `hilum undo`. The answer to a refused call \
+this folder. The user can revert file changes with `hilum undo`. The result of a refused call \
 contains the reason; do not try to work around it."""
 
 
@@ -80,7 +80,7 @@ class _NotifyingServer(Server[Any]):
 
 
 class Protocol:
-    """Handles the requests of the protocol.
+    """A handler for the requests of the protocol.
 
     Args:
         runner: Runs the requests.
@@ -200,7 +200,7 @@ class Protocol:
         return await self._attend(self._runner.start_agent(agent, prompt, key), ctx)
 
     async def _attend(self, request: ClientRequest, ctx: Context) -> CallResult:
-        """Wait for the outcome, or for a question that the client must ask its user."""
+        """Return the outcome of a request, or a question that the client must ask its user."""
         request.is_attended = True
         progress = _ProgressReporter(request, ctx, self._redact)
         try:
@@ -214,8 +214,8 @@ class Protocol:
                     await progress.wait()
         except trio.Cancelled:
             request.stop()
-            # Shielded, because a request counts as cancelled only when no part of it is running any
-            # more.
+            # This is shielded from cancellation, because a request counts as cancelled only when no
+            # part of it is running any more.
             with trio.CancelScope(shield=True):
                 await request.stopped.wait()
             raise
@@ -226,7 +226,7 @@ class Protocol:
         content = [self._make_content(part) for part in outcome.parts]
         data = None
         if outcome.data is not None:
-            # Redacted as text, because a secret may be anywhere in the data.
+            # The data is redacted as text, because a secret may be anywhere in it.
             data = json.loads(self._redact(json.dumps(outcome.data, ensure_ascii=False)))
         return t.CallToolResult(
             content=content,
@@ -249,7 +249,7 @@ class Protocol:
         request: ClientRequest,
         ctx: Context,
     ) -> t.InputRequiredResult | None:
-        """Ask the client's user about open approvals; refuse if the client cannot ask.
+        """Ask the client's user about open approvals, or deny them if the client cannot ask.
 
         Returns:
             In the newer protocol, the questions for the client. The client answers them with a new
@@ -274,10 +274,10 @@ class Protocol:
             self._runner.refuse(approval, reason)
 
     async def _suspend(self, request: ClientRequest) -> t.InputRequiredResult:
-        """Return the open approvals as questions. The request waits for the client to return."""
+        """Return the open approvals as questions, and keep the request until the client returns."""
         approvals = dict(request.approvals)
-        # Several clients may use one server, so no client may guess the token of another one's
-        # call.
+        # Several clients may use one server, so a client must not be able to guess the token of
+        # another client's call.
         token = token_urlsafe(24)
         self._suspended[token] = request
         request.is_attended = False
@@ -310,8 +310,8 @@ class Protocol:
     async def _make_form(self, event: ApprovalAsked) -> t.ElicitRequestFormParams:
         """Return a form that shows the call in the same way as the terminal.
 
-        File changes are shown as diffs, and hosts in the form in which they are contacted. A long
-        call is collapsed; the answer ``view`` shows all of it.
+        File changes are shown as diffs, and hosts in the form in which hilum contacts them. A long
+        call is collapsed; the answer ``view`` shows the whole call.
         """
         texts = find_approval_texts()
         describe = partial(texts.describe_call, event, self._runner.session)
@@ -334,7 +334,7 @@ class Protocol:
         event: ApprovalAsked,
         given: t.ElicitResult,
     ) -> None:
-        """Answer an approval, or ask again and show the whole call."""
+        """Pass on the user's answer to an approval, or ask again and show the whole call."""
         choice = _read_choice(given)
         if choice == "view" and event.id not in self._unfolded:
             self._unfolded.add(event.id)
@@ -366,7 +366,7 @@ class Protocol:
                 self._take_answer(request, request.approvals.pop(approval), given)
 
     def _limit_suspended(self) -> None:
-        """Drop requests for which no client returned."""
+        """Drop requests to which no client has returned."""
         for token, request in list(self._suspended.items()):
             if request.outcome is not None and len(self._suspended) > MAX_SUSPENDED // 2:
                 del self._suspended[token]
@@ -375,7 +375,7 @@ class Protocol:
 
 
 class _ProgressReporter:
-    """Sends the output of a request as progress.
+    """A reporter that sends the output of a request as progress notifications.
 
     Args:
         request: The request.
@@ -391,7 +391,7 @@ class _ProgressReporter:
         self._last = -inf
 
     async def report(self) -> bool:
-        """Send new output, unless the last message is too recent; return whether it was sent."""
+        """Send new output, unless the last message is too recent. Return whether it was sent."""
         request = self._request
         if not request.has_output or trio.current_time() < self._last + PROGRESS_INTERVAL:
             return False
@@ -423,7 +423,7 @@ def _client_name(ctx: Context) -> str:
 
 
 def _describe_tool(tool: Tool) -> t.Tool:
-    """Return a tool of the protocol, with hints about what it does."""
+    """Convert a tool to the protocol's form, with hints about its effects."""
     hints = t.ToolAnnotations(
         read_only_hint=tool.risk == "read",
         destructive_hint=tool.risk in ("write", "execute"),
@@ -440,7 +440,7 @@ def _describe_tool(tool: Tool) -> t.Tool:
 
 
 def _fold(text: str) -> tuple[str, bool]:
-    """Return a text, without its middle if it is long, and whether anything was left out."""
+    """Return a text, without the middle if it is long, and whether anything was left out."""
     lines: list[str] = []
     for line in text.split("\n"):
         starts = range(0, max(len(line), 1), FORM_COLUMNS)
@@ -463,7 +463,7 @@ def _read_choice(given: t.ElicitResult) -> str:
 def _can_ask(ctx: Context) -> bool:
     """Return whether the client shows forms to its user.
 
-    A client that supports elicitation without naming any kinds supports forms.
+    A client that declares elicitation without listing modes supports forms.
     """
     capabilities = ctx.session.client_capabilities
     elicitation = capabilities.elicitation if capabilities is not None else None

@@ -1,4 +1,4 @@
-"""Runs the tool calls and agents that clients request. Independent of the protocol."""
+"""Runs the tool calls and agents that clients request, independently of the protocol."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Outcome:
     Args:
         parts: Texts and images for the client.
         code: An ``E_…`` code if the request failed; otherwise empty.
-        data: The result as data, if there is any.
+        data: The result as structured data, if there is any.
     """
 
     parts: tuple[Text | Image, ...]
@@ -71,7 +71,7 @@ class Outcome:
 
     @classmethod
     def failed(cls, code: str, text: str) -> Outcome:
-        """Return a failure."""
+        """Return the outcome of a failed request."""
         return cls((Text(f"{code}: {text}", "kernel"),), code)
 
 
@@ -83,13 +83,13 @@ class ClientRequest:
 
     Attributes:
         actor: Name of the session's agent that runs the request.
-        start: Id of the agent's start in the scheduler; empty for a tool call.
-        result: Result of the tool call.
-        run_ended: Set when the event for the end of the run has been read.
+        start: The ID of the agent's start in the scheduler; empty for a tool call.
+        result: The result of the tool call.
+        run_ended: Set when the event that the run has ended has been handled.
         outcome: The outcome, once it is known.
         stopped: Set when no part of the request is running any more.
-        approvals: Open approvals, by id.
-        is_attended: Whether a protocol request waits for the outcome.
+        approvals: The open approvals, by ID.
+        is_attended: Whether a protocol request is waiting for the outcome.
         progress: Progress from 0 to 1, if known.
         changed: Set on the next change.
     """
@@ -133,7 +133,7 @@ class ClientRequest:
             self.finish(Outcome.failed(error.code, str(error)))
         finally:
             self.stopped.set()
-            # Without effect if the action has already set an outcome.
+            # This has no effect if the action has already set an outcome.
             self.finish(Outcome.failed(E_STOPPED, "The request was stopped."))
 
     def add_output(self, text: str) -> None:
@@ -167,10 +167,10 @@ class ClientRequest:
 
 
 class RequestRunner:
-    """Runs the requests of clients in one session.
+    """A runner for the requests of clients in one session.
 
     Args:
-        session: The session. Its kind is ``main``, because clients may be asked.
+        session: The session. Its kind is ``main``, because questions to clients are possible.
         tools: The tools that are offered.
         nursery: Runs the requests.
 
@@ -242,16 +242,16 @@ class RequestRunner:
                 with self._share_changes(actor, client):
                     run = await self.session.run(f"Called by the MCP client {client}.", agent=actor)
                 if run.seq:
-                    await request.run_ended.wait()  # until its events have been read, too
+                    await request.run_ended.wait()  # until the run's events are handled, too
             finally:
                 self._model.calls.pop(actor, None)
                 self._remove_agent(request)
         return Outcome.failed(run.code or E_FAILED, run.error or "The call was not carried out.")
 
     def _share_changes(self, actor: str, client: str) -> AbstractContextManager[Any]:
-        """Treat files that one of a client's calls has read as read by all of its calls.
+        """Treat a file that one of a client's calls has read as read by all of the client's calls.
 
-        Each call is a separate agent, but to the client they are the same.
+        Each call has a separate agent, but the client does not distinguish between them.
         """
         changes = self.session.plugin(FileChanges)
         if changes is None:
@@ -259,9 +259,9 @@ class RequestRunner:
         return changes.sharing(actor, f"client {client}")
 
     def _remove_agent(self, request: ClientRequest) -> None:
-        """Remove the agent of a call, so that many calls do not fill up the memory.
+        """Remove the agent of a call, so that agents do not accumulate in memory.
 
-        An agent with approvals for the session is kept.
+        An agent whose user has approved calls for the whole session is kept.
         """
         self._unregister(request)
         agent = self.session.agents.get(request.actor)
@@ -315,7 +315,7 @@ class RequestRunner:
             self._follow_call(request, event)
 
     def _handle_question(self, request: ClientRequest | None, event: ApprovalAsked) -> None:
-        # The approval of an agent that no client started would otherwise wait until its time limit.
+        # If no client started the agent, the approval would otherwise wait until its time limit.
         if request is None:
             self.refuse(event.id, "no client asked for it.")
         elif len(self._waiting) >= MAX_WAITING:
@@ -340,7 +340,7 @@ class RequestRunner:
     def _follow_call(self, request: ClientRequest, event: AnyEvent) -> None:
         """Follow the run of a call.
 
-        Its outcome includes the reminders of plugins, such as linters' messages about a change.
+        The outcome includes plugins' reminders, such as linters' messages about a change.
         """
         if isinstance(event, CallDone):
             request.result = event.result
@@ -354,7 +354,7 @@ class RequestRunner:
             request.run_ended.set()
 
     def _find_request(self, agent: str) -> ClientRequest | None:
-        """Return the request on which an agent, or one of its parents, is working."""
+        """Return the request on which an agent or one of its parents is working."""
         seen = set[str]()
         while agent and agent not in seen:
             request = self._active.get(agent)
@@ -407,7 +407,7 @@ class RequestRunner:
         """Answer an approval with the choice of the client's user.
 
         Args:
-            approval: The id of the approval.
+            approval: The ID of the approval.
             choice: ``yes``, ``session``, or any other value for no.
         """
         accepted = choice in ("yes", "session")
@@ -415,7 +415,7 @@ class RequestRunner:
         self._answer(approval, accepted, remember=remember)
 
     def refuse(self, approval: str, reason: str) -> None:
-        """Refuse an approval because nobody can be asked."""
+        """Deny an approval because nobody can be asked."""
         self._answer(approval, False, reason=reason, by="headless")
 
     def _answer(self, approval: str, accepted: bool, **more: Any) -> None:

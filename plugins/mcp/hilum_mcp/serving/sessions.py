@@ -33,7 +33,7 @@ class SessionResources:
     """The sessions that are offered as resources. Sessions of other folders are not visible.
 
     Args:
-        session: The server's own session, which names the folder.
+        session: The server's own session, which determines the folder.
         redact: Replaces secrets.
     """
 
@@ -76,14 +76,14 @@ class SessionResources:
             uri_template=TEMPLATE,
             name="session",
             title="Session",
-            description="The transcript of a session, turn by turn. A unique prefix of the id is "
+            description="The transcript of a session, turn by turn. A unique prefix of the ID is "
             "sufficient.",
             mime_type=MARKDOWN,
         )
         return t.ListResourceTemplatesResult(resource_templates=[template])
 
     async def poll(self) -> dict[str, tuple[str, object]]:
-        """Return the title and state of each resource, including the list itself, by address."""
+        """Return the title and state of each resource, including the list itself, by URI."""
         infos = await self._load_infos()
         found: dict[str, tuple[str, object]] = {
             f"{ROOT}/{info.id}": (info.title, (info.events, info.state)) for info in infos
@@ -91,7 +91,7 @@ class SessionResources:
         return {ROOT: ("", dict(found)), **found}
 
     async def complete(self, ctx: Any, params: t.CompleteRequestParams) -> t.CompleteResult:
-        """Handle ``completion/complete``: complete the id of a session."""
+        """Handle ``completion/complete``: complete the ID of a session."""
         ids: list[str] = []
         if isinstance(params.ref, t.ResourceTemplateReference) and params.ref.uri == TEMPLATE:
             prefix = params.argument.value
@@ -121,15 +121,15 @@ class SessionResources:
         else:
             text = await self._read_transcript(uri)
             kind = MARKDOWN
-        # In a thread, because a long transcript takes a while to redact.
+        # The transcript is redacted in a thread, because a long one takes a while.
         redacted = await in_thread(self._redact, text)
         content = t.TextResourceContents(uri=uri, mime_type=kind, text=redacted)
         return t.ReadResourceResult(contents=[content])
 
     async def _read_transcript(self, uri: str) -> str:
         wanted = uri.removeprefix(f"{ROOT}/")
-        # Only ids of this folder are searched, so that a client cannot find out whether another
-        # folder has a session.
+        # Only the IDs of this folder's sessions are searched, so that a client cannot find out
+        # whether another folder has a session with this ID.
         infos = await self._load_infos()
         matching = [info for info in infos if wanted and info.id.startswith(wanted)]
         exact = [info for info in matching if info.id == wanted] or matching

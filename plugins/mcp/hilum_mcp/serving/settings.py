@@ -1,4 +1,4 @@
-"""The settings of hilum as an MCP server: table ``[mcp_server]``."""
+"""The settings of hilum as an MCP server, in the table ``[mcp_server]``."""
 
 from __future__ import annotations
 
@@ -30,9 +30,11 @@ class McpServerSettings:
     sessions: bool = setting(
         default=True,
         project=False,
-        help="Offer the sessions of the folder as resources, read-only.",
+        help="Whether to offer the folder's sessions as read-only resources.",
     )
-    prompts: bool = setting(default=True, project=False, help="Offer the skills as prompts.")
+    prompts: bool = setting(
+        default=True, project=False, help="Whether to offer the skills as prompts."
+    )
     approve: Literal["ask_first", "auto", "readonly"] = setting(
         default="ask_first",
         project=False,

@@ -1,7 +1,7 @@
 """Serves the protocol on standard input and output, one JSON message per line.
 
-The SDK's transport is not used: it allows any code that prints to write into the protocol, and it
-does not answer invalid messages.
+The SDK's transport is not used: with it, anything that other code prints gets into the protocol,
+and invalid messages get no response.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHUNK = 1 << 16
 
 
 async def serve(server: Server[Any], wire: tuple[int, int]) -> None:
-    """Serve one client until it closes its side or disappears.
+    """Serve one client until it closes its end or disappears.
 
     Args:
         server: The server.
@@ -42,16 +42,17 @@ async def serve(server: Server[Any], wire: tuple[int, int]) -> None:
         # A clone, because the reader and the server both send to the client, and each closes its
         # own end.
         nursery.start_soon(_read, wire[0], to_server, to_client.clone())
-        # Inside the other nursery, so that pending answers are written before reading is cancelled.
+        # This nursery is inside the other one, so that pending responses are written before reading
+        # is cancelled.
         async with trio.open_nursery() as writing:
             writing.start_soon(_write, wire[1], from_server, nursery.cancel_scope)
             await server.run(from_client, to_client, server.create_initialization_options())
         nursery.cancel_scope.cancel()
 
 
-# Reading and writing use threads instead of the event loop: making a descriptor non-blocking would
-# affect every process that shares it, and the loop cannot wait for files at all. The thread of a
-# cancelled task is left behind and ends with the process.
+# Reading and writing use threads instead of the event loop: making a file descriptor non-blocking
+# would affect every process that shares it, and the loop cannot wait for files at all. The thread
+# of a cancelled task is abandoned and ends with the process.
 
 
 async def _read(
@@ -96,16 +97,16 @@ async def _forward(
 
 
 def _make_error(line: bytes) -> SessionMessage:
-    """Return the answer to an invalid message, with the id of the message if it has one.
+    """Return the response to an invalid message, with the ID of the message if it has one.
 
-    Without an answer, the client would wait forever.
+    Without a response, the client would wait forever.
     """
     try:
         data = json.loads(line)
     except (ValueError, RecursionError):
         error = t.ErrorData(code=t.PARSE_ERROR, message="The line is not JSON.")
         return SessionMessage(t.JSONRPCError(jsonrpc="2.0", id=None, error=error))
-    message = "The line is not a message of the protocol, or its text is not Unicode."
+    message = "The line is not a protocol message, or its text is not valid Unicode."
     error = t.ErrorData(code=t.INVALID_REQUEST, message=message)
     request_id = data.get("id") if isinstance(data, dict) else None
     # JSON-RPC 2.0, section 4: an id is a string or a number. In Python, `True` is also a number.

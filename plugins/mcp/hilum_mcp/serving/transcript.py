@@ -23,11 +23,11 @@ MAX_RESULT = 20_000
 def make_transcript(info: SessionInfo, events: Sequence[AnyEvent]) -> str:
     """Return the transcript of a session, turn by turn.
 
-    Very long results are truncated. A very long transcript loses its beginning.
+    Very long results are truncated. A very long transcript is shortened at the beginning.
 
     Args:
-        info: The store's metadata of the session.
-        events: All its events.
+        info: The session's metadata from the store.
+        events: All events of the session.
     """
     began = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.created))
     title = " ".join((info.title or info.id).split())
@@ -38,7 +38,7 @@ def make_transcript(info: SessionInfo, events: Sequence[AnyEvent]) -> str:
     body = "\n\n".join(filter(None, parts))
     if len(body) > MAX_TRANSCRIPT:
         left_out = len(body) - MAX_TRANSCRIPT
-        body = f"… {left_out} characters before this\n\n{body[-MAX_TRANSCRIPT:]}"
+        body = f"… {left_out} earlier characters\n\n{body[-MAX_TRANSCRIPT:]}"
     return f"{head}\n{body}\n"
 
 
@@ -54,7 +54,7 @@ def _format_event(event: AnyEvent, arguments: dict[str, str]) -> str:
 
     Args:
         event: The event.
-        arguments: Arguments of the calls that have no result yet, by call id. The mapping is
+        arguments: The arguments of the calls that have no result yet, by call ID. The mapping is
             updated.
     """
     agent = "" if event.agent in ("", "main") else f" ({event.agent})"
@@ -88,7 +88,7 @@ def _format_call(event: CallDone, arguments: str, agent: str) -> str:
     text = result.text
     if len(text) > MAX_RESULT:
         left_out = len(text) - MAX_RESULT
-        text = f"{text[:MAX_RESULT]}\n… {left_out} characters more"
+        text = f"{text[:MAX_RESULT]}\n… {left_out} more characters"
     title = f"**{result.name}**{agent} · {result.code or 'ok'}"
     return f"{title}\n\n{_fence(arguments, 'json')}\n\n{_fence(text)}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 
-# Labels that stand for another, larger encoding on the web (WHATWG Encoding Standard, section 4.2).
+# Labels that mean another, larger encoding on the web (WHATWG Encoding Standard, section 4.2).
 _ALIASES = {
     "iso-8859-1": "cp1252",
     "latin1": "cp1252",
@@ -33,8 +33,8 @@ _ALIASES = {
     "x-mac-cyrillic": "mac-cyrillic",
     "x-euc-jp": "euc_jp",
 }
-# The encodings of that standard. Python has more, and some of them, such as punycode, take minutes
-# for a malicious page.
+# The encodings in that standard. Python supports more, but some of them, such as punycode, take
+# minutes to decode a malicious page.
 _KNOWN = frozenset(
     "utf-8 utf-16 utf-16-le utf-16-be cp866 cp874 cp932 cp949 koi8-r koi8-u mac-roman mac-cyrillic"
     " gb18030 big5hkscs euc_jp iso2022_jp cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257"
@@ -49,9 +49,10 @@ _IN_PAGE = re.compile(rb"(?:charset|encoding)\s*=\s*[\"']?([\w.:-]+)", re.I)
 
 
 def decode(data: bytes, content_type: str) -> str:
-    """Decode a text.
+    """Decode the body of a page or text file.
 
-    The order is: byte order mark, header, declaration in the page, UTF-8, windows-1252.
+    The encoding is determined by the first of these that applies: the byte order mark, the header,
+    the encoding declaration in the page, UTF-8, windows-1252.
 
     Args:
         data: The body.
@@ -65,7 +66,7 @@ def decode(data: bytes, content_type: str) -> str:
     if not name:
         in_page = _IN_PAGE.search(data[:2048])
         name = _find_codec(in_page[1].decode("ascii", errors="replace")) if in_page else ""
-        # A page whose declaration is readable as ASCII cannot be UTF-16.
+        # A page whose encoding declaration is readable as ASCII cannot be UTF-16.
         if name.startswith("utf-16"):
             name = ""
     if name:
@@ -77,7 +78,7 @@ def decode(data: bytes, content_type: str) -> str:
 
 
 def _find_codec(label: str) -> str:
-    """Return Python's codec for a label, or an empty string if it is not an encoding of the web."""
+    """Return Python's codec for a label, or an empty string if the web does not use it."""
     try:
         name = codecs.lookup(_ALIASES.get(label.lower(), label)).name
     except (LookupError, UnicodeError):

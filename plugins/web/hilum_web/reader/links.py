@@ -1,4 +1,4 @@
-"""Makes the link addresses of a page absolute."""
+"""Makes the links in a page absolute."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def join_url(url: str, href: str) -> str:
 def make_absolute(link: LexborNode, base: str, url: str) -> None:
     """Make a link absolute, or turn it into a fragment if it refers to its own page.
 
-    A link without a usable address is replaced by its text.
+    A link without a usable URL is replaced with its text.
 
     Args:
         link: The link.
@@ -39,8 +39,8 @@ def make_absolute(link: LexborNode, base: str, url: str) -> None:
         # Headings link to themselves.
         target = "" if _is_in_heading(link) else f"#{fragment}"
     if not target.startswith(_SCHEMES) or len(target) > MAX_URL:
-        # Unwrapped rather than removed, because a link without an end tag contains the rest of the
-        # page.
+        # The link is unwrapped rather than removed, because a link without an end tag contains the
+        # rest of the page.
         link.unwrap()
         return
     link.attrs["href"] = target

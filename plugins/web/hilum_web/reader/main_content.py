@@ -11,8 +11,8 @@ from typing import NamedTuple
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 MAX_DEPTH = 60
-# Maximum number of links in a node whose texts are all counted. If there are more links, they are
-# sampled.
+# Maximum number of links in a node for which the text of every link is counted. If there are more
+# links, only a sample is counted.
 MAX_LINKS = 1_000
 MAX_CANDIDATES = 200
 _NOISE = "script, style, noscript, template, iframe, object, embed, svg, canvas, link, meta, dialog"
@@ -30,14 +30,14 @@ _MAIN = (
 
 
 class Choice(NamedTuple):
-    """The main content of a page.
+    """The choice of a page's main content.
 
     Args:
-        number: Its index among the matches of ``_MAIN``; -1 for the body.
-        size: Length of its text in characters.
+        number: The index of the element among the matches of ``_MAIN``; -1 for the body.
+        size: The length of its text in characters.
         is_last: Whether it extends to the end of the parsed HTML.
-        is_clear: Whether no candidate inside it extends to that end. The rest of the page could
-            make such a candidate the better choice.
+        is_clear: Whether no candidate inside it extends to the end of the parsed HTML. The rest of
+            the page could make such a candidate the better choice.
     """
 
     number: int
@@ -47,14 +47,14 @@ class Choice(NamedTuple):
 
 
 def remove_noise(tree: LexborHTMLParser) -> None:
-    """Remove the elements that contain no text for readers."""
+    """Remove the elements without text for readers."""
     for each in tree.css(_NOISE):
         if each.parent is not None and each.tag != "body":
             each.decompose()
 
 
 def choose_main_content(tree: LexborHTMLParser) -> Choice:
-    """Choose the main content of a page after its noise has been removed.
+    """Choose the main content of a page. Its noise must have been removed.
 
     A marked part is chosen if it has a fair share of the text. If parts are nested, the innermost
     one with nearly all of the prose is chosen.
@@ -155,8 +155,7 @@ def _may_be_box(node: LexborNode) -> bool:
 
 
 def _count_text(node: LexborNode) -> int:
-    # Whitespace is excluded, because the whitespace between the links of a menu would count as
-    # prose.
+    # Whitespace is excluded, because whitespace between the links of a menu would count as prose.
     return len("".join(node.text(deep=True).split()))
 
 

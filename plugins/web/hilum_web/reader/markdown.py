@@ -1,9 +1,9 @@
-"""Converts HTML to Markdown, the main content first, and only as far as it is read.
+"""Converts HTML to Markdown, the main content first, and only as much as is read.
 
-A page is parsed as a whole (selectolax). Its main content is cut into pieces at block boundaries,
-and each piece is normalized and converted (html-to-markdown). Both libraries are native code, and a
-malicious page can keep them busy for hours while they hold the interpreter's lock. Therefore, this
-module runs in a separate process (``worker``).
+selectolax parses a page as a whole. The main content is cut into pieces at block boundaries, and
+html-to-markdown converts each piece after it has been normalized. Both libraries are native code,
+and a malicious page can keep them busy for hours while they hold the interpreter's lock. Therefore,
+this module runs in a separate process (``worker``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PIECE = 60_000
 BEGINNINGS = (250_000, 600_000)
 # Number of rows that decide whether a cut table is a data table or a layout table.
 SAMPLED_ROWS = 50
-# Common markup of main content, and how many characters are searched for it.
+# Common markup of main content, and the number of characters in which it is searched for.
 _MAIN_MARKS = (
     "<main",
     "<article",
@@ -44,14 +44,14 @@ _MAIN_MARKS = (
     "refentry",
 )
 MARK_DISTANCE = 1_000_000
-# Parts of a piece that are not content: hidden elements, self-links of headings, buttons.
+# Parts of a piece that are not content: hidden elements, headings' links to themselves, buttons.
 _CONTROLS = (
     "[hidden]:not([role=tabpanel]), [aria-hidden=true], a.headerlink, a.anchor, a.hash-link,"
     " a.heading-anchor, a.test-arrow, button, .sr-only, .visually-hidden"
 )
 _HEADINGS = "h1, h2, h3, h4, h5, h6"
 _TABLE_PARTS = ["thead", "tbody", "tfoot", "tr", "td", "th", "caption", "colgroup", "col"]
-# Elements that may be cut if they are too long, and elements at whose end a piece may end.
+# Elements that may be cut if they are too long, and elements after which a piece may end.
 _DIVISIBLE = frozenset(
     "div section article main body center font span details table tbody tr td ul ol dl blockquote"
     " pre code li dd p form fieldset a b i em strong".split()
@@ -95,12 +95,12 @@ def read_frames(body: bytes, request: dict[str, str]) -> Iterator[dict[str, obje
 
 
 class Markdown:
-    """Converts a page to Markdown as far as it is read.
+    """A page that is converted to Markdown as it is read.
 
     Args:
-        html: The page.
-        url: Its URL, which is the base of relative links.
-        fragment: The id of the requested element; empty for the beginning.
+        html: The HTML of the page.
+        url: The URL of the page, which is the base of relative links.
+        fragment: The ID of the requested element; empty for the beginning.
 
     Attributes:
         title: The title of the page.
@@ -111,7 +111,7 @@ class Markdown:
         self._html = html
         self._fragment = fragment
         # The beginning of a long page often shows where its main content is. The rest is parsed
-        # only when a reader gets that far.
+        # only when it is read.
         lengths = [size for size in BEGINNINGS if len(html) > 1.5 * size]
         self._ends = [_find_end(html, size) for size in lengths] + [len(html)]
         self._tree = self._parse()
@@ -127,7 +127,7 @@ class Markdown:
         self._base = join_url(self.url, href)
 
     def parts(self) -> Iterator[tuple[str, int]]:
-        """Yield texts, each with the offset of the requested element in it or -1."""
+        """Yield texts, each with the offset of the requested element in the text or -1."""
         done = 0
         while len(self._ends) > 1:
             for piece in _hold_back_end(islice(self._cut(), done, None)):
@@ -139,16 +139,13 @@ class Markdown:
             yield from self._convert(piece)
 
     def _parse(self) -> LexborHTMLParser:
-        """Parse the page up to the first end that is sufficient."""
+        """Parse as much of the beginning of the page as is necessary."""
         tree = LexborHTMLParser(self._html[: self._ends[0]])
         remove_noise(tree)
         return tree
 
     def _is_decided(self) -> bool:
-        """Return whether the beginning shows where the main content of the whole page is.
-
-        The beginning that is returned must show clearly that text is missing.
-        """
+        """Return whether the parsed beginning shows where the main content of the page is."""
         choice = self._choice
         end, following = self._ends[:2]
         if not choice.is_last:
@@ -181,7 +178,7 @@ class Markdown:
 
 
 def _hold_back_end(pieces: Iterator[str]) -> Iterator[str]:
-    """Yield the pieces of a beginning, except those that the rest of the page could change."""
+    """Yield the pieces of a page's beginning, except those that the rest could change."""
     held: deque[str] = deque()
     size = 0
     for piece in pieces:
@@ -193,23 +190,23 @@ def _hold_back_end(pieces: Iterator[str]) -> Iterator[str]:
 
 
 def _find_end(html: str, size: int) -> int:
-    """Return the end of a beginning with approximately a given size, but never inside a tag."""
+    """Return an offset near ``size`` that is not inside a tag, at which the beginning may end."""
     cut = html.rfind("<", size // 2, size)
     return cut if cut > 0 else size
 
 
 def _may_mark_main(html: str, start: int, end: int) -> bool:
-    """Return whether the HTML between two offsets may mark a main part."""
+    """Return whether the HTML between two offsets may contain the markup of main content."""
     return any(html.find(mark, start, end) >= 0 for mark in _MAIN_MARKS)
 
 
 class _Pieces:
-    """Gathers HTML until it is long enough for a piece.
+    """A buffer that gathers HTML until it is long enough for a piece.
 
     Args:
-        before: Opening tags of each piece, so that each piece of a list is a list, and each piece
-            of a table has the table head.
-        after: Closing tags of each piece.
+        before: The opening tags of each piece, so that each piece of a list is a list, and each
+            piece of a table has the table head.
+        after: The closing tags of each piece.
     """
 
     def __init__(self, before: str, after: str) -> None:
@@ -244,9 +241,9 @@ def _cut(node: LexborNode, before: str = "", after: str = "", depth: int = 0) ->
 
     Args:
         node: The node.
-        before: Opening tags of each piece.
-        after: Closing tags of each piece.
-        depth: Its depth in the main content.
+        before: The opening tags of each piece.
+        after: The closing tags of each piece.
+        depth: The depth of the node in the main content.
     """
     pieces = _Pieces(before, after)
     for child in node.iter(include_text=True):
@@ -307,7 +304,7 @@ def _surround_rows(table: LexborNode, before: str, after: str) -> tuple[str, str
 
 
 def _normalize(html: str, base: str, url: str) -> str:
-    """Change a piece so that the converter can express everything in Markdown."""
+    """Change a piece of HTML so that the converter can express all of it in Markdown."""
     body = LexborHTMLParser(html).body
     if body is None:
         return ""
@@ -340,8 +337,8 @@ def _unwrap_blocks(body: LexborNode) -> None:
 
 
 def _unwrap_headings(body: LexborNode) -> None:
-    # Headings in list items and in summaries are only a visual frame, and would be converted to
-    # plain text.
+    # A list item or summary around a heading is only a visual frame. In such a frame, the heading
+    # would be converted to plain text.
     for each in body.css(f"li:has({_HEADINGS}), summary:has({_HEADINGS})"):
         outer = each.parent
         each.unwrap()
@@ -352,7 +349,7 @@ def _unwrap_headings(body: LexborNode) -> None:
 
 
 def _normalize_image(image: LexborNode, base: str) -> None:
-    """Make the address of an image absolute; remove an image without a description."""
+    """Make the URL of an image absolute, or remove an image without a description."""
     attributes = image.attributes
     src = attributes.get("src")
     if not (attributes.get("alt") or "").strip():
@@ -379,7 +376,7 @@ def _unwrap_code_table(table: LexborNode) -> None:
 
 
 def _mark_exponent(node: LexborNode) -> None:
-    """Write an exponent or an index with ``^`` or ``_``: 10 to the 6th must not become 106."""
+    """Mark an exponent or index with ``^`` or ``_``: 10 to the 6th must not become 106."""
     text = node.text().strip()
     if len(text) > 30 or not _EXPONENT.fullmatch(text):
         return

@@ -17,12 +17,12 @@ def read_frames(body: bytes, request: dict[str, str]) -> Iterator[dict[str, obje
         Frames with ``text``.
 
     Raises:
-        ValueError: The document needs a password.
+        ValueError: The document requires a password.
     """
     reader = pypdf.PdfReader(io.BytesIO(body))
     # Documents that only forbid printing or copying are encrypted with an empty password.
     if reader.is_encrypted and not reader.decrypt(""):
-        raise ValueError("it needs a password")
+        raise ValueError("it requires a password")
     for number, page in enumerate(reader.pages, 1):
         text = remove_invisible(page.extract_text())
         yield {"text": f"[Page {number}]\n{text}\n\n", "at": -1}

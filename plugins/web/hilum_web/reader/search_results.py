@@ -23,7 +23,7 @@ def read_frames(body: bytes, request: dict[str, str]) -> Iterator[Frame]:
 
     Yields:
         One frame: ``results``, rows of title, URL and extract, without advertisements; ``robot``,
-        whether the page asks if the client is a robot; ``known``, whether it is a result page.
+        whether the page is a challenge for bots; ``known``, whether it is a result page.
     """
     tree = LexborHTMLParser(decode(body, request["type"]))
     rows = []

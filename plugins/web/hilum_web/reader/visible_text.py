@@ -1,7 +1,8 @@
-"""Removes characters that are invisible to readers but that a model reads or a terminal obeys.
+"""Removes characters that readers cannot see, but that a model reads or a terminal obeys.
 
-Texts can be hidden in Unicode's tags, in runs of variation selectors and between zero-width
-characters. Direction marks display a text in a different order (Unicode Technical Report 36).
+Text can be hidden in Unicode tags, in runs of variation selectors and between zero-width
+characters. Direction marks change the order in which a text is displayed (Unicode Technical Report
+36).
 Joiners are kept, because scripts and emoji need them.
 """
 
@@ -17,14 +18,14 @@ _INVISIBLE = (
 )
 _CONTROLS = bytes(each for each in (*range(32), 127) if each not in b"\t\n")
 _LINE_ENDS = re.compile("\r\n|[\r\x85\u2028\u2029]")
-# Number of characters to search at a time. Other threads can run in between.
+# Number of characters to search at a time, so that other threads can run in between.
 STEP = 1 << 16
 
 
 def remove_invisible(text: str) -> str:
     """Return a text without invisible characters, and with ``\\n`` as its only newline."""
     if text.isascii():
-        # Several times as fast as the pattern, and most texts are ASCII.
+        # This is several times as fast as the pattern, and most texts are ASCII.
         lines = text.replace("\r\n", "\n").replace("\r", "\n")
         return lines.encode().translate(None, _CONTROLS).decode()
     text = _LINE_ENDS.sub("\n", text)
@@ -51,6 +52,6 @@ def to_line(text: object, limit: int) -> str:
 
 @cache
 def _compile_pattern() -> re.Pattern[str]:
-    # Compiled on first use, because hilum imports this module at every start and few texts need the
-    # pattern.
+    # The pattern is compiled on first use, because hilum imports this module at every start and few
+    # texts need the pattern.
     return re.compile(_INVISIBLE)

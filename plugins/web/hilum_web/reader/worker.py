@@ -14,8 +14,8 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-# Maximum number of characters of a text in one line of the answer, so that the other end never
-# waits long.
+# Maximum number of characters of text in one line of the output, so that the other end never waits
+# long.
 MAX_CHUNK = 200_000
 MAX_MEMORY = 3 << 30
 # Only the module that the page needs is imported, because importing the libraries takes longer than
@@ -24,7 +24,7 @@ _MODULES = {"html": "markdown", "pdf": "pdf_text", "results": "search_results"}
 
 
 def main(kind: str) -> None:
-    """Read the request and the page, and write the frames of the answer.
+    """Read the request and the page, and write the frames of the output.
 
     Args:
         kind: The probable kind of the page. The module for it is imported while waiting for the
@@ -43,9 +43,9 @@ def main(kind: str) -> None:
         for frame in _load(request["kind"]).read_frames(body, request):
             _write(frame)
     except BrokenPipeError:
-        sys.stderr.close()  # Python would report there that it cannot flush standard output
+        sys.stderr.close()  # otherwise, Python would report that it cannot flush standard output
     except MemoryError:
-        _write({"error": "it needs too much memory"})
+        _write({"error": "it requires too much memory"})
     except Exception as error:  # a page can be made to cause nearly any error
         message = " ".join(str(error).split())
         _write({"error": message[:200] or type(error).__name__})
