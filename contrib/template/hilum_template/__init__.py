@@ -1,4 +1,4 @@
-"""Counts words, and asks the model to keep its texts short."""
+"""Counts words, and asks the model to write short texts."""
 
 from hilum import Agent, Call, Layer, Tool, hookimpl, section, setting, tool
 
@@ -12,7 +12,7 @@ class TemplateSettings:
 
 @tool(risk="read", effect="pure")
 async def count_words(call: Call, path: str) -> str:
-    """Count the words of a text file.
+    """Count the words in a text file.
 
     Args:
         path: File to count, relative to the workspace.

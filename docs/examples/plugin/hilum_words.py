@@ -5,7 +5,7 @@ from hilum import Call, Tool, hookimpl, tool
 
 @tool(risk="read", effect="pure")
 async def count_words(call: Call, path: str) -> str:
-    """Count the words of a text file.
+    """Count the words in a text file.
 
     Args:
         path: File to count, relative to the workspace.

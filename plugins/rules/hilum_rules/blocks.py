@@ -38,7 +38,7 @@ _PLAIN_TAGS = frozenset("br hr img p div center summary details a b i picture so
 
 
 class Block(NamedTuple):
-    """A part of a text.
+    """A part of the text.
 
     Attributes:
         kind: The kind of block.
@@ -56,7 +56,7 @@ class Block(NamedTuple):
 
 
 def split_blocks(lines: Sequence[str]) -> list[Block]:
-    """Split a text into its blocks, in order.
+    """Split text into its blocks, in order.
 
     Args:
         lines: The lines, without comments.

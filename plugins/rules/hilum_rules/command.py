@@ -231,7 +231,7 @@ def _print(lines: Iterable[str]) -> None:
 
 
 def _wrap(text: str, first: str = "", rest: str = "", most: int = 0) -> list[str]:
-    """Return a text wrapped to the width of the terminal.
+    """Return text wrapped to the width of the terminal.
 
     Args:
         text: The text.

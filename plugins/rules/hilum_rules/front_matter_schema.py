@@ -15,7 +15,7 @@ from hilum.frontmatter import Document, flag, globs, text
 from hilum_rules.rule import Mode
 
 Text = NewType("Text", str)
-"""A text; other values are converted to text."""
+"""Text; other values are converted to text."""
 Globs = NewType("Globs", tuple[str, ...])
 """Patterns: a list, or a comma-separated text."""
 Switch = NewType("Switch", bool)

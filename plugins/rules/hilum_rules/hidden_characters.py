@@ -33,7 +33,7 @@ def _hidden_pattern() -> re.Pattern[str]:
 
 
 def reveal(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """Return a text with its hidden characters as ``<U+200B>``.
+    """Return text with its hidden characters as ``<U+200B>``.
 
     Args:
         text: The text, with newlines ``\\n``.

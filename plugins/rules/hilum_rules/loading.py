@@ -131,7 +131,7 @@ class Loader:
     # --- sets of files ----------------------------------------------------------------------------
 
     def load(self, found: Iterable[FoundFile]) -> list[RulesFile]:
-        """Load files in order. A text that has already been loaded is not loaded again."""
+        """Load files in order. Text that has already been loaded is not loaded again."""
         resolver = ImportResolver(self.paths, self.allowed, self.parse)
         return [self._load_file(file, resolver) for file in found]
 

@@ -66,5 +66,5 @@ def parse_source(source: Source, dialect: str, digest: str) -> ParsedFile:
 
 
 def digest_text(text: str) -> str:
-    """Return the SHA-256 of a text, in hexadecimal."""
+    """Return the SHA-256 of the text, in hexadecimal."""
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()

@@ -37,7 +37,7 @@ Problems = list[tuple[int, str]]
 
 @attrs.frozen
 class Draft:
-    """A text that may become a rule.
+    """Text that may become a rule.
 
     Attributes:
         content: The text.
@@ -132,7 +132,7 @@ def _is_enforce(comment: Comment) -> bool:
 
 
 def _take_enforce_lines(lines: list[str], comments: Sequence[Comment]) -> list[Enforce]:
-    """Remove the ``enforce:`` lines from a text, and return them with those in comments."""
+    """Remove the ``enforce:`` lines from text, and return them with those in comments."""
     found = []
     fences = FenceTracker()
     for index, line in enumerate(lines):
@@ -326,7 +326,7 @@ _IMPORT = re.compile(r"(?<![\w@/.\\])@([\w.~/\\\-][^\s`'\"<>()\[\]{}|*,;]*)")
 
 
 def find_imports(content: str) -> Iterator[str]:
-    """Yield the paths that a text imports outside code, such as ``@docs/style.md``."""
+    """Yield the paths that text imports outside code, such as ``@docs/style.md``."""
     if "@" not in content:
         return
     fences = FenceTracker()

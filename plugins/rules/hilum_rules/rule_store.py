@@ -275,7 +275,7 @@ class RuleStore:
         return len(self._in_play) > before
 
     def name(self, text: str) -> bool:
-        """Activate files that a text names, ``@name``; return whether there are any."""
+        """Activate files that text names, ``@name``; return whether there are any."""
         words = re.findall(r"(?<![\w@])@([\w./\-]+)", text[:MAX_TEXT])
         names = {word.rstrip(".,:;!?)") for word in words}
         waiting = [file for file in self.snapshot.files if file.mode is not Mode.ALWAYS]

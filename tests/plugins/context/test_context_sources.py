@@ -266,8 +266,7 @@ async def test_a_repeated_block_is_not_sent_again(opened, put, ask) -> None:
         sent = bench.requests[-1]
     assert texts[0] == LINES.rstrip()
     assert (
-        texts[1]
-        == "[Unchanged since an earlier message. Read the file if you do not see it anymore.]"
+        texts[1] == "[Unchanged since an earlier message. Read the file if you no longer see it.]"
     )
     assert texts[2] == f"{LINES}new"
     assert sum(LINES in part.text for message in sent.messages for part in message.parts) == 2
@@ -331,7 +330,7 @@ async def test_the_last_two_thousand_characters_of_the_terminal(opened, ask) -> 
 
 
 async def test_output_of_services_is_sent_until_it_is_read(opened, ask) -> None:
-    """What is in the conversation already is not; nor is a command's own result."""
+    """What is already in the conversation is not; nor is a command's own result."""
     async with opened() as bench:
         await bench.call("run_terminal_cmd", command="echo from the foreground")
         await bench.call(

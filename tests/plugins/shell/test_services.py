@@ -148,7 +148,7 @@ async def test_the_spool_is_bounded(run) -> None:
     name = await begin(run, command, settings={"spool": 10_000})
     output = await run(tool="read_service", service=name, wait_for="the end", offset=0)
     assert output.text.startswith("Found: the end\n")
-    assert "of its output are not kept anymore]" in output.text
+    assert "of its output are no longer kept]" in output.text
     begun = 20_000_009 - int(output.text.partition("[bytes 0 to ")[2].partition(" ")[0])
     assert 9_000 <= begun <= 20_000
 
@@ -191,7 +191,7 @@ async def test_a_pattern_that_does_not_come_is_said(run) -> None:
     name = (await run("echo short", background=True)).data["service"]
     with trio.fail_after(60):
         output = await run(tool="read_service", service=name, wait_for="never", timeout=600)
-    assert output.text.startswith("It ended without printing the pattern.\n")
+    assert output.text.startswith("The service ended without output that matches the pattern.\n")
 
 
 @pytest.mark.parametrize("pattern", ["(", "[a", "*", "a{2,1}", "(?P<1>x)", "\\"])
@@ -232,7 +232,7 @@ async def test_listing_says_how_each_is(run) -> None:
     assert first.startswith(f"{running} (echo hello; sleep 1000): running for ")
     assert first.endswith("; 6 bytes of output")
     assert "stopped after" in second
-    assert "it was asked to stop" in second
+    assert "stop_service was called" in second
     assert "(exit code 7)" in third
     assert [row["state"] for row in output.data["services"]] == ["running", "stopped", "exited"]
 

@@ -55,7 +55,7 @@ def _normalize(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-# --- answers with a text --------------------------------------------------------------------------
+# --- answers with text --------------------------------------------------------------------------
 
 
 def _has_word(plain: str, wanted: str) -> bool:

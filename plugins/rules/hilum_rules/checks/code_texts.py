@@ -117,7 +117,7 @@ _PATH = re.compile(r"""[\w.~/@*?-]+""")
 
 
 def find_paths(text: str) -> list[str]:
-    """Return the words of a text that may be paths, even if code joins them from parts."""
+    """Return the words of the text that may be paths, even if code joins them from parts."""
     # Otherwise ``open(".e" + "nv")`` would get past a rule about ``.env``.
     added = re.sub(r"""['"]\s*\+\s*['"]""", "", text)
     # The same for ``os.path.join("src", "gen")`` and ``Path("src") / "gen"``.

@@ -119,7 +119,7 @@ def _find_similar(kind: str) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """Split a text at commas and whitespace outside braces."""
+    """Split text at commas and whitespace outside braces."""
     parts = re.findall(r"(?:\{[^}]*\}|[^\s,])+", text)
     names = [re.sub(r"\s", "", part).strip("`'\"") for part in parts]
     return [name for name in names if name]

@@ -71,7 +71,7 @@ class CompiledFrames:
         self._frames = [(re.compile(frame.pattern), frame.read, frame.is_final) for frame in frames]
 
     def read(self, text: str, sentence: Sentence) -> object:
-        """Return the meaning of a text from the first frame that matches it, or ``None``."""
+        """Return the meaning of the text from the first frame that matches it, or ``None``."""
         for pattern, read, is_final in self._frames:
             # The whole text must match: a part that hilum does not understand may be an exception.
             found = pattern.fullmatch(text)

@@ -41,7 +41,7 @@ _VALUED = "ohHdXuAebFTKmwtPpilbc"
 
 
 def find_hosts(text: str) -> set[str]:
-    """Return the hosts of all URLs in a text."""
+    """Return the hosts of all URLs in text."""
     hosts = {parse_host(address) for address in _ADDRESS.findall(text)}
     return hosts - {""}
 
@@ -96,7 +96,7 @@ def _is_local(host: str) -> bool:
 
 
 def mentions(constraint: Hosts, text: str) -> bool:
-    """Return whether a text contains a forbidden host, in a URL or on its own."""
+    """Return whether text contains a forbidden host, in a URL or on its own."""
     if any(is_meant(constraint, host) for host in find_hosts(text)):
         return True
     low = text.casefold()

@@ -27,11 +27,11 @@ class Sentence:
     folder: PurePosixPath
 
     def names(self, text: str) -> list[str]:
-        """Return the names that the anchors in a text represent."""
+        """Return the names that the anchors in text represent."""
         return [self.phrase.anchors[int(number)] for number in _ANCHOR.findall(text)]
 
     def read_single(self, text: str) -> str:
-        """Return the only name in a text; empty if there are several."""
+        """Return the only name in text; empty if there are several."""
         names = self.names(text)
         return names[0] if len(names) == 1 else ""
 

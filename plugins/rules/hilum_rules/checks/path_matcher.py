@@ -223,7 +223,7 @@ class _Match:
         return doubt, found
 
     def _is_likely(self, text: str, literals: list[str]) -> bool:
-        """Return whether the paths in a text may be covered; this fast test excludes most."""
+        """Return whether the paths in text may be covered; this fast test excludes most."""
         if self.constraint.outside or not literals:
             return True
         text = fold(text)

@@ -22,7 +22,7 @@ _ROOT_FOLDERS = frozenset(
 
 
 def is_path(text: str, *, named: bool = False) -> bool:
-    """Return whether a text is certainly a path or a path pattern.
+    """Return whether text is certainly a path or a path pattern.
 
     Args:
         text: The text.

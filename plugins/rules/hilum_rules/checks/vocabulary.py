@@ -234,7 +234,7 @@ _HOST = (
 
 
 def is_host(text: str) -> bool:
-    """Return whether a text is a host name, or a pattern for all subdomains of a host."""
+    """Return whether text is a host name, or a pattern for all subdomains of a host."""
     text = text.lower()
     if not re.fullmatch(_HOST, text):
         return False

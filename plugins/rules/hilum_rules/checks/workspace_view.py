@@ -159,6 +159,6 @@ def _is_same_file(one: str, other: str) -> bool:
 
 
 def fold(text: str) -> str:
-    """Return a text in normalised form, for comparing names."""
+    """Return text in normalised form, for comparing names."""
     # macOS may store names decomposed, and may not distinguish case; a rule must match both forms.
     return unicodedata.normalize("NFKC", text).casefold()
