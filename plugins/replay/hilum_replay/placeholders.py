@@ -39,8 +39,7 @@ class PathPlaceholders:
 
     @classmethod
     def for_this_machine(cls, workspace: str | os.PathLike[str] = "") -> PathPlaceholders:
-        """Create the placeholders for this machine; by default, the workspace is the current
-        folder."""
+        """Create placeholders for this machine; the workspace is the current folder by default."""
         return cls(workspace or Path.cwd(), Path.home())
 
     def insert(self, text: str) -> str:

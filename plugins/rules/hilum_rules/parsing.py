@@ -20,7 +20,7 @@ MAX_TITLE_LENGTH = 60
 BOLD_LEVEL = 7
 """The heading level of a bold line: below all other levels."""
 MIN_RULE_WORDS = 3
-"""Minimum number of words in a heading that counts as a rule if nothing is under it."""
+"""Minimum number of words for a heading with nothing under it to count as a rule."""
 MAX_NESTING = 30
 """Maximum nesting depth of headings and tags. Deeper tags are ignored."""
 MAX_PROBLEMS = 20
@@ -37,7 +37,7 @@ Problems = list[tuple[int, str]]
 
 @attrs.frozen
 class Draft:
-    """Text that may become a rule.
+    """A text that may become a rule.
 
     Attributes:
         content: The text.
@@ -132,7 +132,7 @@ def _is_enforce(comment: Comment) -> bool:
 
 
 def _take_enforce_lines(lines: list[str], comments: Sequence[Comment]) -> list[Enforce]:
-    """Remove the ``enforce:`` lines from text, and return them with those in comments."""
+    """Remove the ``enforce:`` lines from a text, and return them with those in comments."""
     found = []
     fences = FenceTracker()
     for index, line in enumerate(lines):
@@ -153,7 +153,7 @@ def _take_enforce_lines(lines: list[str], comments: Sequence[Comment]) -> list[E
 def _attach(drafts: list[Draft], sections: list[int], checks: list[Enforce]) -> list[Draft]:
     """Return drafts with each ``enforce:`` line attached to the rule above it in its section.
 
-    Without such a rule, the line becomes a rule of its own.
+    Without such a rule, the line becomes a separate rule.
     """
     for check in checks:
         section = bisect_right(sections, check.line)
@@ -184,7 +184,7 @@ class _DraftBuilder:
         self.titles: list[tuple[int, str]] = []  # level and text; 0 is a tag
         self.lead = ""
         self.item_leads: list[tuple[int, str]] = []  # list items that introduce deeper ones
-        self.takes_code = False  # code that follows belongs to the last draft
+        self.takes_code = False  # whether code that follows belongs to the last draft
         self.open_headings: list[Block] = []  # headings with nothing under them yet
 
     def add_block(self, block: Block, following: Block | None) -> None:
@@ -326,7 +326,7 @@ _IMPORT = re.compile(r"(?<![\w@/.\\])@([\w.~/\\\-][^\s`'\"<>()\[\]{}|*,;]*)")
 
 
 def find_imports(content: str) -> Iterator[str]:
-    """Yield the paths that text imports outside code, such as ``@docs/style.md``."""
+    """Yield the paths that a text imports outside code, such as ``@docs/style.md``."""
     if "@" not in content:
         return
     fences = FenceTracker()

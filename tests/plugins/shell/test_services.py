@@ -78,7 +78,7 @@ async def test_more_services_than_allowed_are_refused(run) -> None:
     """The limit counts those that run; one that was stopped makes room."""
     first = await begin(run, "sleep 1000", settings={"services": 2})
     await begin(run, "sleep 1000")
-    with pytest.raises(ToolError, match="2 commands are in the background already") as caught:
+    with pytest.raises(ToolError, match="2 commands are already in the background") as caught:
         await run("sleep 1000", background=True)
     assert caught.value.code == E_BUSY
     await run(tool="stop_service", service=first)
@@ -186,7 +186,7 @@ async def test_a_pattern_that_does_not_come_is_said(run) -> None:
     """After the time, or when the command ends without it; what came is given."""
     name = await begin(run, "echo something; sleep 1000", up="thing")
     output = await run(tool="read_service", service=name, wait_for="never", timeout=0.1, offset=0)
-    assert output.text.startswith("The pattern did not appear within 0.1 s.\n")
+    assert output.text.startswith("No output matched the pattern within 0.1 s.\n")
     assert output.text.endswith("\nsomething")
     name = (await run("echo short", background=True)).data["service"]
     with trio.fail_after(60):
@@ -281,7 +281,7 @@ async def test_writing_where_nothing_is_read_does_not_hang(run) -> None:
     name = await begin(run, "sleep 1000")
     with trio.fail_after(60):
         output = await run(tool="write_service", service=name, text="x" * 1_000_000, timeout=1)
-    assert output.text.startswith("It has not read all of the input yet")
+    assert output.text.startswith("It has not yet read all of the input")
     name = await begin(run, "exec <&-; echo closed; sleep 1000", up="closed")
     with pytest.raises(ToolError, match="no longer reads input"):
         await run(tool="write_service", service=name, text="x" * 1_000_000)
@@ -447,7 +447,7 @@ async def test_a_late_command_is_ended_where_there_is_no_room(
         )
     assert output.code == E_TIMEOUT
     assert output.text.startswith(
-        "0 commands are in the background already, and more are not allowed."
+        "0 commands are already in the background, and no more are allowed."
     )
     assert left(root) == []
 

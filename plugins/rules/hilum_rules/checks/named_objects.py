@@ -21,17 +21,17 @@ _ANCHOR = re.compile(r"⟦(\d+)⟧")
 
 @attrs.frozen
 class Sentence:
-    """A phrase with the folder that it governs."""
+    """A phrase, and the folder that it governs."""
 
     phrase: Phrase
     folder: PurePosixPath
 
     def names(self, text: str) -> list[str]:
-        """Return the names that the anchors in text represent."""
+        """Return the names that the anchors in a text represent."""
         return [self.phrase.anchors[int(number)] for number in _ANCHOR.findall(text)]
 
     def read_single(self, text: str) -> str:
-        """Return the only name in text; empty if there are several."""
+        """Return the only name in a text; empty if there are several."""
         names = self.names(text)
         return names[0] if len(names) == 1 else ""
 
@@ -90,7 +90,7 @@ class Sentence:
         """Read commands.
 
         Args:
-            text: Names them.
+            text: The text that names them.
             used: Whether the verb is "use", which does not apply only to commands.
             many: Whether a program name alone is not enough, because no verb says that it runs.
         """
