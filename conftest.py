@@ -1,4 +1,4 @@
-"""Tests everywhere in this repository may use the fixtures of ``hilum.testing``."""
+"""Options and fixtures for all tests in this repository, including those of ``hilum.testing``."""
 
 import gc
 import os
@@ -14,16 +14,16 @@ from warm_start import WarmStarter, python_environment
 
 pytest_plugins = ["hilum.testing"]
 
-# Under nohup, and in the background of a script, signals are ignored, and whatever is started
-# inherits that.
+# Under nohup, and in the background of a script, these signals are ignored, and child processes
+# inherit that.
 for _name in ("SIGINT", "SIGQUIT", "SIGHUP", "SIGTERM"):
     _number = getattr(signal, _name, None)
     if _number is not None and signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _name == "SIGINT" else signal.SIG_DFL)
 
-# How fast examples are made is not what a test of hilum is about, and on a busy machine it is slow.
-# The examples are the same in every run, so that a change that lands fails for its own faults only;
-# ``--all`` makes new ones.
+# No test is about how fast examples are generated, which is slow on a busy machine. The examples are
+# the same in every run, so that a change fails only because of its own faults; ``--all`` generates
+# new ones.
 hypothesis.settings.register_profile(
     "hilum",
     deadline=None,
@@ -43,30 +43,30 @@ hypothesis.settings.load_profile("hilum")
 # longer than most tests.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# Caches of programs that tests start. They stay where they are, because filling them takes the
-# network.
+# Caches of programs that tests start. Tests use the user's own, because filling new ones requires
+# network access.
 _CACHES = {"UV_CACHE_DIR": ".cache/uv", "PIP_CACHE_DIR": ".cache/pip", "npm_config_cache": ".npm"}
 _PRIVATE_SUFFIXES = ("_API_KEY", "_BASE_URL", "_TOKEN")
 _PRIVATE_PREFIXES = ("HILUM_", "XDG_", "GIT_", "OTEL_")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--all``."""
+    """Add the option ``--all``."""
     parser.addoption(
         "--all",
         action="store_true",
-        help="Run every case of the tests marked slow, not only a sample of them, and new random "
+        help="Run all cases of the tests marked slow instead of a sample, and generate new random "
         "examples (about 20 min).",
     )
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Run more workers than there are processors: tests wait for other processes half the time."""
+    """Return more workers than there are processors: tests spend half their time waiting."""
     return len(os.sched_getaffinity(0)) * 3 // 2 if hasattr(os, "sched_getaffinity") else 3
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make new random examples with ``--all``."""
+    """Generate new random examples with ``--all``."""
     if config.getoption("--all"):
         hypothesis.settings.load_profile("all")
 
@@ -74,9 +74,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep a sample of the cases of each test that is marked ``slow``, unless ``--all`` is given.
 
-    The sample is the same in every run: cases at equal distances, the first and the last among
-    them. The cases are those of a parametrized test, or with ``of="file"`` all tests of the file. A
-    case that the command line names is always kept.
+    The sample is the same in every run: evenly spaced cases, from the first to the last, or only the
+    first for a sample of one. The cases are those of a parametrized test or, with ``of="file"``, all
+    tests in the file. A case named on the command line is always kept.
     """
     if config.getoption("--all"):
         return
@@ -109,16 +109,16 @@ def _is_sampled_by_file(marker: pytest.Mark) -> bool:
 
 
 def pytest_collection_finish() -> None:
-    """Keep the collector from looking at all collected tests again and again.
+    """Keep the garbage collector from examining all collected tests again and again.
 
-    With ten thousand of them, each full collection would take a third of a second.
+    With ten thousand tests, each full collection would take a third of a second.
     """
     gc.collect()
     gc.freeze()
 
 
 def sample(cases: list[pytest.Item], count: int) -> list[pytest.Item]:
-    """Return ``count`` of the cases at equal distances, the first and the last among them."""
+    """Return ``count`` evenly spaced cases, from the first to the last; for one, the first."""
     if count >= len(cases):
         return cases
     if count < 2:
@@ -129,7 +129,7 @@ def sample(cases: list[pytest.Item], count: int) -> list[pytest.Item]:
 
 @pytest.fixture
 def trials(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
-    """Choose how often a test tries: the first number by default, the second with ``--all``."""
+    """Return a function that chooses the number of trials: the second number with ``--all``."""
     whole = bool(request.config.getoption("--all"))
 
     def trials(few: int, many: int) -> int:
@@ -140,9 +140,9 @@ def trials(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
 
 @pytest.fixture(scope="session")
 def homes() -> Iterator[Path]:
-    """Create the folder for the home folders of tests.
+    """Create the folder that contains the home folders of tests.
 
-    It is below the user's cache folder: the temporary folder is not like a home folder, because
+    It is in the user's cache folder. A temporary folder would not behave like a home folder, because
     sandboxes replace it and rules allow more there.
     """
     cache = Path.home() / ".cache"
@@ -155,9 +155,9 @@ def homes() -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def isolated_environment(homes: Path) -> Iterator[None]:
-    """Keep each test apart from the user's home folder, settings and keys.
+    """Isolate each test from the user's home folder, settings and keys.
 
-    Variables that other tests set do not reach it either.
+    A test is also isolated from environment variables that other tests set.
     """
     before = dict(os.environ)
     home = Path.home()
@@ -176,16 +176,16 @@ def isolated_environment(homes: Path) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def warm() -> Iterator[WarmStarter]:
-    """Starts ``hilum`` without importing it again."""
+    """Return a starter of ``hilum`` processes that do not import hilum again."""
     with WarmStarter(python_environment()) as starter:
         yield starter
 
 
 @pytest.fixture
 def open_files() -> Callable[[], int]:
-    """Counts the descriptors that this process has open.
+    """Return a function that counts the open descriptors of this process.
 
-    Those that another test has left to the collector do not count.
+    Descriptors that other tests left to the garbage collector do not count.
     """
 
     def open_files() -> int:

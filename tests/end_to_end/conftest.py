@@ -18,7 +18,7 @@ import pytest
 import trio
 from hilum.messages import AssistantMessage, Text, ToolCall
 from hilum_replay import serve
-from warm_start import Done, WarmProcess, WarmStarter, python_environment
+from warm_start import CompletedProcess, WarmProcess, WarmStarter, python_environment
 
 LIMIT = 60
 
@@ -52,7 +52,9 @@ class Cli:
         """The command line, for a test that starts the program itself."""
         return [sys.executable, "-m", "hilum", *arguments]
 
-    async def __call__(self, *arguments: str | bytes, stdin: bytes = b"", **env: str) -> Done:
+    async def __call__(
+        self, *arguments: str | bytes, stdin: bytes = b"", **env: str
+    ) -> CompletedProcess:
         """Run to the end."""
         with trio.fail_after(LIMIT):
             done = await self.warm.run(

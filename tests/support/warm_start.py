@@ -1,12 +1,11 @@
-"""Start ``hilum`` processes quickly: they are forked from a process that has imported hilum already.
+"""Starts ``hilum`` processes quickly by forking them from a process that has imported hilum.
 
-Most of the processor time of a short ``hilum`` command is the import of its modules. A test that
-starts the program, but is not about its start, can start it through :class:`WarmStarter`. What it
-gets is a process of its own all the same, with its own environment, working directory, terminal
-and signals.
+A short ``hilum`` command spends most of its processor time importing modules. A test that starts
+the program, but does not test how it starts, can start it through :class:`WarmStarter`. The result
+is still a separate process with its own environment, working directory, terminal and signals.
 
-Run as a script, this file is the server that forks. It serves one client over the socket that is
-its standard input.
+Run as a script, this file is the server that forks. It serves one client, over the socket that it
+receives as standard input.
 """
 
 import array
@@ -34,16 +33,17 @@ from typing import Any, NoReturn
 import attrs
 import trio
 
-# More does not fit into one message of the socket, with the escapes of JSON.
+# More would not fit into one message of the socket once JSON has escaped it.
 MAX_ARGUMENTS = 10_000
 MAX_REQUEST = 200_000
-# Read by the interpreter before any code runs, so that a forked process would ignore them.
+# Prefixes of variables that the interpreter reads before any code runs. A forked process would
+# ignore them.
 _READ_AT_START = ("PYTHON", "LANG", "LC_", "LD_")
-# Distributions without a package of this name, or without a part in hilum's commands.
+# Distributions that have no package of this name, or that hilum's commands do not use.
 _NOT_IMPORTED = {"hilum_core", "hilum_replay", "hilum_template"}
 
 
-# Makes its standard input the terminal of its session, and becomes another program.
+# A program that makes its standard input the controlling terminal and executes another program.
 OWN_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
     " os.execv(sys.argv[1], sys.argv[1:])"
@@ -51,14 +51,14 @@ OWN_TERMINAL = (
 
 
 def python_environment() -> dict[str, str]:
-    """The environment of ``hilum`` in tests, without its folders."""
+    """Return the environment of ``hilum`` in tests, without the variables for its folders."""
     kept = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "TMPDIR")
     env = {name: value for name, value in os.environ.items() if name in kept}
     return env | {"PYTHONWARNINGS": "error", "PYTHONUTF8": "1"}
 
 
 class WarmProcess:
-    """A forked ``hilum`` process; it has the methods of ``trio.Process`` that tests use."""
+    """A forked ``hilum`` process, with the methods of ``trio.Process`` that tests use."""
 
     def __init__(self, control: socket.socket, pid: int) -> None:
         self.pid = pid
@@ -69,14 +69,14 @@ class WarmProcess:
 
     @property
     def returncode(self) -> int | None:
-        """The exit code, negative for a signal; ``None`` while the process runs."""
+        """The exit code, which is negative for a signal; ``None`` while the process is running."""
         if self._status is None:
             with contextlib.suppress(BlockingIOError):
                 self._read_status()
         return self._status
 
     async def wait(self) -> int:
-        """Wait for the end of the process and return its exit code."""
+        """Wait for the process to end, and return its exit code."""
         while self.returncode is None:
             await trio.lowlevel.wait_readable(self._control)
         assert self._status is not None
@@ -96,20 +96,20 @@ class WarmProcess:
         self.send_signal(signal.SIGTERM)
 
     def __del__(self) -> None:
-        # A test that has killed the process need not wait for it.
+        # A test that killed the process need not wait for it, so nothing else closes the socket.
         self._control.close()
 
     def _read_status(self) -> None:
         data = self._control.recv(64)
         if not data:
-            raise RuntimeError("the server that forks hilum processes has ended")
+            raise RuntimeError("the server that forks hilum processes has exited")
         self._status = int(data)
         self._control.close()
 
 
 @attrs.frozen
-class Done:
-    """How a process ended."""
+class CompletedProcess:
+    """A process that has ended: its exit code and its output."""
 
     code: int
     out: str
@@ -117,17 +117,17 @@ class Done:
 
     @property
     def result(self) -> dict[str, Any]:
-        """The object that ``--output-format json`` wrote."""
+        """The object written by ``--output-format json``."""
         return json.loads(self.out)
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """The objects that ``--output-format stream-json`` wrote."""
+        """The objects written by ``--output-format stream-json``."""
         return [json.loads(line) for line in self.out.splitlines()]
 
 
 async def _communicate(data: bytes, stdin: int, stdout: int, stderr: int) -> tuple[str, str]:
-    """Write all of a process's input, and read both of its outputs to their end."""
+    """Write all input of a process, and read both of its outputs to the end."""
     outputs: dict[int, bytes] = {}
 
     async def write() -> None:
@@ -148,11 +148,11 @@ async def _communicate(data: bytes, stdin: int, stdout: int, stderr: int) -> tup
 
 
 class WarmStarter:
-    """Owns the server. Use it as a context manager.
+    """The owner of the server, which runs while this context manager is open.
 
     Args:
-        env: The environment that the server starts with. A process can be forked from it only if
-            what the interpreter reads at its start is the same in the environment of the process.
+        env: The server's environment. A process can be forked only if its environment has the same
+            values for the variables that the interpreter reads when it starts.
     """
 
     def __init__(self, env: dict[str, str]) -> None:
@@ -162,7 +162,7 @@ class WarmStarter:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._server = subprocess.Popen([sys.executable, __file__], stdin=theirs, env=self._env)
-        # Until here, requests of tests would wait for the imports.
+        # Wait for the imports here, so that no test has to.
         assert self._socket.recv(16) == b"ready"
         return self
 
@@ -177,8 +177,8 @@ class WarmStarter:
         cwd: Path,
         env: dict[str, str],
         stdin: bytes = b"",
-    ) -> Done:
-        """Run ``hilum`` to its end. Arguments are those of :meth:`open`."""
+    ) -> CompletedProcess:
+        """Run ``hilum`` until it exits. See :meth:`open` for the arguments."""
         reading, writing = os.pipe()
         output, output_end = os.pipe()
         errors, errors_end = os.pipe()
@@ -192,7 +192,7 @@ class WarmStarter:
             code = await process.wait()
         finally:
             process.kill()
-        return Done(code, out, err)
+        return CompletedProcess(code, out, err)
 
     async def open(
         self,
@@ -205,16 +205,16 @@ class WarmStarter:
         stderr: int,
         own_terminal: bool = False,
     ) -> trio.Process | WarmProcess:
-        """Start ``hilum``: by a fork, unless that would make a difference.
+        """Start ``hilum``, with a fork unless the process would behave differently.
 
         Args:
-            arguments: What follows ``hilum`` on the command line.
-            cwd: Working directory.
-            env: The whole environment.
-            stdin: Descriptor; the caller closes it, as the two others.
-            stdout: Descriptor.
-            stderr: Descriptor.
-            own_terminal: Start a session, whose terminal ``stdin`` is.
+            arguments: The command-line arguments after ``hilum``.
+            cwd: The working directory.
+            env: The complete environment.
+            stdin: Descriptor of standard input. The caller closes all three descriptors.
+            stdout: Descriptor of standard output.
+            stderr: Descriptor of standard error.
+            own_terminal: Whether to start a new session with ``stdin`` as its controlling terminal.
         """
         if self._can_fork(arguments, env):
             return self._fork(arguments, cwd, env, (stdin, stdout, stderr), own_terminal)
@@ -232,7 +232,7 @@ class WarmStarter:
         )
 
     def _can_fork(self, arguments: Sequence[str | bytes], env: dict[str, str]) -> bool:
-        """Check that a forked process would behave as one that is started."""
+        """Return whether a forked process would behave like a newly started one."""
         if sum(map(len, arguments)) > MAX_ARGUMENTS:
             return False
         names = {name for name in (*env, *self._env) if name.startswith(_READ_AT_START)}
@@ -268,14 +268,14 @@ class WarmStarter:
 
 
 def _added_folders(env: dict[str, str], base: dict[str, str]) -> list[str]:
-    """Return the folders of ``PYTHONPATH`` that the server does not have."""
+    """Return the folders in ``PYTHONPATH`` that are not in that of the server."""
     folders = env.get("PYTHONPATH", "").split(os.pathsep)
     known = base.get("PYTHONPATH", "").split(os.pathsep)
     return [folder for folder in folders if folder and folder not in known]
 
 
 def _hides_modules(folder: str) -> bool:
-    """Check whether a folder has a module in place of one that the server has imported."""
+    """Return whether a folder has a module that would replace one that the server can import."""
     for path in Path(folder).iterdir():
         name = path.name.partition(".")[0]
         is_read_at_start = name in ("sitecustomize", "usercustomize")
@@ -285,10 +285,10 @@ def _hides_modules(folder: str) -> bool:
 
 
 def _serve(client: socket.socket) -> dict[str, Any]:
-    """Fork a process for each request, and report how each ends.
+    """Serve requests; return only in a forked process, with its request.
 
-    Returns:
-        The request, in the forked process. The server itself exits when the client is gone.
+    The server forks a process for each request and reports each exit code to the client. It never
+    returns from this function: it exits when the client closes the connection.
     """
     wake, wake_end = os.pipe()
     os.set_blocking(wake_end, False)
@@ -333,15 +333,15 @@ def _report_ends(running: dict[int, socket.socket]) -> None:
 
 
 def _take_over(request: dict[str, Any], descriptors: list[int]) -> None:
-    """Make the forked process look as if it had been started with this request."""
+    """Give the forked process what the request specifies, as if it had just been started."""
     if request["own_terminal"]:
         os.setsid()
         fcntl.ioctl(descriptors[0], termios.TIOCSCTTY, 0)
     for target, descriptor in enumerate(descriptors):
         os.dup2(descriptor, target)
-    os.closerange(3, max(descriptors) + 16)
     for descriptor in map(int, os.listdir("/dev/fd")):
         if descriptor > 2:
+            # The list contains the descriptor with which it was read, which is closed already.
             with contextlib.suppress(OSError):
                 os.close(descriptor)
     os.chdir(request["cwd"])
@@ -357,7 +357,7 @@ def _take_over(request: dict[str, Any], descriptors: list[int]) -> None:
 
 
 def _open_output(descriptor: int, errors: str) -> Any:
-    """Open an output stream as the interpreter does: by lines for terminals and errors."""
+    """Open an output stream as the interpreter does: line-buffered for terminals and errors."""
     by_line = descriptor == 2 or os.isatty(descriptor)
     return open(
         descriptor,
@@ -370,12 +370,12 @@ def _open_output(descriptor: int, errors: str) -> Any:
 
 
 def _import_hilum() -> None:
-    """Import the modules of hilum's packages, and with them the libraries that they use."""
+    """Import the modules of hilum's packages, and thereby the libraries that they use."""
     names = [distribution.metadata["Name"] for distribution in distributions()]
     packages = [name.replace("-", "_") for name in names if name.startswith("hilum-")]
     for name in sorted({"hilum", *packages} - _NOT_IMPORTED):
         package = importlib.import_module(name)
-        # Few tests need what these two load, the SDK of MCP and Playwright, and it takes seconds.
+        # Few tests need what these two import (the MCP SDK and Playwright), which takes seconds.
         if name in ("hilum_browser", "hilum_mcp"):
             continue
         for module in pkgutil.walk_packages(package.__path__, f"{name}."):
@@ -385,23 +385,23 @@ def _import_hilum() -> None:
 
 
 def _main() -> NoReturn:
-    """Import hilum, serve, and run hilum in each forked process."""
-    # `python -m hilum` imports the package under this name of the program.
+    """Import hilum, serve requests, and run hilum in each forked process."""
+    # While `python -m hilum` imports the package, `sys.argv` begins with "-m".
     sys.argv[:] = ["-m"]
-    # What the script's folder holds is no module of the program.
+    # The modules in this script's folder are not part of the program.
     sys.path.pop(0)
     _import_hilum()
     gc.collect()
-    # The collector would touch, and so copy, every page of memory that processes share.
+    # Otherwise, the collector would write to, and thereby copy, every shared page of memory.
     gc.freeze()
     _serve(socket.socket(fileno=os.dup(0)))
-    from hilum.__main__ import main  # at the top, it would be imported by every test
+    from hilum.__main__ import main  # at the top, every test would import it
 
     _exit(main())
 
 
 def _exit(code: int) -> NoReturn:
-    """End as the interpreter does, except for taking all modules apart, which copies all memory."""
+    """Exit as the interpreter does, but without destroying all modules, which copies all memory."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     try:

@@ -1,4 +1,4 @@
-"""Counts words, and asks the model to keep its texts short."""
+"""Counts words, and asks the model to write short texts."""
 
 from hilum import Agent, Call, Layer, Tool, hookimpl, section, setting, tool
 

@@ -16,15 +16,15 @@ async def test_words_of_a_file_are_counted(bench):
     assert b.assert_tool_called("count_words", path="poem.txt").text == "4 words"
 
 
-async def test_missing_file_is_told_to_the_model(bench):
-    """A wrong path is no crash: the model reads what is wrong."""
+async def test_missing_file_is_reported_to_the_model(bench):
+    """A wrong path does not crash the tool: the model reads an error."""
     b = await bench(hilum_template)
     result = await b.call("count_words", path="nothing.txt")
     assert result.code == "E_FILE_NOT_FOUND"
 
 
-async def test_limit_stands_in_the_prompt(bench):
-    """The layer tells the model the limit from the settings."""
+async def test_limit_is_in_the_prompt(bench):
+    """The layer contains the limit from the settings."""
     b = await bench(hilum_template, answers=["Fine."], settings={"template.most_words": 7})
     await b.run("Write me a poem.")
     layer = next(layer for layer in b.requests[0].layers if layer.name == "template")

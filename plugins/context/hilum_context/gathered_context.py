@@ -1,4 +1,4 @@
-"""State that all sources of one prompt share: request, remaining budget and omissions."""
+"""State shared by all sources for one prompt: the request, the remaining budget and omissions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Omitted(msgspec.Struct, frozen=True):
 
 
 def make_loggable(text: str) -> str:
-    """Return a short text that can be logged, because file names need not be valid Unicode."""
+    """Return a short text that can be logged, because a file name may not be valid Unicode."""
     return text[:300].encode(errors="backslashreplace").decode()
 
 
@@ -55,7 +55,7 @@ class GatheredContext(msgspec.Struct, eq=False):
         texts: Reads files.
         git: Reads the Git status, once for all sources.
         tokens_left: The remaining budget in tokens.
-        covered: The number of the last line sent from each file, by displayed path.
+        covered: The number of the last line sent from each file, keyed by displayed path.
         omitted: Records of everything that was not sent.
     """
 
@@ -94,7 +94,7 @@ class GatheredContext(msgspec.Struct, eq=False):
 
 
 class ContextSource(ABC, Generic[T]):
-    """A source of context, which first finds material and then creates pieces. Both steps may fail.
+    """A source of context, which first finds material, then creates pieces; either may fail.
 
     ``type`` is the type of its pieces; ``switch`` is the setting that enables it.
     """
@@ -106,7 +106,7 @@ class ContextSource(ABC, Generic[T]):
     async def find(self, context: GatheredContext) -> T:
         """Find material, within the source's own limits.
 
-        All sources search concurrently, so a source does not know the material of the others.
+        All sources search concurrently, so a source does not know what the others have found.
         """
 
     @abstractmethod
@@ -114,5 +114,5 @@ class ContextSource(ABC, Generic[T]):
         """Create pieces from the material. Must not block.
 
         Sources create their pieces one after another, so each source sees the remaining budget and
-        the pieces that are already sent.
+        the pieces created before.
         """

@@ -24,9 +24,10 @@ from hilum_context.sources import SOURCES
 from hilum_context.state import WorkspaceState
 from hilum_context.texts import FileTexts
 
-# Minimum size, in tokens, of a piece that is not sent again while the conversation contains it.
+# Minimum size, in tokens, of a piece that is not sent again while the conversation still contains
+# it.
 MIN_REPEATED_TOKENS = 100
-UNCHANGED = "[Unchanged since an earlier message. Read the file if you do not see it anymore.]"
+UNCHANGED = "[Unchanged since an earlier message. Read the file if you no longer see it.]"
 # Maximum value for the setting ``context.timeout``, because the hook has a deadline of ten seconds.
 MAX_SOURCE_SECONDS = 8.0
 # Maximum number of omissions that the event lists.
@@ -38,7 +39,7 @@ class SourceReport(msgspec.Struct, eq=False):
 
     Args:
         ms: Search time in milliseconds.
-        error: Why it failed, empty if it did not.
+        error: Why it failed; empty if it did not.
         pieces: The pieces that it created.
     """
 
@@ -57,7 +58,7 @@ class GatheringResult(msgspec.Struct, frozen=True):
     Args:
         blocks: The blocks for the kernel.
         data: The data of the event.
-        whole: The hash of each file that is sent in full, by path.
+        whole: The hash of each file that is sent in full, keyed by path.
     """
 
     blocks: list[Block]
@@ -99,7 +100,7 @@ async def gather(
     async with trio.open_nursery() as nursery:
         for source in sources:
             nursery.start_soon(_find, source, context, reports[source.type], found)
-    # Once for all pieces, because the conversation may be long.
+    # Done once for all pieces, because the conversation may be long.
     earlier = _find_earlier(agent)
     # The most important source first, because each source uses up a part of the budget.
     for source in sources:
@@ -124,7 +125,8 @@ async def _find(
 ) -> None:
     began = time.perf_counter()
     limit = min(context.settings.timeout, MAX_SOURCE_SECONDS)
-    # The time limit is inside, so that a source that fails while it is cancelled is still isolated.
+    # The time limit is inside `_isolate`, so that a source that fails while it is being cancelled
+    # is still isolated.
     with _isolate(report), trio.move_on_after(limit):
         found[source.type] = await source.find(context)
     report.ms = _milliseconds_since(began)
@@ -137,9 +139,9 @@ def _isolate(report: SourceReport) -> Iterator[None]:
     """Record any exception of a source in its report, so that the other sources continue."""
     try:
         yield
-    # Not BaseException: a cancellation of the run must pass.
+    # Do not catch BaseException: a cancellation of the run must propagate.
     except Exception as error:
-        # trio wraps the exception in a group; the user is shown the cause.
+        # trio wraps the exception in a group; show the user the cause.
         inner: BaseException = error
         while isinstance(inner, BaseExceptionGroup):
             inner = inner.exceptions[0]
@@ -165,7 +167,7 @@ def _add_piece(
     if is_repeated and piece.tokens >= MIN_REPEATED_TOKENS:
         piece = msgspec.structs.replace(piece, text=UNCHANGED)
     if piece.tokens > context.tokens_left:
-        # Not an error: a smaller piece of a less important source may still fit.
+        # This is not an error: a smaller piece from a less important source may still fit.
         context.omit(piece.type, piece.path, "no tokens are left for it")
         return
     context.tokens_left -= piece.tokens
@@ -175,14 +177,14 @@ def _add_piece(
 
 
 def _find_earlier(agent: Agent) -> dict[tuple[str, str], str]:
-    """Return the last block of each tag and path that the conversation contains.
+    """Return the conversation's last block for each tag and path.
 
     Notices in place of unchanged blocks do not count.
     """
     found = {}
     tags = {f"context:{tag}": tag for tag in TAGS.values()}
     for part in _find_texts(agent):
-        # The tag and a notice are at the beginning; the rest may be megabytes long.
+        # Tag and notice are at the beginning; the rest may be megabytes long.
         head = part.text[:5_000]
         if part.source not in tags or UNCHANGED in head:
             continue
@@ -228,14 +230,14 @@ def _describe_problems(context: GatheredContext, reports: dict[str, SourceReport
     problems = list(dict.fromkeys(_find_problems(context, reports)))
     if not problems:
         return ""
-    lines = ["Not all of the context could be gathered:", *problems[:10]]
+    lines = ["Some context could not be gathered:", *problems[:10]]
     return "\n  ".join(lines)
 
 
 def _find_problems(context: GatheredContext, reports: dict[str, SourceReport]) -> Iterator[str]:
     """Yield a line for each omitted file that the face named, and for each failed source."""
     for each in context.omitted:
-        if each.named:  # the user would wonder why the model has not seen it
+        if each.named:  # otherwise, the user would wonder why the model has not seen it
             yield make_loggable(f"{each.path or each.type}: {each.why}")
     for name, report in reports.items():
         if report.error:

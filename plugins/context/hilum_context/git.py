@@ -12,8 +12,8 @@ import attrs
 import trio
 from hilum import ContentPolicy, Session
 
-# --no-optional-locks: another Git process of the user must not wait for this one. core.fsmonitor
-# names a program that Git would run.
+# --no-optional-locks: the user's own Git commands must not wait for this one. core.fsmonitor names
+# a program that Git would run.
 STATUS_COMMAND = (
     "git --no-optional-locks -c core.fsmonitor=false status --porcelain=v2 --branch -z --no-renames"
     " --ignore-submodules=all --untracked-files=normal -- ."
@@ -28,8 +28,8 @@ class GitStatus:
         branch: Name of the branch; empty if none is checked out.
         commit: Id of the current commit; empty before the first one.
         upstream: The upstream branch that it tracks, such as ``origin/main``; may be empty.
-        ahead: Number of commits that the upstream does not have.
-        behind: Number of commits of the upstream that the branch does not have.
+        ahead: Number of commits that the upstream branch lacks.
+        behind: Number of commits in the upstream branch that this branch lacks.
         changed: Absolute paths of tracked files that differ from the last commit, excluding deleted
             ones.
         deleted: Number of deleted tracked files.
@@ -53,9 +53,10 @@ async def read_status(session: Session, top: str) -> GitStatus | None:
         session: The session.
         top: Top folder of the repository.
     """
-    # No grace: reading the status leaves nothing to clean up, and the prompt waits for it.
+    # No grace period: reading the status leaves nothing to clean up, and the prompt waits for it.
     done = await session.processes.run(STATUS_COMMAND, cwd=session.workspace.root, grace=0)
-    # Git may be missing or too old, or the repository damaged; the prompt does not depend on it.
+    # Git may be missing or too old, or the repository may be damaged; the prompt does not depend on
+    # it.
     if done.returncode:
         return None
     return parse_status(done.stdout, top)
@@ -65,7 +66,7 @@ def parse_status(output: bytes, top: str) -> GitStatus:
     """Parse the output of ``git status --porcelain=v2 --branch -z``.
 
     Args:
-        output: The output of Git; see "Porcelain Format Version 2" in its manual.
+        output: Git's output; see "Porcelain Format Version 2" in its manual.
         top: Top folder of the repository, which the paths are relative to.
     """
     headers: dict[str, str] = {}
@@ -157,5 +158,5 @@ class GitStatusReader:
 
 
 def _path(top: str, name: bytes) -> str:
-    # Git names paths in bytes, which need not be UTF-8.
+    # Git prints paths as bytes, which need not be UTF-8.
     return os.path.join(top, os.fsdecode(name))

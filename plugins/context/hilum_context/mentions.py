@@ -1,4 +1,4 @@
-"""Finds the identifiers and paths that a prompt mentions. This module reads no file."""
+"""Finds the identifiers and paths that a prompt mentions. This module reads no files."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _QUOTED = r"`([A-Za-z_][\w.]{1,79})(?:\(\))?`"
 _SPECIAL = re.compile(
     r"[a-z0-9]_[a-zA-Z0-9]|^_|[A-Z0-9]_[A-Z0-9]|[a-z][A-Z]|[A-Z]{2}[a-z]|[A-Za-z]\d+[A-Za-z]"
 )
-# Maximum length of a path in characters; a longer text is data.
+# Maximum length of a path, in characters; longer text is data.
 MAX_PATH = 500
 _CHARACTER = r"[\w./~@+-]"
-# The first pattern matches a run of characters that paths have, the second a path at the beginning
-# of the rest of a run. Searching for paths at every character would take quadratic time on one long
-# word, such as a line of minified code.
+# The first pattern matches a run of characters that can occur in paths; the second matches a path
+# at the beginning of the rest of a run. Searching for paths at every character would take quadratic
+# time on one long word, such as a line of minified code.
 _PATHS = tuple(
     (
         re.compile(rf"{_CHARACTER}+", flags),
@@ -27,7 +27,7 @@ _PATHS = tuple(
     )
     for flags in (re.ASCII, re.UNICODE)
 )
-_LINKS = r"(?<!\w)\w++://\S+"  # the look-behind keeps it linear
+_LINKS = r"(?<!\w)\w++://\S+"  # the look-behind keeps the search linear
 
 
 def find_identifiers(text: str, most: int = 8) -> list[str]:
@@ -44,12 +44,12 @@ def find_identifiers(text: str, most: int = 8) -> list[str]:
     text = re.sub(_LINKS, " ", text[:MAX_PROMPT_LENGTH])
     found: list[tuple[int, str]] = []
     for match in re.finditer(_QUOTED, text):
-        name = match[1].rpartition(".")[2]  # the method of a quoted `object.method`
+        name = match[1].rpartition(".")[2]  # the method in a quoted `object.method`
         found.append((match.start(1), name))
     bare = text
     for path in find_path_names(text):
         if "/" in path:  # a name with a dot and no slash may be a method
-            # Spaces of the same length keep the positions, which determine the order of the names.
+            # Spaces of the same length preserve positions, which determine the order of the names.
             bare = bare.replace(path, " " * len(path))
     for match in re.finditer(_NAME, bare):
         is_called = bare.startswith("(", match.end())
@@ -68,7 +68,7 @@ def find_path_names(text: str, most: int = 50) -> list[str]:
     """
     text = re.sub(_LINKS, " ", text[:MAX_PROMPT_LENGTH])
     found: list[tuple[int, str]] = []
-    # Search twice, because some languages do not put a space between a word and a file name.
+    # Search twice, because some languages put no space between a word and a file name.
     for run, pattern in _PATHS:
         for match in _matches(text, run, pattern):
             path = match[0].rstrip(".")

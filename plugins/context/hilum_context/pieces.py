@@ -1,4 +1,4 @@
-"""Pieces of context, and a function that cuts a text to a number of tokens."""
+"""Pieces of context, and a function that truncates text to a number of tokens."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import msgspec
 from hilum import Block, estimate
 
-# The tag of each type of piece.
+# The tag for each type of piece.
 TAGS = {
     "environment": "environment",
     "open_file": "open_file",
@@ -29,9 +29,9 @@ _PRIORITIES = {
     "recent_edit": 0,
     "search_result": -1,
 }
-# Number of tokens reserved for the notice about a cut.
+# Number of tokens reserved for the notice about a truncation.
 NOTICE_TOKENS = 30
-# With spaces and in any case, because models accept such a tag as closed, too.
+# The tag may contain spaces and be in any case, because models also accept such a closing tag.
 _CLOSING = rf"(?i)<(?=\s*/\s*(?:{'|'.join(TAGS.values())})\b)"
 
 
@@ -83,12 +83,12 @@ class ContextPiece(msgspec.Struct, frozen=True):
 
 
 def cut_text(text: str, tokens: int, total: int | None = None) -> tuple[str, int]:
-    """Cut a text to a number of tokens, at the end of a line if possible.
+    """Truncate text to a number of tokens, at the end of a line if possible.
 
     Args:
         text: The text, from the first line of the file.
-        tokens: Maximum number of tokens, including the notice about the cut.
-        total: Number of lines in the whole file, if the text is only a part of it.
+        tokens: Maximum number of tokens, including the notice about the truncation.
+        total: Number of lines in the whole file, if the text is only part of it.
 
     Returns:
         The text, with a notice if it was cut, and the number of complete lines in it.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hilum import Session
 
 GATHERED_EVENT = "context.gathered"
-# Minimum number of available tokens for which gathering is worthwhile.
+# Minimum number of available tokens for which gathering context is worthwhile.
 MIN_BUDGET = 100
 
 
@@ -50,9 +50,9 @@ class SessionContext:
 
     @hookimpl
     def provide_tools(self) -> Sequence[Tool]:
-        """Return no tool, but take over reporting linter errors.
+        """Return no tools, but take over the reporting of linter errors.
 
-        When this hook runs, all session plugins are open, so the linter's is accessible.
+        When this hook runs, all session plugins are open, so the linter's plugin is accessible.
         """
         lint = self.session.plugin(Lint)
         if lint:
@@ -78,12 +78,12 @@ class SessionContext:
         state = WorkspaceState()
         try:
             state = await trio.to_thread.run_sync(to_state, request.state)  # texts may be long
-        except UsageError as error:  # a mistake of the face must not fail the run
+        except UsageError as error:  # a mistake in the face must not fail the run
             self._report_error(agent, error)
         gathered = await gather(agent, request, state, self.settings, policy)
         changes = self.session.plugin(FileChanges)
         if gathered.whole and changes is not None:
-            # The model has seen these files, so it may edit them without reading them again.
+            # The model will have seen these files, so it may edit them without reading them first.
             changes.mark_as_read(agent, gathered.whole)
         data = gathered.data
         if data["blocks"] or "say" in data or data["left_out"]:
@@ -101,7 +101,7 @@ class SessionContext:
         if policy is None and not self._reported_policy:
             self._reported_policy = True
             error = PluginError(
-                "No context is sent: no installed plugin can remove secrets from texts.",
+                "No context is sent: no installed plugin can remove secrets from it.",
                 code=errors.E_NOT_INSTALLED,
                 hint="pip install hilum-guard",
             )

@@ -7,7 +7,7 @@ from hilum import section, setting
 
 @section("context")
 class ContextSettings:
-    """Which context is sent with a prompt, and how much."""
+    """Which context is sent with a prompt, and how much of it."""
 
     environment: bool = setting(
         default=True,
@@ -24,7 +24,7 @@ class ContextSettings:
     terminal: bool = setting(
         default=True,
         project="lower",
-        help="Send the end of the terminal's output.",
+        help="Send the end of the terminal output.",
     )
     recent_edits: bool = setting(
         default=True,
@@ -40,7 +40,7 @@ class ContextSettings:
         default=0,
         minimum=0,
         project="user",
-        help="Maximum number of tokens in total; 0 for a quarter of the model's window.",
+        help="Maximum number of tokens in total; 0 for a quarter of the model's context window.",
     )
     open_file_tokens: int = setting(
         default=8_000,

@@ -1,4 +1,4 @@
-"""The state of the user's workspace, sent by a face as one strictly checked value."""
+"""The state of the user's workspace, sent by a face as one strictly validated value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Name = Annotated[
 class StatePart(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """Base of the parts of a state."""
+    """Base class of the parts of a state."""
 
 
 class OpenFile(StatePart, frozen=True):
@@ -31,7 +31,7 @@ class OpenFile(StatePart, frozen=True):
 
     Args:
         path: The file, relative to the workspace or absolute.
-        text: Its text in the editor if unsaved; otherwise the file is read.
+        text: The text in the editor if it is unsaved; if omitted, the file is read.
     """
 
     path: Name
@@ -69,7 +69,7 @@ class Selection(StatePart, frozen=True):
 
 
 class EditorDiagnostic(StatePart, frozen=True):
-    """A diagnostic of a linter, a compiler or a language server.
+    """A diagnostic from a linter, a compiler or a language server.
 
     Args:
         path: The file, relative to the workspace or absolute.
@@ -109,13 +109,13 @@ class WorkspaceState(StatePart, frozen=True):
     ``dict(state)`` returns the plain data that ``Session.prompt`` accepts.
 
     Args:
-        open_files: Open files, the most important ones first; three are sent.
+        open_files: The open files, most important first; three are sent.
         active_file: The file that the user sees; it comes first, even if ``open_files`` lacks it.
         cursor: The position of the cursor.
         selection: The selection.
         diagnostics: The editor's diagnostics; if omitted, hilum runs the project's linters.
-        terminal_output: The output in the user's terminal, or the end of it; if omitted, the output
-            of hilum's own commands is sent.
+        terminal_output: The output in the user's terminal, or its end; if omitted, the output of
+            hilum's own commands is sent.
         recent_edits: Recently edited files; if omitted, hilum uses its journal, Git and
             modification times.
     """
@@ -180,7 +180,7 @@ def load_state(path: str) -> WorkspaceState:
         )
     try:
         with Path(path).expanduser().open("rb") as file:
-            # Bounded, because the path may name a pipe or a device without an end.
+            # Bounded, because the path may name an endless pipe or device.
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
@@ -210,7 +210,7 @@ def to_state(data: object, name: str = "The state") -> WorkspaceState:
     """
     try:
         state = msgspec.convert(data, WorkspaceState)
-        msgspec.json.encode(state)  # raises for a lone surrogate, which convert accepts
+        msgspec.json.encode(state)  # raises an error for a lone surrogate, which convert accepts
         return state
     except UnicodeEncodeError as error:
         what = f"{error.object[error.start : error.end]!a} is not a valid character"
@@ -228,15 +228,15 @@ def _wrong(error: msgspec.ValidationError, name: str) -> UsageError:
     missing = re.search(r"missing required field `([^`]*)`", what)
     if unknown:
         key = f"{key}.{unknown[1]}".lstrip(".")
-        what = "There is no such key"
+        what = "there is no such key"
     elif missing:
         key = f"{key}.{missing[1]}".lstrip(".")
         what = "This key is required"
     known = ", ".join(WorkspaceState.__struct_fields__)
     if "." not in key and "[" not in key:
-        hint = f"A state has the keys {known}."
+        hint = f"The keys of a state are {known}."
     else:
-        hint = "hilum's page on context lists the keys."
+        hint = "The page on context in hilum's documentation lists the keys."
     return UsageError(f"{name}: {key or 'the whole'}: {what}.", code=E_BAD_ARGS, hint=hint)
 
 

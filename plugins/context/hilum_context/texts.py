@@ -1,4 +1,4 @@
-"""Reads the texts of files as a model may see them.
+"""Reads the text of files in the form in which a model may see it.
 
 A file must be in the workspace and readable without approval; secrets in its text are replaced.
 """
@@ -20,13 +20,13 @@ from hilum_context.pieces import count_lines
 if TYPE_CHECKING:
     from hilum import Workspace
 
-# Number of bytes to read from the beginning of a file, which is more than any budget allows.
+# Number of bytes to read from the beginning of a file; more than any budget allows.
 HEAD_BYTES = 128_000
 # Number of extra lines to read before and after the requested ones, to recognize secrets that begin
 # there.
 REGION_LINES = 200
 REGION_BYTES = 256_000
-# Maximum number of bytes of a file in which lines are counted.
+# Lines are counted only in files up to this size, in bytes.
 MAX_COUNTED_BYTES = 100_000_000
 _CHUNK = 1 << 18
 _REASONS = {
@@ -64,7 +64,7 @@ class FileText(msgspec.Struct, frozen=True):
 
 
 class FileTexts(msgspec.Struct, eq=False):
-    """The files of a workspace for one prompt. Whether a file may be sent is decided once.
+    """The files in a workspace, for one prompt; each file is checked only once.
 
     Args:
         agent: The agent that receives the texts.
@@ -111,8 +111,8 @@ class FileTexts(msgspec.Struct, eq=False):
     async def _refusal(self, place: Path) -> str:
         """Return why a file may not be sent; empty if it may be.
 
-        The decision depends on the file's path and on all gates' verdicts on a tool that would read
-        it now.
+        The decision depends on the file's path, and on the verdict of every gate on a tool call
+        that would read the file now.
         """
         session = self.agent.session
         shown = self.workspace.relative(place)
@@ -211,7 +211,7 @@ class FileTexts(msgspec.Struct, eq=False):
         return await _in_thread(read)
 
     def redact(self, text: str, path: str = "") -> str:
-        """Return a text with secrets replaced, as in tool results. Blocks.
+        """Return text with secrets replaced, as in tool results. Blocks.
 
         Secrets are replaced even if the guard is not loaded in this session.
         """
@@ -273,7 +273,7 @@ def _region(file: BinaryIO, line: int, span: int) -> tuple[list[str], int, int]:
 
 
 def _plain(text: str) -> str:
-    """Return a text with ``\\n`` newlines and only valid Unicode."""
+    """Return text with ``\\n`` newlines and only valid Unicode."""
     return text.replace("\r\n", "\n").encode(errors="replace").decode()
 
 

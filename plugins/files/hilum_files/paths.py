@@ -23,7 +23,7 @@ SKIPPED_FOLDERS = frozenset(
 )
 """Version control, build and cache folders, which listings and searches skip."""
 MAX_COMPARED_PATHS = 1000
-"""Maximum number of a folder's paths to compare with a missing path."""
+"""Maximum number of paths in a folder to compare with a missing path."""
 MAX_SUGGESTIONS = 3
 # A file without a name is linked through /proc, so both O_TMPFILE and /proc are needed.
 _O_TMPFILE = getattr(os, "O_TMPFILE", 0) if os.path.isdir("/proc/self/fd") else 0
@@ -34,7 +34,7 @@ _IDENTITY = ("st_dev", "st_ino", "st_size", "st_mtime_ns")
 def open_place(
     workspace: Workspace, path: str | Path, *, make: bool = False, follow: bool = True
 ) -> Iterator[Place]:
-    """Open the folder of a path while the body runs, as ``Workspace.at`` does.
+    """Open the folder that contains a path while the body runs, as ``Workspace.at`` does.
 
     If there is nothing at the path, the error suggests similar paths.
     """
@@ -61,14 +61,14 @@ def open_file(workspace: Workspace, path: str | Path) -> Iterator[BinaryIO]:
         if stat.S_ISDIR(read_status(place).st_mode):
             raise ToolError(
                 f"{quote(str(path))} is a folder, not a file.",
-                hint="List the folder, or name a file in it.",
+                hint="List the folder, or pass the path of a file in it.",
             )
         with place.open() as file:
             yield file
 
 
 def read_status(place: Place) -> os.stat_result:
-    """Return the status of the entry at a place, without following a link.
+    """Return the status of the entry at an opened location, without following a link.
 
     Raises:
         FileNotFoundError: There is no such entry.
@@ -77,7 +77,7 @@ def read_status(place: Place) -> os.stat_result:
 
 
 def find_status(place: Place) -> os.stat_result | None:
-    """Return the status of the entry at a place, or ``None`` if there is none."""
+    """Return the status of the entry at an opened location, or ``None`` if there is none."""
     try:
         return read_status(place)
     except FileNotFoundError:
@@ -152,7 +152,7 @@ def _open_new(folder: int | None, name: str) -> tuple[int, bool]:
     """
     if _O_TMPFILE and folder is not None:
         parent = os.path.dirname(name) or "."
-        with suppress(OSError):  # not every file system supports it
+        with suppress(OSError):  # not all file systems support this
             # The umask limits this mode, as for any new file.
             return os.open(parent, os.O_WRONLY | _O_TMPFILE, 0o666, dir_fd=folder), True
     # O_EXCL does not follow links either.
@@ -161,7 +161,7 @@ def _open_new(folder: int | None, name: str) -> tuple[int, bool]:
 
 
 def _copy_permissions(descriptor: int, old: os.stat_result | None, mode: int | None) -> None:
-    """Set a new file's owner and mode to those of the replaced file, or set another mode."""
+    """Give a new file the owner and mode of the file that it replaces, or another mode."""
     if old:
         with suppress(PermissionError):  # only root may change a file's owner
             os.fchown(descriptor, old.st_uid, old.st_gid)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 1 << 18
 MAX_DEPTH = 10
 _Names = tuple[str, ...]
-"""The parts of a path relative to the listed folder."""
+"""The parts of a path, relative to the listed folder."""
 
 
 @tool(risk="read", effect="pure", timeout=60, reads="path")
@@ -42,7 +42,7 @@ async def read_file(
 ) -> Output:
     """Read a text file as lines `N | text`; N is the line number and not part of the file.
 
-    A long file is cut.
+    Long files are truncated.
 
     Args:
         path: Relative to the workspace.
@@ -55,9 +55,9 @@ async def read_file(
     end = end_line or (start + limit - 1 if limit else None)
     if end is not None and end < start:
         raise ToolError(
-            f"Lines {start} to {end} are not a range.",
+            f"Lines {start} to {end} are not a valid range.",
             code=errors.E_BAD_ARGS,
-            hint="Lines count from 1.",
+            hint="Line numbers start at 1.",
         )
     settings = call.session.settings(FilesSettings)
     page, hashed = await trio.to_thread.run_sync(
@@ -79,8 +79,8 @@ def _read_with_hash(
 ) -> tuple[Page, str]:
     """Return some lines of a file, and the hash of its content.
 
-    The hash is empty if the file was written to while it was read, because it is then unknown which
-    content the model read.
+    The hash is empty if the file was written to while it was being read, because it is then unknown
+    which content the model read.
     """
     with open_file(workspace, path) as file:
         hashed = hash_file(file)
@@ -92,11 +92,11 @@ def _read_with_hash(
 
 
 class Page(msgspec.Struct, frozen=True):
-    """A range of a file's lines.
+    """A range of lines in a file.
 
     Attributes:
         lines: The numbered lines.
-        end: The number of the last of these lines.
+        end: The number of the last line.
         total: The number of lines in the file.
         limit: The maximum number of characters in ``lines``.
     """
@@ -132,20 +132,20 @@ class Page(msgspec.Struct, frozen=True):
 def read_page(
     file: BinaryIO, path: str, start: int, end: int | None, settings: FilesSettings
 ) -> Page:
-    """Read a range of lines from a file of any size in bounded memory.
+    """Read a range of lines from a file of any size, using bounded memory.
 
     Args:
         file: The file, at its beginning.
-        path: The file's name, for errors.
+        path: The file's name, for error messages.
         start: First line, from 1.
-        end: Last line; as many as fit when ``None``.
+        end: Last line; ``None`` for as many as fit.
         settings: The limits.
 
     Raises:
         ToolError: The file is binary, or the lines to show are not UTF-8.
     """
     check_text(file.read(8192), path, os.fstat(file.fileno()).st_size)
-    # The file is scanned in chunks, so that files of any size fit into memory.
+    # The file is scanned in chunks, because it may not fit into memory.
     offset, total = _find_line(file, start)
     file.seek(offset)
     lines: list[str] = []
@@ -154,7 +154,7 @@ def read_page(
         text = _read_line(file, path, number, settings.line_limit)
         line = f"{number} | {text.removeprefix(BOM) if number == 1 else text}"
         used += len(line) + 1
-        # At least one line is always shown, so that the model can continue after it.
+        # Always show at least one line, so that the model can continue after it.
         if used > settings.read_limit and lines:
             break
         lines.append(line)
@@ -164,7 +164,7 @@ def read_page(
 def _find_line(file: BinaryIO, start: int) -> tuple[int, int]:
     """Return the offset at which a line begins, and the number of lines in the file.
 
-    The offset is the end of the file if it has fewer lines.
+    If the file has fewer lines, the offset is its end.
     """
     file.seek(0)
     offset = 0 if start == 1 else -1
@@ -184,7 +184,7 @@ def _find_line(file: BinaryIO, start: int) -> tuple[int, int]:
 
 
 def _offset_after(chunk: bytes, count: int) -> int:
-    """Return the offset after a number of newlines."""
+    """Return the offset after the given number of newlines."""
     at = -1
     for _ in range(count):
         at = chunk.index(b"\n", at + 1)
@@ -193,10 +193,11 @@ def _offset_after(chunk: bytes, count: int) -> int:
 
 def _read_line(file: BinaryIO, path: str, number: int, limit: int) -> str:
     """Read one line, at most ``limit`` characters of it."""
-    raw = file.readline(4 * limit)  # a character has at most four bytes
+    raw = file.readline(4 * limit)  # a character takes at most four bytes
     size = len(raw)
     end = raw[-1:]
-    # The rest of the line is only counted, in pieces, because a line may be as long as its file.
+    # The rest of the line is only counted, piece by piece, because a line may be as long as the
+    # whole file.
     while end not in (b"\n", b""):
         rest = file.readline(CHUNK_BYTES)
         size += len(rest)
@@ -241,7 +242,7 @@ async def list_directory(call: Call, path: str = ".", depth: int = 1) -> Output:
 
 
 class Listing(msgspec.Struct):
-    """The entries of a folder and of those below it.
+    """The entries in a folder and in the folders below it.
 
     Attributes:
         entries: The description of each entry, keyed by the parts of its path.
@@ -254,7 +255,7 @@ class Listing(msgspec.Struct):
     count: int = 0
 
     def format_entries(self) -> list[str]:
-        """Return the entries in order, each folder before its content."""
+        """Return the entries in order, each folder before its contents."""
         return [_join(names) + text for names, text in sorted(self.entries.items())]
 
 
@@ -298,7 +299,7 @@ def _list_folder(
 
 @contextmanager
 def _open_folder(workspace: Workspace, path: str) -> Iterator[int | str]:
-    """Open a folder, and yield its descriptor, or its path if descriptors cannot be used."""
+    """Open a folder and yield its descriptor, or its path if descriptors cannot be used."""
     with open_place(workspace, path) as place:
         if place.folder is None:
             yield place.name
@@ -311,7 +312,7 @@ def _open_folder(workspace: Workspace, path: str) -> Iterator[int | str]:
 
 
 def _open_descriptor(place: Place, parent: int) -> int:
-    # No link is followed, because one may have been created there since the path was checked.
+    # No link is followed, because one may have been created since the path was checked.
     flags = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
     return os.open(place.name, flags, dir_fd=parent)
 

@@ -1,4 +1,4 @@
-"""Writes bytes to files in the workspace, for the tools here and those of other plugins."""
+"""Writes bytes to files in the workspace, for this plugin's tools and those of other plugins."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ async def save_file(call: Call, path: str, data: bytes, *, overwrite: bool = Fal
         The path, for messages.
 
     Raises:
-        ToolError: ``E_BAD_ARGS`` if an existing file may not be replaced. Or the path is outside
-            the workspace, cannot be written, or has changed in the meantime.
+        ToolError: An existing file may not be replaced (``E_BAD_ARGS``), or the path is outside the
+            workspace, cannot be written, or has changed in the meantime.
     """
     return await trio.to_thread.run_sync(_save, track_workspace(call), path, data, overwrite)
 
 
 async def check_save(call: Call, path: str, *, overwrite: bool = False) -> None:
-    """Check that a file can be saved, before its content is produced at some cost.
+    """Check that a file can be saved before producing its content, which may be expensive.
 
     Takes the arguments of ``save_file``.
 
@@ -63,7 +63,7 @@ def _check(workspace: TrackedWorkspace, path: str, overwrite: bool) -> os.stat_r
         )
     with open_file(workspace, path) as file:
         workspace.expect(workspace.resolve(path), file)
-        # The status of the file that was read, even if another one has replaced it since.
+        # This is the status of the file that was read, even if another file has replaced it since.
         return os.fstat(file.fileno())
 
 
@@ -109,7 +109,8 @@ def write_verified(
     with workspace.recording_change(real, data):
         replace_file(workspace, real, data, expected=before)
         with open_file(workspace, real) as file:
-            # One byte more than was written shows whether another program appended something.
+            # Reading one byte more than was written shows whether another program appended
+            # something.
             written = file.read(len(data) + 1)
         if written != data:
             raise ToolError(

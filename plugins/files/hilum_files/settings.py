@@ -7,7 +7,7 @@ from hilum import section, setting
 
 @section("files")
 class FilesSettings:
-    """Limits on what the tools show at once, and on the content kept for undo."""
+    """Limits on what the tools show at once and on the content kept for undo."""
 
     read_limit: int = setting(
         default=10_000,
@@ -30,19 +30,25 @@ class FilesSettings:
     snapshots: bool = setting(
         default=True,
         project=False,
-        help="Take snapshots of the tree around commands, so that their changes can be undone.",
+        help=(
+            "Take snapshots of the workspace before and after commands, so that their changes"
+            " can be undone."
+        ),
     )
     snapshot_file_limit: int = setting(
         default=10_000_000,
         minimum=0,
         project="user",
-        help="File size, in bytes, above which a snapshot records a change, but not the content.",
+        help="File size, in bytes, above which a snapshot records changes but not content.",
     )
     snapshot_limit: int = setting(
         default=1_000_000_000,
         minimum=0,
         project="user",
-        help="Maximum total size, in bytes, of a workspace's files whose content a snapshot keeps.",
+        help=(
+            "Maximum total size, in bytes, of the files in a workspace whose content a snapshot"
+            " keeps."
+        ),
     )
     keep_days: float = setting(
         default=30.0,
@@ -54,5 +60,5 @@ class FilesSettings:
         default=5_000_000_000,
         minimum=0,
         project=False,
-        help="Maximum size, in bytes, of the content kept for undo in all workspaces together.",
+        help="Maximum size, in bytes, of the content kept for undo in all workspaces combined.",
     )

@@ -1,4 +1,4 @@
-"""Decoding, line endings, similar lines and diffs of file text, without opening files."""
+"""Decodes and compares file text: encodings, line endings, similar lines and diffs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_DIFF_LINES = 2000
 """Maximum number of changed lines that a diff compares one by one."""
 MAX_SEARCHED_LINES = 1000
 MAX_COMPARED_LINES = 20_000
-# A line that occurs this often, such as a bracket, does not show where the text begins.
+# A line that occurs this often, such as a closing bracket, does not show where the text begins.
 MAX_OCCURRENCES = 200
 MAX_CHARACTERS = 500
 """Maximum number of characters of a line to compare."""
@@ -38,7 +38,7 @@ def quote(name: str) -> str:
 
 
 def check_text(data: bytes, path: str, size: int) -> None:
-    """Check that a file is not obviously something other than UTF-8 text.
+    """Check that a file does not obviously contain something other than UTF-8 text.
 
     Args:
         data: The beginning of the file.
@@ -46,9 +46,9 @@ def check_text(data: bytes, path: str, size: int) -> None:
         size: The file's size in bytes, for the message.
 
     Raises:
-        ToolError: The file is UTF-16 text, or binary.
+        ToolError: The file contains UTF-16 text or is binary.
     """
-    # UTF-16 text contains null bytes, so it would also count as binary below.
+    # UTF-16 text contains null bytes, so the check below would treat it as binary.
     if data.startswith(_UTF16):
         raise ToolError(
             f"{show(path)} is UTF-16 text, not UTF-8.", hint="Convert it with a command (iconv)."
@@ -61,7 +61,7 @@ def check_text(data: bytes, path: str, size: int) -> None:
 
 
 def encoding_error(path: str, line: int, byte: int) -> ToolError:
-    """Create the error for text in another encoding; ``line`` starts at 1."""
+    """Create the error for text in another encoding; ``line`` is 1-based."""
     return ToolError(
         f"{show(path)} is not UTF-8 text: line {line} has the byte 0x{byte:02x}.",
         hint=(
@@ -72,7 +72,7 @@ def encoding_error(path: str, line: int, byte: int) -> ToolError:
 
 
 def decode(data: bytes, path: str) -> str:
-    """Decode a whole file; a byte order mark is kept as the first character.
+    """Decode a whole file, keeping a byte order mark as the first character.
 
     Raises:
         ToolError: The file is binary, or in another encoding.
@@ -86,14 +86,14 @@ def decode(data: bytes, path: str) -> str:
 
 
 def encode(text: str, parameter: str) -> bytes:
-    """Encode text that a model wrote as UTF-8.
+    """Encode text from a model as UTF-8.
 
     Args:
         text: The text.
-        parameter: The parameter that contained the text, for the message.
+        parameter: The parameter that contains the text, for the message.
 
     Raises:
-        ToolError: The text contains half of a surrogate pair.
+        ToolError: The text contains a lone surrogate.
     """
     try:
         return text.encode()
@@ -144,7 +144,7 @@ def find_nearest(text: str, wanted: str, limit: int = 12) -> tuple[list[str], bo
 def _find_begin(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
     """Return the index of the line at which the wanted lines most likely begin.
 
-    Each shared line votes for a start index, weighted by its number of characters.
+    Each shared line votes for a start index; its weight is its number of characters.
     """
     indexes: dict[str, list[int]] = {}
     for index, line in enumerate(lines):
@@ -172,9 +172,9 @@ def _find_begin(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
 def _find_similar_lines(wanted: str, lines: Iterable[str]) -> list[tuple[str, int]]:
     """Return the lines most similar to a wanted one and their weights, best first.
 
-    Only lines that share words are compared letter by letter, which takes much longer.
+    Only lines that share words are compared character by character, which takes much longer.
     """
-    from difflib import SequenceMatcher  # 2 ms, needed only when a text is missing
+    from difflib import SequenceMatcher  # 2 ms, needed only when a text is not found
 
     words = _words_of(wanted)
     common_words = ((len(words & _words_of(line)), line) for line in lines)
@@ -208,12 +208,12 @@ _Group = Sequence[tuple[str, int, int, int, int]]
 def unified_diff(path: str, before: str, after: str, context: int = 3) -> str:
     """Return a unified diff of one file; ``before`` is empty for a new one.
 
-    A change of more than two thousand lines is shown as one block.
+    A change to more than two thousand lines is shown as one block.
     """
     old = _diff_lines(before)
     new = _diff_lines(after)
-    # Equal leading and trailing lines are removed first, so the cost depends on the size of the
-    # change and not of the file.
+    # Equal leading and trailing lines are removed first, so that the cost depends on the size of
+    # the change and not on that of the file.
     head, tail = count_equal_ends(old, new)
     skip = max(head - context, 0)
     keep = max(tail - context, 0)
@@ -265,9 +265,9 @@ def _diff_lines(text: str) -> list[str]:
 
 
 def count_equal_ends(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[int, int]:
-    """Return the number of equal items at the start of two sequences, and at their end.
+    """Return the number of equal items at the beginning and at the end of two sequences.
 
-    An item counts only once.
+    No item is counted twice.
     """
     head = _count_equal(a, b)
     tail = _count_equal(a[head:][::-1], b[head:][::-1])
@@ -290,7 +290,7 @@ def _format_hunk(old: list[str], new: list[str], group: _Group, skip: int) -> It
         old: The old lines.
         new: The new lines.
         group: The opcodes of the hunk.
-        skip: Number of the file's lines before ``old`` and ``new``.
+        skip: Number of lines in the file before ``old`` and ``new``.
     """
     _, old_start, _, new_start, _ = group[0]
     _, _, old_stop, _, new_stop = group[-1]
@@ -306,5 +306,5 @@ def _format_hunk(old: list[str], new: list[str], group: _Group, skip: int) -> It
 
 
 def _format_range(start: int, length: int) -> str:
-    # In the unified format, an empty range names the line before it.
+    # In the unified format, an empty range contains the number of the preceding line.
     return f"{start + 1 if length else start},{length}"

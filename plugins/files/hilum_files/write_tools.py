@@ -1,7 +1,7 @@
 """The tools ``write_file``, ``edit_file``, ``multi_edit`` and ``delete_file``.
 
-Each tool runs in one thread, which always finishes, and reads the written file back to compare it.
-A file that changed between reading and writing is not written.
+Each tool runs in one thread, which always finishes, and reads the written file back to verify it. A
+file that changed between reading and writing is not written.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ async def edit_file(
         path: Relative to the workspace.
         old_string: The text to replace, copied exactly, without the line numbers of read_file. It
             must occur once: include lines around the change.
-        new_string: The text to put in its place.
+        new_string: The replacement text.
         create_if_missing: Create the file if it does not exist; old_string is empty then.
     """
     is_same = texts.with_newlines(old_string, "\n") == texts.with_newlines(new_string, "\n")
@@ -85,11 +85,11 @@ class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def multi_edit(
     call: Call, path: str, edits: Annotated[list[Replacement], msgspec.Meta(min_length=1)]
 ) -> Output:
-    """Make several edits in one file, as edit_file does: one after another, all or none.
+    """Make several edits in one file, as edit_file does: in order, all or none.
 
     Args:
         path: Relative to the workspace.
-        edits: Each applies to the text that the ones before it left.
+        edits: Each one applies to the result of the previous ones.
     """
     pairs = [(edit.old_string, edit.new_string) for edit in edits]
     return await trio.to_thread.run_sync(_edit, track_workspace(call), path, pairs, False)
@@ -111,12 +111,12 @@ async def delete_file(call: Call, path: str) -> Output:
 def _write_text(
     workspace: TrackedWorkspace, path: str, text: str, parameter: str, before: os.stat_result | None
 ) -> str:
-    """Write a text to a file, and return the written path, for messages."""
+    """Write text to a file and return its path, for messages."""
     return write_verified(workspace, path, texts.encode(text, parameter), before)
 
 
 def _make_diff(name: str, before: str | None, after: str) -> str:
-    """Return a unified diff for faces, or an empty text if computing it would take too long."""
+    """Return a unified diff for faces, or an empty string if computing it would take too long."""
     if before is None or len(before) + len(after) > MAX_DIFF_CHARACTERS:
         return ""
     old = texts.with_newlines(before, "\n")
@@ -131,7 +131,7 @@ def _count_lines(text: str) -> str:
 
 
 def _decode_or_none(data: bytes, path: str) -> str | None:
-    """Return the text of a file, or ``None`` if it is too large or not text."""
+    """Return the text of a file, or ``None`` if it is too large or is not text."""
     if len(data) > MAX_EDIT_BYTES:
         return None
     try:
@@ -143,14 +143,16 @@ def _decode_or_none(data: bytes, path: str) -> str | None:
 def _write(workspace: TrackedWorkspace, path: str, content: str) -> Output:
     if path.endswith("/"):
         raise ToolError(
-            f"{quote(path)} is a folder.", code=errors.E_BAD_ARGS, hint="Name a file in it."
+            f"{quote(path)} is a folder.",
+            code=errors.E_BAD_ARGS,
+            hint="Pass the path of a file in it.",
         )
     if find_file(workspace, path) is None:
         return _create(workspace, path, content, "content")
     data, status = read_file_for_change(workspace, path, MAX_EDIT_BYTES + 1)
     before = _decode_or_none(data, path)
     after = content if before is None else _format_like(before, content)
-    # Nothing is recorded, because undoing this call would do nothing.
+    # Nothing is recorded, because undoing this call would have no effect.
     if before == after:
         return Output(
             f"{show(path)} already has exactly this content; nothing was written.",
@@ -167,7 +169,7 @@ def _write(workspace: TrackedWorkspace, path: str, content: str) -> Output:
 
 def _format_like(before: str, content: str) -> str:
     """Return the new content with the line endings and byte order mark of the old one."""
-    # Only if all lines of the file end with CRLF: otherwise it is unclear which ones should.
+    # Only if all lines of the file end with CRLF; otherwise, it is unclear which ones should.
     if before.count("\r\n") == before.count("\n") > 0:
         content = texts.with_newlines(content, "\r\n")
     content = content.removeprefix(BOM)
@@ -235,7 +237,7 @@ def _report_edits(name: str, edits: Sequence[Edit], diff: str) -> Output:
 
 
 def _describe_edit(edit: Edit) -> str:
-    """Describe how the text of an edit was found, and what the edit changed.
+    """Describe how an edit's text was found, and what the edit changed.
 
     The model must know if the match was not exact.
     """
@@ -261,14 +263,14 @@ def _describe_lines(lines: range) -> str:
 
 
 def _delete(workspace: TrackedWorkspace, path: str) -> Output:
-    # A link itself is deleted, not the file or folder that it points to.
+    # The link itself is deleted, not the file or folder that it points to.
     with open_place(workspace, path, follow=False) as place:
         name = show(workspace.relative(place.path))
         if place.path == workspace.root:
             raise ToolError("The workspace itself cannot be deleted.", code=errors.E_BAD_ARGS)
         mode = read_status(place).st_mode
         if stat.S_ISREG(mode):
-            # A file must be read before it is deleted, too.
+            # A file must also be read before it is deleted.
             with place.open() as file:
                 workspace.read_for_change(place.path, file, MAX_EDIT_BYTES + 1)
         with workspace.recording_change(place.path, None):
@@ -291,7 +293,7 @@ def _remove_folder(place: Place, name: str) -> None:
     try:
         os.rmdir(place.name, dir_fd=place.folder)
     except OSError as error:
-        hint = "Delete its content first." if error.errno in _NOT_EMPTY else ""
+        hint = "Delete its contents first." if error.errno in _NOT_EMPTY else ""
         raise ToolError(
             f"The folder {name} cannot be deleted: {error.strerror}.", hint=hint
         ) from None

@@ -1,7 +1,8 @@
 """Runs the linters and type checkers that a project uses and has installed.
 
 They run on request and after edits. hilum installs no checker and runs none that the project does
-not use. In a folder that the user does not trust, no checker runs that executes the project's code.
+not use. In a folder that the user does not trust, it runs no checker that executes the project's
+code.
 """
 
 from __future__ import annotations

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 # Seconds without an edit before slow checkers start.
 PAUSE_SECONDS = 1.0
 
-# Checker outcomes, each with the files and folders that were checked; an empty list means
+# The outcomes of checkers, each with the files and folders that were checked; an empty list means
 # everything named in the configuration.
 Checked = list[tuple[CheckOutcome, list[Path]]]
 
 
 @attrs.define
 class _Known:
-    """The latest diagnostics of a checker, and the files and folders that it checked."""
+    """A checker's latest diagnostics, and the files and folders that it checked."""
 
     places: set[Path] = attrs.Factory(set)
     counts: Counter[Key] = attrs.Factory(Counter)
@@ -64,7 +64,7 @@ class BackgroundCheckers:
         nursery: Owns the task.
         settings: The settings.
         plan: A function that returns the slow checkers for files.
-        note_ended: A function that reports a checker that had to be ended.
+        note_ended: A function that reports a checker that had to be stopped.
     """
 
     session: Session
@@ -73,13 +73,13 @@ class BackgroundCheckers:
     plan: Callable[[list[Path]], Awaitable[dict[CheckerUse, list[Path]]]]
     note_ended: Callable[[CheckOutcome], None]
     _known: dict[tuple[str, Path], _Known] = attrs.Factory(dict)
-    _lines: dict[Path, set[int]] = attrs.Factory(dict)  # written since the last report
+    _lines: dict[Path, set[int]] = attrs.Factory(dict)  # files written since the last report
     _agents: set[str] = attrs.Factory(set)
     _news: _News | None = None
     _scope: trio.CancelScope = attrs.Factory(trio.CancelScope)
 
     def note_edits(self, agent: str, edits: Iterable[Edit]) -> None:
-        """Discard diagnostics that edits have made outdated, and restart the checkers."""
+        """Discard diagnostics that edits have made out of date, and restart the checkers."""
         if not self.settings.background:
             return
         for edit in edits:
@@ -131,9 +131,10 @@ class BackgroundCheckers:
         with scope:
             # A model often edits several files in a row; each edit starts this wait again.
             await trio.sleep(PAUSE_SECONDS)
-            # The wall clock, because the time is compared with the modification times of files.
+            # Use the wall clock, because the time is compared with the modification times of files.
             news = _News(set(self._agents), [], 0, time.time(), [])
-            # One after another, so that the agent's own commands keep most of the processor time.
+            # Run them one after another, so that the agent's own commands keep most of the
+            # processor time.
             plan = await self.plan(list(self._lines))
             for use, files in plan.items():
                 places = [] if checks_everything(use, [use.folder]) else files
@@ -150,7 +151,7 @@ class BackgroundCheckers:
     def _find_new(self, outcome: CheckOutcome) -> list[Diagnostic]:
         """Return the diagnostics that a checker did not report last time.
 
-        In files that it has not checked before, diagnostics in edited lines count as new.
+        In files that it had not checked before, only diagnostics in edited lines count as new.
         """
         known = self._known.get((outcome.use.checker.name, outcome.use.folder), _Known())
         root = self.session.workspace.root

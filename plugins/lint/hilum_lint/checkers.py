@@ -28,7 +28,7 @@ class Checker:
     """A linter or type checker.
 
     Args:
-        name: Its name, and the name of its program unless ``program`` is set.
+        name: Its name, which is also the name of its program unless ``program`` is set.
         suffixes: Suffixes of the files that it checks.
         configs: Evidence that a project uses it, best first: ``FILE``, or ``FILE[table]`` for a
             table in a TOML file, a section of an ini file or a key of a JSON file. The checker runs
@@ -38,15 +38,15 @@ class Checker:
             ``{files}``; empty if the checker cannot do so.
         whole: Arguments for checking everything named in its configuration; empty if the checker
             cannot do so.
-        scope: Configuration keys, at least one of which must be set to use ``whole``.
+        scope: Configuration keys, at least one of which must be set for ``whole`` to be used.
         parts: Arguments used instead of ``whole`` for a configuration that consists of
             ``references``.
-        text: Arguments for checking a text on standard input as if it were ``{file}``; empty if the
-            checker cannot do so.
+        text: Arguments for checking standard input as if it were ``{file}``; empty if the checker
+            cannot do so.
         requirement: Name under which projects list it as a requirement, which is also evidence of
             its use.
         program: Name of the program.
-        comes: How it is installed: with Python packages, with Node packages, or on the system.
+        comes: How it is installed: as a Python package, as a Node package, or on the system.
         folders: Whether it accepts folders as arguments.
         quick: Whether it checks a file in well under a second.
         code: Whether it runs the project's code, or writes to locations that the project
@@ -81,8 +81,8 @@ class Checker:
         return self.program or self.name
 
 
-# A configuration may enable fixes, caches, reports or installations; these options prevent that if
-# the checker supports them.
+# A configuration may enable fixes, caches, reports or installations; these options disable them if
+# the checker supports that.
 _RUFF = (
     "check",
     "--output-format=json-lines",
@@ -91,7 +91,7 @@ _RUFF = (
     # Findings alone do not change the exit code, so another code means that the checker failed.
     "--exit-zero",
     "--quiet",
-    # Without this option, ruff also checks files that the project excludes if they are named.
+    # Without this option, ruff also checks excluded files that are named on the command line.
     "--force-exclude",
 )
 _FLAKE8 = ("--format=%(path)s:%(row)d:%(col)d: %(code)s %(text)s", "--exit-zero", "--color=never")
@@ -202,7 +202,7 @@ CHECKERS = (
         parsers.parse_go_vet,
         whole=("vet", "./..."),
         program="go",
-        # Nothing is downloaded, and go.mod is not changed.
+        # Download nothing, and do not change go.mod.
         env={"GOFLAGS": "-mod=readonly", "GOPROXY": "off", "GOTOOLCHAIN": "local"},
     ),
     Checker(
@@ -234,7 +234,7 @@ CHECKERS = (
         (),
         parsers.parse_syntax,
         # `-I` keeps PYTHON… variables and the current folder from adding modules of the project.
-        # `-S` skips the import of `site`, which makes the start faster.
+        # `-S` skips the import of `site`, which speeds up the start.
         files=("-I", "-S", str(Path(__file__).with_name("compile_files.py")), "{files}"),
         text=("-I", "-S", str(Path(__file__).with_name("compile_files.py")), "-", "{file}"),
         program=sys.executable,

@@ -2,7 +2,7 @@
 
 It does not run the files and needs no third-party library.
 
-``python compile_files.py FILE_OR_FOLDER …``, or ``python compile_files.py - NAME`` for a text on
+``python compile_files.py FILE_OR_FOLDER …``, or ``python compile_files.py - NAME`` for code on
 standard input.
 """
 
@@ -17,7 +17,7 @@ MAX_FILES = 5_000
 
 
 def check_source(name: str, text: bytes) -> None:
-    """Compile a text and print its errors and warnings."""
+    """Compile source code and print its errors and warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -65,7 +65,7 @@ def is_source_folder(parent: str, name: str) -> bool:
 
 
 def main(arguments: list[str]) -> None:
-    """Check the files and folders that the arguments name."""
+    """Check the files and folders named by the arguments."""
     if arguments[0] == "-":
         check_source(arguments[1], sys.stdin.buffer.read())
         return

@@ -11,7 +11,7 @@ import attrs
 SEVERITIES = ("error", "warning", "info")
 # Maximum number of characters of a message to show.
 MAX_MESSAGE = 300
-# Whitespace, control characters and invisible characters, which could hide text from the user.
+# Whitespace, and control and invisible characters, which could hide text from the user.
 _ODD = r"[\s\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+"
 
 Key = tuple[str, str, str, str]
@@ -19,12 +19,12 @@ Key = tuple[str, str, str, str]
 
 @attrs.frozen
 class Diagnostic:
-    """A diagnostic of a checker.
+    """A diagnostic that a checker reported.
 
     Args:
         path: The file, relative to the workspace.
-        line: Line, from 1; 0 if the checker reports none.
-        column: Column, from 1; 0 if the checker reports none.
+        line: Line, from 1; 0 if the checker does not report one.
+        column: Column, from 1; 0 if the checker does not report one.
         severity: ``error``, ``warning`` or ``info``.
         code: The checker's code for this kind of diagnostic; may be empty.
         message: The message, on one line.
@@ -47,7 +47,7 @@ class Diagnostic:
 
     @property
     def key(self) -> Key:
-        """The identity of the diagnostic without line numbers, which change with each edit."""
+        """The identity of the diagnostic, without line numbers, which change with each edit."""
         # Messages may also contain line numbers, for example "redefinition of f from line 3".
         return (self.checker, self.path, self.code, re.sub(r"\d+", "#", self.message))
 
@@ -58,7 +58,7 @@ class Diagnostic:
 
 
 def to_one_line(text: str, longest: int = MAX_MESSAGE) -> str:
-    """Return a checker's text on one line; it may quote arbitrary file content."""
+    """Return a checker's message as one line; it may quote arbitrary file content."""
     text = re.sub(_ODD, " ", text).strip()
     if len(text) <= longest:
         return text
@@ -71,7 +71,7 @@ def count_by_key(diagnostics: Iterable[Diagnostic]) -> Counter[Key]:
 
 
 def find_new(diagnostics: Iterable[Diagnostic], before: Counter[Key]) -> list[Diagnostic]:
-    """Return the diagnostics that were not there before.
+    """Return the diagnostics that did not exist before.
 
     If a file has several equal diagnostics, the last ones count as new.
     """

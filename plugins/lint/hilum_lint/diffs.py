@@ -62,7 +62,7 @@ def _hunks(diff: str) -> Iterator[_Hunk]:
 def _begin_hunk(match: re.Match[str]) -> _Hunk:
     start = int(match[1])
     size = int(match[2] or 1)
-    # A hunk without lines in the new text refers to the preceding line.
+    # A hunk without lines in the new text contains the number of the preceding line.
     begin = start - 1 if size else start
     return _Hunk(begin, [])
 

@@ -1,7 +1,7 @@
 """Runs quick checkers on edited files during the agent's next step.
 
 No step waits for a checker. The agent reads the diagnostics at the end of its next round, with its
-next prompt, or when it gives its answer.
+next prompt, or before its answer is accepted.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from hilum_lint import report
 from hilum_lint.diagnostics import Diagnostic
 from hilum_lint.edits import Edit
 
-# Maximum number of seconds for checking one round's edits, and for delaying an answer.
+# Maximum time, in seconds, for checking one round's edits, and for delaying an answer.
 EDIT_CHECK_TIMEOUT = 3.5
-# Delay in seconds before the checkers start, so that the next step has the processor to itself.
-# Another edit within this time does not waste a process.
+# Delay in seconds before the checkers start, so that the next step has the processor to itself. If
+# there is another edit within this time, no process has been wasted.
 START_DELAY = 0.05
 
 
@@ -38,7 +38,7 @@ class Comparison:
 
 @attrs.define(eq=False)
 class _Check:
-    """A check of an agent's edits, kept until the agent has read the result."""
+    """A check of an agent's edits, kept until the agent has read its result."""
 
     edits: dict[Path, Edit]
     found: dict[Path, Comparison] = attrs.Factory(dict)
@@ -62,7 +62,7 @@ class EditChecks:
     _checks: dict[str, _Check] = attrs.Factory(dict)
 
     def start(self, agent: str, edits: Mapping[Path, Edit]) -> None:
-        """Start checking a round's edits, and earlier ones whose results were not read."""
+        """Start checking a round's edits, and earlier edits whose results were not read."""
         merged = dict(edits)
         earlier = self._checks.pop(agent, None)
         if earlier is not None:
@@ -82,8 +82,8 @@ class EditChecks:
                     for path, edit in check.edits.items():
                         check.found[path] = await self.compare(edit)
         except Exception as error:
-            # Raised here, the exception would end the session. The next hook raises it instead, and
-            # the kernel treats it like any plugin failure.
+            # If it were raised here, the exception would end the session. The next hook raises it
+            # instead, and the kernel treats it like any other plugin failure.
             check.failure = error
         finally:
             check.done.set()
@@ -93,8 +93,8 @@ class EditChecks:
 
         Args:
             agent: Name of the agent.
-            edited: Files that were edited again. Their results are outdated; ``start`` checks them
-                again.
+            edited: Files that were edited again. Their results are out of date; ``start`` checks
+                them again.
         """
         check = self._checks.get(agent)
         if check is None or not check.done.is_set():
@@ -116,9 +116,10 @@ class EditChecks:
         return report.format_news(new, old) if new else None
 
     async def wait_for_note(self, agent: str) -> str | None:
-        """Wait for the running check to end, then return the result of ``take_note``.
+        """Wait for the running check to end, then return what ``take_note`` returns.
 
-        A failed check returns no note here, because it must not prevent an agent from answering.
+        If the check failed, there is no note, because a failure must not prevent an agent from
+        answering.
         """
         check = self._checks.get(agent)
         if check is None:

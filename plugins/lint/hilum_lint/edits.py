@@ -1,4 +1,4 @@
-"""The edits of a round: the files that its tools wrote, and their earlier content."""
+"""The edits made in a round: the files that its tools wrote, and their earlier content."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Edit:
 
     Args:
         path: The file.
-        diffs: The diffs in the order of the calls; empty if a tool reported none.
+        diffs: The diffs, in the order of the calls; empty if one of the tools reported none.
         created: Whether the round created the file.
     """
 
@@ -61,7 +61,7 @@ class Edit:
 
     @property
     def lines(self) -> set[int]:
-        """Numbers of the lines that the round wrote, as numbered after each edit."""
+        """The lines that the round wrote, as numbered after each edit."""
         written: set[int] = set()
         for diff in self.diffs:
             written |= find_written_lines(diff)
@@ -69,7 +69,7 @@ class Edit:
 
 
 def _revert_last(text: str, diffs: list[str]) -> str | None:
-    """Revert the last diff that matches a text, and remove it from the list."""
+    """Revert the last diff that matches the text, and remove it from the list."""
     for diff in reversed(diffs):
         reverted = revert_diff(text, diff) if diff else None
         if reverted is not None:

@@ -1,4 +1,4 @@
-"""The tool and the hooks of a session. The modules that do the work are imported at first use."""
+"""The session plugin's tool and hooks. The modules that do the work are imported on first use."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FILE_NAME = r"(?<![\w./~-])[\w./~-]*[\w-]\.\w{1,5}\b"
 
 
 class Lint:
-    """The linters of a session. This is the plugin's instance for the session.
+    """The session plugin, which runs linters.
 
     Args:
         session: The session.
@@ -49,8 +49,8 @@ class Lint:
         settings: The settings.
 
     Attributes:
-        reported_by: Name of the plugin that adds the errors of files to a prompt with ``errors``;
-            empty if this plugin does it.
+        reported_by: Name of the plugin that adds errors in files to a prompt, using ``errors``;
+            empty if this plugin does so.
 
     Raises:
         SettingsError: A checker that the user defines is invalid.
@@ -69,14 +69,14 @@ class Lint:
 
     @cached_property
     def runner(self) -> LintRunner:
-        """The runner, which is created at first use."""
+        """The runner, created on first use."""
         from hilum_lint.lint_runner import LintRunner
 
         return LintRunner(self.session, self.nursery, self.settings)
 
     @hookimpl
     def provide_tools(self) -> Sequence[Tool]:
-        """Return the tool, with the time limit of this session's settings."""
+        """Return the tool, with the time limit from this session's settings."""
         return (attrs.evolve(self.read_lints, timeout=2 * self.settings.timeout + SLACK),)
 
     @tool(risk="read", effect="pure", reads=lambda arguments: arguments["paths"] or ["."])
@@ -94,7 +94,7 @@ class Lint:
     def remind(self, agent: Agent, results: Sequence[ToolResult]) -> Awaitable[str | None] | None:
         """Start checking files edited in this round, and report the results of earlier checks."""
         has_work = "runner" in vars(self) or any("diff" in result.data for result in results)
-        # The common case is synchronous, because a task for each round would cost more.
+        # The common case is synchronous, because starting a task in each round would cost more.
         if self.settings.after_edit and has_work:
             return self._remind(agent, results)
         return None

@@ -1,4 +1,4 @@
-"""Runs the checkers of a session: for the tool, after edits and for prompts."""
+"""Runs a session's checkers: for the tool, after edits and for prompts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ QUICK_TIMEOUT = EDIT_CHECK_TIMEOUT / 2
 PROMPT_TIMEOUT = 2.0
 # Maximum number of files named in a prompt to check.
 MAX_NAMED = 5
-# Seconds before the call's deadline at which all checkers are ended.
+# Seconds before the call's deadline at which all checkers are stopped.
 DEADLINE_MARGIN = 7.5
 
 
@@ -55,8 +55,8 @@ class LintRunner:
     nursery: trio.Nursery
     settings: LintSettings
     _slots: trio.CapacityLimiter = attrs.Factory(lambda: trio.CapacityLimiter(MAX_PARALLEL))
-    _slow: set[str] = attrs.Factory(set)  # quick checkers that took too long once
-    # Checkers that were ended, with their folders. Only the tool still runs them.
+    _slow: set[str] = attrs.Factory(set)  # quick checkers that have once taken too long
+    # Checkers that had to be stopped, with their folders. Only the tool still runs them.
     _ended: set[tuple[str, Path]] = attrs.Factory(set)
     edit_checks: EditChecks = attrs.field(init=False)
     background: BackgroundCheckers = attrs.field(init=False)
@@ -93,7 +93,7 @@ class LintRunner:
         )
 
     def _note_outcomes(self, outcomes: Iterable[CheckOutcome]) -> None:
-        """Decide which checkers run after edits: those that did not have to be ended."""
+        """Decide which checkers run after edits: those that did not have to be stopped."""
         for outcome in outcomes:
             key = (outcome.use.checker.name, outcome.use.folder)
             if outcome.excessive:
@@ -127,7 +127,7 @@ class LintRunner:
         }
 
     def _note_ended(self, outcome: CheckOutcome) -> None:
-        """Report a checker that had to be ended to the user, once, and run it no longer."""
+        """Report once that a checker had to be stopped, and no longer run it after edits."""
         key = (outcome.use.checker.name, outcome.use.folder)
         if not outcome.excessive or key in self._ended:
             return
@@ -146,12 +146,12 @@ class LintRunner:
     async def _run_all(
         self, plan: dict[CheckerUse, list[Path]], seconds: float, until: float = inf
     ) -> list[CheckOutcome]:
-        """Run all checkers of a plan, some in parallel, and return the outcomes in its order.
+        """Run all checkers in a plan, some in parallel, and return the outcomes in its order.
 
         Args:
             plan: The checkers and their files.
             seconds: Time limit of each checker.
-            until: Time, on trio's clock, at which all checkers are ended.
+            until: Time, on trio's clock, at which all checkers are stopped.
         """
         outcomes: dict[CheckerUse, CheckOutcome] = {}
 
@@ -184,7 +184,7 @@ class LintRunner:
         """Run quick checkers on an edited file, and compare with its earlier content."""
         plan = await self._plan([edit.path], quick=True)
         outcomes = await self._run_all(plan, QUICK_TIMEOUT)
-        # Its result would always come too late; in the background it does no harm.
+        # Its result would always come too late; in the background, the checker does no harm.
         self._slow |= {each.use.checker.name for each in outcomes if each.late}
         for outcome in outcomes:
             if not outcome.late:
@@ -201,7 +201,7 @@ class LintRunner:
     async def _find_new(self, edit: Edit, outcome: CheckOutcome) -> list[Diagnostic]:
         """Return the diagnostics that an edit caused.
 
-        If the earlier content is not known, these are the diagnostics in the edited lines.
+        If the earlier content is unknown, these are the diagnostics in the edited lines.
         """
         before = await self._count_before(edit, outcome)
         if before is not None:
@@ -209,9 +209,9 @@ class LintRunner:
         return [each for each in outcome.found if each.line in edit.lines]
 
     async def _count_before(self, edit: Edit, outcome: CheckOutcome) -> Counter[Key] | None:
-        """Count the diagnostics of a checker in a file as it was before the round.
+        """Count a checker's diagnostics in a file as it was before the round.
 
-        The result is ``None`` if the earlier content is not known.
+        The result is ``None`` if the earlier content is unknown.
         """
         if edit.created:
             return Counter()

@@ -28,10 +28,10 @@ Parser = Callable[[str, str], Iterable[Finding]]
 
 # Maximum length, in characters, of a line that is searched for a finding.
 MAX_LINE = 10_000
-# Exceptions to catch, because no checker output may make the run fail.
+# Exceptions to catch, because no output of a checker may make the run fail.
 READ_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, OSError)
 
-# The words with which checkers name a severity.
+# The words that checkers use for severities.
 _SEVERITIES = {
     "error": "error",
     "fatal": "error",
@@ -43,7 +43,8 @@ _SEVERITIES = {
     "hint": "info",
 }
 
-# The codes of ruff and flake8 for code that fails when it runs; the others are advice.
+# The codes with which ruff and flake8 report code that would fail at run time; all others are
+# advice.
 _FATAL = ("invalid-syntax", "E9", "F63", "F7", "F82")
 
 
@@ -168,7 +169,7 @@ def make_line_parser(pattern: str, severity: str | Callable[[str], str] = "error
     """
 
     def parse(stdout: str, stderr: str) -> Iterator[Finding]:
-        compiled = re.compile(pattern)  # here, because compiling at import slows the start
+        compiled = re.compile(pattern)  # not at import, which it would slow down
         for line in f"{stdout}\n{stderr}".splitlines():
             # A user's pattern may take quadratic time, so longer lines, which contain no findings,
             # are skipped.

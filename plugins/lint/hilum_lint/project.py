@@ -22,9 +22,9 @@ from hilum import HilumError, Workspace
 
 from hilum_lint.checkers import Checker
 
-# Maximum depth of the downward search for a configuration if none is found upwards.
+# Maximum depth of the search for a configuration in subfolders, if no parent folder has one.
 MAX_DEPTH = 2
-# A monorepo has thousands of folders, and this runs before each check.
+# A monorepo has thousands of folders, and the search runs before each check.
 MAX_FOLDERS = 200
 _SKIPPED = {"node_modules", "target", "build", "dist", "__pycache__"}
 _LOCKS = {
@@ -54,7 +54,7 @@ class CheckerUse:
 
     Args:
         checker: The checker.
-        folder: The folder with its configuration; it runs there.
+        folder: The folder that contains its configuration and in which it runs.
         config: The configuration's displayed path.
         program: Path of the program; empty if it must not or cannot run.
         problem: Why it does not run, as a sentence.
@@ -111,7 +111,7 @@ class LintProject:
         for checker in self.checkers:
             if checker.folders if is_folder else target.name.endswith(checker.suffixes):
                 uses += self._find_checker_uses(checker, target, is_folder)
-        # ruff and flake8 report syntax errors, too, for the version of Python that the project
+        # ruff and flake8 also report syntax errors, for the version of Python that the project
         # supports.
         running = {use.checker.name for use, _ in uses if use.program}
         if running & {"ruff", "flake8"}:
@@ -125,8 +125,8 @@ class LintProject:
     ) -> list[tuple[CheckerUse, Path]]:
         """Return the uses of a checker for a target, each with its part of the target.
 
-        The nearest configuration upwards applies; if there is none, those in the folders below
-        apply.
+        The configuration in the folder itself or its nearest parent applies; if there is none,
+        those in subfolders apply.
         """
         start = target if is_folder else target.parent
         above = list(self._upwards(start))
@@ -168,7 +168,7 @@ class LintProject:
                 yield path
 
     def _find_config(self, checker: Checker, folder: Path) -> str:
-        """Return the file that proves that a folder uses a checker; empty if there is none."""
+        """Return the file that shows that a folder uses a checker; empty if there is none."""
         names = self._list_names(folder)
         for config in checker.configs:
             file, _, table = config.partition("[")
@@ -204,7 +204,7 @@ class LintProject:
     def _find_whole_arguments(self, checker: Checker, folder: Path, config: str) -> tuple[str, ...]:
         """Return the arguments for checking everything named in a configuration."""
         file, _, table = config.partition("[")
-        # This is JSON with comments, which no available parser supports.
+        # The file is JSON with comments, which no available parser supports.
         if checker.parts and '"references"' in self._text(folder / file):
             return checker.parts
         if not checker.scope:
@@ -214,7 +214,7 @@ class LintProject:
         return checker.whole if has_scope else ()
 
     def _find_oldest_python(self, folder: Path) -> tuple[int, int]:
-        """Return the oldest Python version that a project declares support for."""
+        """Return the oldest Python version that a project declares to support."""
         for above in self._upwards(folder):
             if "pyproject.toml" in self._list_names(above):
                 wanted = self._entry(above / "pyproject.toml", "project.requires-python")
@@ -233,7 +233,7 @@ class LintProject:
         if not found:
             return "", f"it is not installed{self._explain_installation(checker, folder)}"
         for path in found:
-            # A program in the project could do anything.
+            # A program that is part of the project could do anything.
             if self.trusted or name == sys.executable or self._is_outside(path):
                 return path, ""
         return "", "its program is part of the project, and this folder is not trusted"
@@ -253,16 +253,16 @@ class LintProject:
         active = os.environ.get("VIRTUAL_ENV")
         if active:
             yield os.path.join(active, "bin")
-        # A relative PATH entry would refer to a project folder.
+        # A relative PATH entry would refer to a folder in the project.
         yield from (place for place in os.get_exec_path() if os.path.isabs(place))
 
     def _is_outside(self, path: str) -> bool:
         """Return whether a program and its folder are outside the workspace.
 
-        This is checked for their real paths and for the path by which the program was found.
+        Both their real paths and the path at which the program was found are checked.
         """
-        # A program outside may be a link into the project, and a path in the project may be a link
-        # that the project could change.
+        # A program outside may be a link into the project, and a path inside may be a link that the
+        # project could change.
         places = (
             os.path.realpath(path),
             os.path.realpath(os.path.dirname(path)),
@@ -297,7 +297,7 @@ class LintProject:
         return ""
 
     def _table(self, path: Path) -> Mapping[str, Any]:
-        """Return a file parsed as a table, which is empty if the file is invalid."""
+        """Return a parsed file as a table, which is empty if the file is invalid."""
         if path not in self._tables:
             self._tables[path] = {}
             with suppress(ValueError, RecursionError, configparser.Error):
@@ -306,7 +306,7 @@ class LintProject:
 
     def _entry(self, path: Path, key: str) -> Any:
         found: Any = self._table(path)
-        # The sections of ini files, and the keys of JSON files, may contain dots.
+        # The section names of ini files and the keys of JSON files may contain dots.
         parts = key.split(".") if path.suffix == ".toml" else [key]
         for part in parts:
             found = found.get(part) if isinstance(found, Mapping) else None
@@ -328,14 +328,15 @@ def _read(suffix: str, text: str) -> Mapping[str, Any]:
     if suffix == ".json":
         found = msgspec.json.decode(text)
         return found if isinstance(found, dict) else {}
-    # The raw parser, because `%` in these files is an ordinary character and not an interpolation.
+    # Use the raw parser, because `%` is an ordinary character in these files and not an
+    # interpolation.
     ini = configparser.RawConfigParser(strict=False)
     ini.read_string(text)
     return {name: dict(ini[name]) for name in ini.sections()}
 
 
 def _names_requirement(value: Any, name: str) -> bool:
-    """Return whether requirement lists, or tables in Poetry's format, contain a requirement."""
+    """Return whether requirement lists or Poetry tables contain a requirement."""
     if isinstance(value, str):
         return re.match(rf"{re.escape(name)}(?![\w.-])", value, re.IGNORECASE) is not None
     if isinstance(value, list):

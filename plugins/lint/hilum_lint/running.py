@@ -1,4 +1,4 @@
-"""Runs one checker and reads its output; any failure is reported as one line."""
+"""Runs one checker and reads its output; any failure is reported in one line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Maximum size, in bytes, of a checker's output; hilum ends a checker that prints more.
 MAX_OUTPUT = 32_000_000
 # Starts a checker with a limit on its memory. A configuration may name any file, such as /dev/zero,
-# which a checker would read until the machine has no memory left. The limit is on data (-d): node
+# which a checker would read until no memory is left. The limit applies to data (-d), because node
 # and Go reserve far more address space (-v) than they use.
 _LIMITED = 'ulimit -d "$0" 2>/dev/null; exec "$@"'
 _OUT_OF_MEMORY = re.compile(
@@ -43,7 +43,7 @@ class CheckOutcome:
         seconds: Duration in seconds.
         late: Whether it exceeded the time limit.
         excessive: Whether it was ended because of its time, memory or output, or by a signal. It
-            would probably be so again.
+            would probably end in the same way again.
     """
 
     use: CheckerUse
@@ -66,7 +66,7 @@ async def run_checker(
     *,
     text: bytes | None = None,
 ) -> CheckOutcome:
-    """Run a checker. Cancelling this ends its whole process tree.
+    """Run a checker. Cancelling this function ends the whole process tree.
 
     Args:
         session: The session.
@@ -74,7 +74,7 @@ async def run_checker(
         targets: Files and folders; diagnostics elsewhere are dropped. If empty, everything named in
             the configuration is checked.
         seconds: Time limit.
-        text: A text to check instead of the content of the single target.
+        text: Text to check instead of the content of the only target.
     """
     if not use.program:
         return CheckOutcome(use, problem=use.problem)
@@ -159,7 +159,7 @@ def _read(
         """Return a displayed path; empty if it is not a target or is outside the workspace."""
         real = (use.folder / path).resolve()
         is_inside = any(real.is_relative_to(root) for root in workspace.roots)
-        # A diagnostic in another kind of file is always shown, because it is about the
+        # A diagnostic in another kind of file is always shown, because it concerns the
         # configuration.
         is_source = real.name.endswith(use.checker.suffixes)
         is_target = not targets or any(real.is_relative_to(target) for target in targets)
@@ -173,8 +173,8 @@ def _read(
     except READ_ERRORS:
         reason = _find_reason(stderr, stdout) or "its output could not be parsed"
         return CheckOutcome(use, problem=reason, excessive=_was_ended(done, stderr))
-    # Many checkers exit with another code than 0 when they find something, so the code counts only
-    # if there are no findings.
+    # Many checkers exit with a non-zero code when they find something, so the code counts only if
+    # there are no findings.
     if not parsed and done.returncode:
         ended = f"exit code {done.returncode}"
         if done.returncode < 0:
@@ -187,7 +187,7 @@ def _read(
 
 
 def _was_ended(done: Completed, stderr: str) -> bool:
-    """Return whether a signal or a lack of memory ended a checker."""
+    """Return whether a checker was ended by a signal or ran out of memory."""
     return done.returncode < 0 or (done.returncode > 0 and bool(_OUT_OF_MEMORY.search(stderr)))
 
 

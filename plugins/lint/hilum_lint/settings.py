@@ -7,7 +7,7 @@ from hilum import section, setting
 
 @section()
 class CheckerSettings:
-    """A user-defined checker. Its program is searched for in the same folders as the others."""
+    """A user-defined checker, whose program is searched for in the same folders as all others."""
 
     command: list[str] = setting(
         help="Program and arguments; {files} is replaced by the files to check."
@@ -31,7 +31,7 @@ class CheckerSettings:
 
 @section("lint")
 class LintSettings:
-    """When files are checked, which checkers are used, and how many diagnostics the model reads."""
+    """When files are checked, with which checkers, and how many diagnostics the model reads."""
 
     after_edit: bool = setting(
         default=True, help="Report new diagnostics to the model after its edits."
@@ -42,7 +42,7 @@ class LintSettings:
     in_context: bool = setting(
         default=True,
         project="lower",
-        help="Add errors in files that a prompt names.",
+        help="Add errors in files that a prompt names to the prompt.",
     )
     limit: int = setting(
         default=50,
@@ -63,5 +63,5 @@ class LintSettings:
     checkers: dict[str, CheckerSettings] = setting(
         factory=dict,
         project=False,
-        help="Additional checkers by name; one with a known name replaces that checker.",
+        help="Additional checkers by name; one that has the name of a known checker replaces it.",
     )

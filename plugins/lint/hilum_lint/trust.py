@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def may_run_code(session: Session) -> bool:
     """Return whether checkers may run code from the session's folders. Blocks.
 
-    This code includes programs, plugins, configuration and build scripts. The user allows it with
-    ``hilum trust``, or with the setting ``lint.trusted`` for all folders below one. Call this
-    before each check, so that a change of trust takes effect immediately.
+    This code includes programs, plugins, configuration and build scripts. The user allows this with
+    ``hilum trust``, or for a folder and all folders below it with the setting ``lint.trusted``.
+    Call this before each check, so that a change of trust takes effect immediately.
     """
     # The settings may change while a session is open, and trust must not outlast them.
     given = [os.path.expanduser(folder) for folder in session.settings(LintSettings).trusted]

@@ -1,4 +1,4 @@
-"""Compacts one conversation: plans the cut, has it summarized, and writes the note."""
+"""Compacts one conversation: plans the cut, requests the summary, and writes the note."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from hilum import Compaction, Message, estimate
 from hilum.hooks import PluginFailure
 
+from hilum_memory.compaction_plan import CompactionPlanner
 from hilum_memory.note import read_removed, write_note
-from hilum_memory.plan import CompactionPlanner
 from hilum_memory.recall import RECALL
 from hilum_memory.settings import MemorySettings
 from hilum_memory.shortening import shorten
@@ -18,7 +18,7 @@ from hilum_memory.summary import summarize
 if TYPE_CHECKING:
     from hilum import Agent
 
-# Number of tokens in the note around the summary: the user's requests and the list of results.
+# Number of tokens in the note apart from the summary: the user's requests and the list of results.
 NOTE_TOKENS = 1_500
 # Minimum number of tokens for a plugin's text; a shorter excerpt would be meaningless and is left
 # out.
@@ -37,25 +37,26 @@ async def compact(
     Args:
         agent: The agent whose conversation is compacted.
         messages: The conversation.
-        sizes: Tokens of each message.
+        sizes: The number of tokens in each message.
         budget: Target size in tokens.
         settings: The settings.
     """
     conversation = agent.conversation
-    # Of the model that will read the result, because tokenizers differ.
+    # The factor of the model that will read the result, because tokenizers differ.
     calibrator = conversation.calibrator(agent.session.kernel.router.current(agent))
     can_recall = any(tool.name == RECALL for tool in agent.tools())
     # The kernel keeps the current run's request, wherever the cut is.
     request = conversation.kept_request
     if request is not None:
         sizes = [*sizes]
-        # At least half, because a request that fills the window would otherwise leave nothing else.
+        # At least half; otherwise, a request that fills the window would leave nothing for the
+        # rest.
         budget = max(budget - sizes[request], budget // 2)
         sizes[request] = 0
-    # The summary must not take the room that the compaction makes; below 150 tokens, its five
-    # sections could not say anything.
+    # The summary must not take up the space that the compaction frees; with less than 150 tokens,
+    # its five sections would be meaningless.
     summary_tokens = max(min(settings.summary_tokens, budget // 6), 150)
-    # Before planning, because the plan must reserve room for these texts.
+    # Collected before planning, because the plan must reserve space for these texts.
     kept = await _collect_kept_texts(agent, int(budget / 4 / calibrator.factor))
     # A model may write twice as many tokens as requested.
     note_tokens = 2 * summary_tokens + min(NOTE_TOKENS, budget // 6)

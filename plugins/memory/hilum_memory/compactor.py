@@ -44,7 +44,7 @@ class Compactor:
         budget: int,
     ) -> Compaction | None:
         """Shorten large old results; if that is not enough, replace old messages by a summary."""
-        # Imported here, because most runs never compact and importing these modules and the
+        # Imported here, because most runs never compact, and importing these modules and the
         # gateways takes about 10 ms.
         from hilum_memory.compaction import compact
 
@@ -52,7 +52,7 @@ class Compactor:
 
     @hookimpl
     def provide_tools(self) -> list[object]:
-        """Return the tool that reads shortened results; it is deferred until there are any."""
+        """Return the tool that reads shortened results; it is deferred until there are some."""
 
         # Its description would cost tokens in every request of a short conversation.
         def has_no_use(agent: Agent) -> bool:
@@ -73,19 +73,19 @@ class Compactor:
         Args:
             id: The call's id, as the shortened result names it.
             pattern: Regular expression; only matching lines are returned, each with its offset.
-            offset: Character to start at; a long result comes in pages.
+            offset: Character at which to start; a long result is returned in pages.
         """
         result = await self._results.find(call.agent.name, id)
         if pattern:
             return Output(await search_lines(result.text, pattern))
         text = format_page(result.text, offset, _page_size(call.agent, result.text))
-        # Only on the first page: images do not belong to a part of the text.
+        # Only with the first page, because images do not belong to a part of the text.
         images = () if offset else get_images(result)
         return Output(text, images=images)
 
 
 def _page_size(agent: Agent, text: str) -> int:
-    """Return the number of characters in a page of a text."""
+    """Return the number of characters per page."""
     router = agent.session.kernel.router
     name = router.current(agent)
     tokens = agent.conversation.calibrator(name).text(text)

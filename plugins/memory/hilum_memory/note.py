@@ -1,8 +1,8 @@
 """The note that replaces the messages that a compaction removes.
 
 The note contains the user's requests, the summary, texts that must survive, and the results that
-can be read again. Code, not the model, writes everything around the summary, so that tool output cannot
-pass for the user's words.
+can be read again. Code, not the model, writes everything around the summary, so that tool output
+cannot pass for the user's words.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LAST_ASKED_LENGTH = 2_000
 
 @attrs.frozen
 class RemovedMessages:
-    """The messages that a compaction removes, and the contents of the note before them.
+    """The messages that a compaction removes, and the contents of the note that precedes them.
 
     Attributes:
         asked: The user's requests before the current one, oldest first, one line each.
@@ -55,7 +55,7 @@ class RemovedMessages:
 
 
 def read_removed(messages: Sequence[Message], current: Message | None = None) -> RemovedMessages:
-    """Collect the information for the new note from the messages that are removed.
+    """Collect the information for the new note from the messages to be removed.
 
     Args:
         messages: The messages.
@@ -67,8 +67,8 @@ def read_removed(messages: Sequence[Message], current: Message | None = None) ->
     if messages and isinstance(messages[0], NoteMessage):
         old = messages[0].text
         messages = messages[1:]
-        # Taken over literally, so that the user's words are never summarized, however many
-        # compactions follow.
+        # Copied literally, so that the user's words are never summarized, however many compactions
+        # follow.
         asked = _read_asked(old)
         summary = _read_block(old, "summary") or old
     request = ""

@@ -21,7 +21,7 @@ SEARCH_TIMEOUT = 5.0
 
 
 class ResultFinder:
-    """Finds call results in a session's log, which is read only once and as far as needed.
+    """Finds call results in a session's log, which is read only once and only as far as needed.
 
     Args:
         session: The session.
@@ -48,11 +48,11 @@ class ResultFinder:
             self._read = events[-1].seq
             for event in events:
                 if isinstance(event, CallDone):
-                    # A repeated id means the newest result.
+                    # If an id is repeated, it refers to the newest result.
                     self._places[event.agent, event.result.call_id] = event.seq
         place = self._places.get((agent, call))
         if place is not None:
-            # Only positions are kept in memory, because the results of a long session have many
+            # Only positions are kept in memory, because the results of a long session take up many
             # megabytes.
             for event in await store.read(session, place - 1, 1):
                 if isinstance(event, CallDone):
@@ -96,7 +96,7 @@ async def search_lines(text: str, pattern: str) -> str:
     def matching() -> Iterator[str]:
         place = 0
         for number, line in enumerate(text.splitlines(keepends=True), 1):
-            # ``concurrent`` releases the GIL, so that a slow pattern does not stop the event loop.
+            # ``concurrent`` releases the GIL, so that a slow pattern does not block the event loop.
             found = compiled.search(line, timeout=SEARCH_TIMEOUT, concurrent=True)
             if found:
                 start = max(found.start() - MAX_LINE_LENGTH // 2, 0)

@@ -7,7 +7,7 @@ from hilum import section, setting
 
 @section("memory")
 class MemorySettings:
-    """How to compact long conversations so that they fit the model's window."""
+    """How to compact long conversations so that they fit the model's context window."""
 
     summary_timeout: float = setting(
         default=120.0,
@@ -25,7 +25,7 @@ class MemorySettings:
         default=4_000,
         minimum=1_000,
         project="lower",
-        help="Maximum length of old tool results, in characters; longer ones are shortened.",
+        help="Length, in characters, above which old tool results are shortened.",
     )
     never_thin: list[str] = setting(
         factory=lambda: ["use_skill"],

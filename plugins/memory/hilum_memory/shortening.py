@@ -13,7 +13,7 @@ def split_ends(text: str, head: int, tail: int) -> tuple[str, str]:
     first = text[:head]
     last = text[len(text) - tail :] if tail else ""
     first_cut = first.rfind("\n")
-    # At most half is given up to end at a line break, because a text may be one long line.
+    # To end at a newline, give up at most half, because the text may be one long line.
     if first_cut > head // 2:
         first = first[: first_cut + 1]
     last_cut = last.find("\n")
@@ -23,7 +23,7 @@ def split_ends(text: str, head: int, tail: int) -> tuple[str, str]:
 
 
 def shorten(text: str, most: int) -> str:
-    """Return a text of at most about ``most`` characters: its beginning and its end."""
+    """Return text of at most about ``most`` characters: its beginning and its end."""
     if len(text) <= most:
         return text
     first, last = split_ends(text, most * 2 // 3, most // 3)
@@ -32,7 +32,7 @@ def shorten(text: str, most: int) -> str:
 
 
 def to_one_line(text: str, most: int) -> str:
-    """Return a text on one line, cut."""
+    """Return the beginning of a text as one line."""
     joined = " ".join(text[: 4 * most].split())  # splitting the rest would be wasted work
     if len(joined) <= most:
         return joined
@@ -40,7 +40,7 @@ def to_one_line(text: str, most: int) -> str:
 
 
 def find_short_arguments(call: ToolCall) -> Iterator[str]:
-    """Yield the short texts in a call's arguments, such as paths, names, patterns and commands."""
+    """Yield the short strings in a call's arguments, such as paths, names and commands."""
     try:
         arguments = json.loads(call.arguments or "{}")
     except ValueError:

@@ -61,7 +61,7 @@ MAX_RESULT = 2_000
 # Each chunk is a request to a model; the limit bounds time and cost.
 MAX_CHUNKS = 6
 WINDOW_SHARE = 0.8
-# Shortens a text to at most so many characters.
+# A function that shortens a text to at most a number of characters.
 Cut = Callable[[str, int], str]
 
 
@@ -86,9 +86,9 @@ async def summarize(
         focus: The topic that the user wants the summary to focus on.
     """
     router = agent.session.kernel.router
-    # The conversation's model is used if the cheaper one fails.
+    # Use the conversation's model if the cheaper one fails.
     names = dict.fromkeys((router.resolve("summarize"), router.current(agent)))
-    why = "no model was asked"
+    why = "no model was available"
     # The time limit covers all attempts, because the user waits for the compaction.
     with trio.move_on_after(seconds) as patience:
         for name in filter(None, names):
@@ -175,11 +175,11 @@ def check_summary(message: AssistantMessage, most: int) -> str:
 
 
 def _cut_before_goal(text: str) -> str:
-    """Return a summary from its first heading on; at least four of five are required."""
+    """Return a summary from its first heading on; four of the five headings are required."""
     start = re.search(r"^#+ *Goal\b", text, re.MULTILINE | re.IGNORECASE)
     found = [name for name in SECTIONS if re.search(rf"(?im)^#+ *{name}\b", text)]
     if start is None or len(found) < 4:
-        raise InvalidSummaryError("does not have the parts of a summary")
+        raise InvalidSummaryError("does not have the sections of a summary")
     return text[start.start() :]
 
 
@@ -278,7 +278,7 @@ def extract_summary(past: RemovedMessages, most: int) -> str:
     )
     text = "\n".join(_format_section(name, lines) for name, lines in sections)
     if past.summary:
-        # Half of the length, so that neither the old nor the new part displaces the other.
+        # Each part gets half of the length, so that neither displaces the other.
         text = f"## Before that\n{shorten(past.summary, length // 2)}\n{text}"
     return shorten(text, length)
 
@@ -301,7 +301,7 @@ def _find_texts(past: RemovedMessages) -> list[str]:
 
 
 def _find_decisions(past: RemovedMessages) -> list[str]:
-    # Without the last text, which usually announces the next step.
+    # Leave out the last text, which usually announces the next step.
     return [to_one_line(text, 300) for text in _find_texts(past)[-6:-1]]
 
 

@@ -1,4 +1,4 @@
-"""Parses server addresses, and returns the part of an address that messages may show."""
+"""Parses server URLs, and returns the part of a URL that messages may show."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 
 def get_host(url: str) -> str:
-    """Return the host of an address, or an empty text if it has none."""
+    """Return the host in a URL, or an empty string if it has none."""
     try:
         return urlsplit(url).hostname or ""
     except ValueError:
@@ -14,7 +14,7 @@ def get_host(url: str) -> str:
 
 
 def format_origin(url: str) -> str:
-    """Return scheme, host and port of an address.
+    """Return the scheme, host and port of a URL.
 
     The rest is not shown in messages, because it may contain a password in the user name or the
     query.

@@ -27,7 +27,7 @@ class Reader(Protocol):
 
     @property
     def ended(self) -> bool:
-        """Whether no further event matters."""
+        """Whether all further events can be ignored."""
 
     def feed(self, event: bytes, data: bytes) -> Iterable[Chunk]:
         """Parse one event and return its chunks.
@@ -78,7 +78,7 @@ class TextPart:
 
 
 class ThinkingPart:
-    """Reasoning that is being received, with the data to be sent back to its vendor."""
+    """Reasoning that is being received, with the data to send back to the vendor."""
 
     __slots__ = ("pieces", "vendor")
 
@@ -92,12 +92,12 @@ class ThinkingPart:
 
 
 class AnswerBuilder:
-    """An answer that is being received, with its parts in the order in which they began.
+    """Builds an answer while it is being received, with its parts in the order in which they began.
 
     Args:
         model: ``provider/name``, for the message.
-        body: The request. Missing call ids are computed from it: no two requests of a
-            conversation are equal, so the ids are unique in it, and a replayed request gets the
+        body: The request. Missing call ids are computed from it. No two requests in a conversation
+            are equal, so the ids are unique in the conversation, and a replayed request gets the
             same ids again.
     """
 
@@ -120,7 +120,7 @@ class AnswerBuilder:
         return [TextChunk(join_text((text,)))]
 
     def begin_text(self) -> TextPart:
-        """Begin a new text."""
+        """Begin a new text part."""
         part = TextPart()
         self.parts.append(part)
         return part
@@ -133,14 +133,14 @@ class AnswerBuilder:
         return [ThinkingChunk(join_text((text,)))]
 
     def current_thinking(self) -> ThinkingPart:
-        """Return the reasoning that is being received, or begin a new one."""
+        """Return the reasoning part that is being received, or begin a new one."""
         last = self.parts[-1] if self.parts else None
         if isinstance(last, ThinkingPart):
             return last
         return self.begin_thinking()
 
     def begin_thinking(self) -> ThinkingPart:
-        """Begin a new reasoning."""
+        """Begin a new reasoning part."""
         part = ThinkingPart()
         self.parts.append(part)
         return part
@@ -186,10 +186,10 @@ class AnswerBuilder:
 
 
 class VendorReader:
-    """The part of a reader that is the same for every vendor's format.
+    """Base class with the parts of a reader that are the same for every vendor's format.
 
     Attributes:
-        ended: Whether no further event matters.
+        ended: Whether all further events can be ignored.
 
     Args:
         model: ``provider/name``.

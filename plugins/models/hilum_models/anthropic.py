@@ -1,8 +1,8 @@
 """The format of Anthropic Messages (https://docs.anthropic.com/en/api/messages).
 
 There are two cache marks: one on the system prompt, which other sessions and agents share, and one
-on the request itself, which makes the server mark the last block. Therefore, the bytes of a message
-never change because of the cache.
+on the request itself, which makes the server mark the last block. Caching therefore never changes
+the bytes of a message.
 """
 
 from __future__ import annotations
@@ -64,15 +64,16 @@ class AnthropicWire(VendorWire, frozen=True):
     api = "anthropic"
 
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
-        """Encode options, tools and system prompt."""
-        # Before tools and messages are added, so that the user's options cannot replace those.
+        """Encode options, tools and the system prompt."""
+        # Merged before tools and messages are added, so that the user's options cannot replace
+        # those.
         fields = merge(self._options(), self.target.options)
         if tools:
             fields["tools"] = [describe_tool(tool, "input_schema") for tool in tools]
         system: list[dict[str, Any]] = [
             {"type": "text", "text": layer.text} for layer in layers if layer.text.strip()
         ]
-        # The mark on the last block covers everything before it, tools included.
+        # The mark on the last block covers everything before it, including tools.
         if system:
             system[-1]["cache_control"] = _CACHE
             fields["system"] = system
@@ -201,7 +202,7 @@ class AnthropicReader(VendorReader):
     def feed(self, event: bytes, data: bytes) -> Iterable[Chunk]:
         """Parse one event and return its chunks."""
         if data.startswith(b"[DONE]"):
-            # The end mark is not part of this format, but proxies add it.
+            # The end marker is not part of this format, but some proxies add it.
             self.ended = True
             return ()
         value = decode_event(data)
@@ -284,7 +285,7 @@ class AnthropicReader(VendorReader):
             self._answer.stop = _STOPS.get(reason, "end")
 
     def _add_usage(self, table: dict[str, Any]) -> None:
-        # Counts arrive in two events, and a later count may be null if it was sent before.
+        # Counts arrive in two events; a count that was already sent may be null in the second.
         for name, value in get_dict(table, "usage").items():
             if value is not None:
                 self._usage[name] = value
@@ -299,7 +300,7 @@ def _read_usage(table: dict[str, Any]) -> Usage:
     cached = get_count(table, "cache_read_input_tokens")
     written = get_count(table, "cache_creation_input_tokens")
     return Usage(
-        # The API counts fresh tokens only.
+        # The API counts only uncached tokens.
         input=get_count(table, "input_tokens") + cached + written,
         cached=cached,
         cache_write=written,

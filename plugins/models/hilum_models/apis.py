@@ -1,4 +1,4 @@
-"""The description of a wire format, which each format's module fills in."""
+"""The description of a wire format, which each format's module provides."""
 
 from __future__ import annotations
 

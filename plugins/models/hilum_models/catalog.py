@@ -1,4 +1,4 @@
-"""The properties of common models: window, maximum answer length, price, images, tools.
+"""The properties of common models: context window, maximum answer length, price, images and tools.
 
 Windows and prices in ``catalog.json`` are those of genai-prices 0.2.3 (its data of 20 November
 2026). Maximum answer lengths are the vendors' own figures if known, and otherwise a cautious
@@ -38,7 +38,7 @@ _CATALOG = msgspec.json.decode(
     Path(__file__).with_name("catalog.json").read_bytes(),
     type=dict[str, ModelFacts],
 )
-# The longest matching prefix counts: gpt-5-mini before gpt-5.
+# The longest matching prefix wins: gpt-5-mini before gpt-5.
 _PREFIXES = sorted(_CATALOG, key=len, reverse=True)
 
 # The usual local servers have no tool template for these models.
@@ -49,7 +49,7 @@ _NO_TOOLS = (
 )
 # OpenRouter writes versions with a dot, and Anthropic with a hyphen.
 _DOTTED_VERSION = r"(claude-(?:opus|sonnet|haiku|fable|mythos)-\d+)\.(\d)"
-# Local servers use a much smaller window than the model supports, unless configured otherwise.
+# Unless configured otherwise, local servers use a much smaller window than the model supports.
 LOCAL_WINDOW = 32_768
 LOCAL_MAX_OUTPUT = 8_192
 

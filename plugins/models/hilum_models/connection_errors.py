@@ -1,6 +1,6 @@
 """Converts connection, proxy and certificate failures into ``ModelError``.
 
-httpx's own messages are often empty and never suggest what to do.
+httpx's own messages are often empty, and never suggest what to do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hilum_models.failures import Endpoint, clean_message
 
 CONNECT_TIMEOUT = 10.0  # seconds
 _NETWORK_HINT = "Check the network, the proxy and the base URL."
-# OpenSSL reports one of these when the server answers without TLS.
+# OpenSSL reports one of these when the server responds without TLS.
 _PLAIN_HTTP = ("wrong version number", "record layer failure", "http request")
 
 
@@ -32,7 +32,7 @@ def connection_error(error: Exception, endpoint: Endpoint, url: str) -> ModelErr
     if isinstance(error, OSError):
         problem = error.strerror or reason
         return ModelError(
-            f"The certificates to check {server} cannot be loaded: {problem}.",
+            f"The certificates for checking {server} cannot be loaded: {problem}.",
             kind="request",
             hint="Check SSL_CERT_FILE and SSL_CERT_DIR.",
         )
@@ -55,7 +55,7 @@ def _transport_error(error: Exception, server: str, reason: str, url: str) -> Mo
             hint = "Is the server running?"
         return ModelError(f"{server} cannot be reached: {reason}.", kind="connect", hint=hint)
     if isinstance(error, httpx.TimeoutException):
-        return ModelError(f"{server} did not answer in time.", kind="timeout")
+        return ModelError(f"{server} did not respond in time.", kind="timeout")
     if isinstance(error, httpx.UnsupportedProtocol):
         return _address_error(server, reason)
     if isinstance(error, httpx.TransportError | httpx.StreamError | zlib.error):
@@ -71,7 +71,7 @@ def _address_error(server: str, reason: str) -> ModelError:
 
 
 def _missing_package(server: str, reason: str, url: str) -> ModelError:
-    # A SOCKS proxy is the only feature for which httpx needs an additional package.
+    # A SOCKS proxy is the only feature for which httpx requires an additional package.
     proxy = format_origin(find_proxy(url))
     return ModelError(
         f"{server} cannot be reached through the proxy {proxy}: {reason}.",
@@ -93,7 +93,7 @@ def _header_error(server: str, endpoint: Endpoint) -> ModelError:
 
 
 def _find_tls_error(error: BaseException) -> ssl.SSLError | None:
-    """Return the TLS error that caused an httpx error, whose own text is only a type's name."""
+    """Return the TLS error that caused an httpx error, whose own text is only a type name."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLError):

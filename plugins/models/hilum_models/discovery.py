@@ -1,4 +1,4 @@
-"""Requests to a server for the list of its models and for their capabilities."""
+"""Requests the list of a server's models, and their capabilities."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hilum_models.failures import Endpoint
 from hilum_models.json_values import decode_document, get_text
 from hilum_models.transport import Transport
 
-# Parts of model names that identify models unable to hold a conversation.
+# Parts of names that identify models that cannot hold a conversation.
 _OTHER_PURPOSES = (
     "embed",
     "whisper",
@@ -33,11 +33,11 @@ MAX_DESCRIPTION = 4 << 20  # bytes
 async def list_models(
     transport: Transport, url: str, headers: Mapping[str, str], endpoint: Endpoint, timeout: float
 ) -> list[str]:
-    """Return the names of a server's models in its order, without models for other purposes.
+    """Return the names of a server's models, in its order, without models for other purposes.
 
     Raises:
-        ModelError: The server did not answer within the seconds of ``timeout``, or not with a list
-            of models.
+        ModelError: The server did not respond within ``timeout`` seconds, or did not respond with a
+            list of models.
     """
     value = decode_document(await transport.fetch(url, headers, endpoint, timeout))
     if isinstance(value, dict):
@@ -65,7 +65,7 @@ async def fetch_ollama_facts(
     names: Sequence[str],
     timeout: float,
 ) -> dict[str, dict[str, int | bool]]:
-    """Return the capabilities of Ollama's models, except those that do not arrive in time."""
+    """Return the capabilities of Ollama's models, except for those that do not arrive in time."""
     facts: dict[str, dict[str, int | bool]] = {}
 
     async def fetch(name: str) -> None:
@@ -75,7 +75,7 @@ async def fetch_ollama_facts(
             async with transport.send("POST", f"{base}/api/show", headers, endpoint, body) as reply:
                 document = await reply.read(MAX_DESCRIPTION) if reply.status == 200 else b""
         except ModelError:
-            # Without an answer the catalog decides.
+            # Without a response, the catalog decides.
             return
         value = decode_document(document)
         capabilities = value.get("capabilities") if isinstance(value, dict) else None

@@ -1,4 +1,4 @@
-"""Encoding shared by the wire formats: the target, joined pieces, and message parts."""
+"""Encoding shared by the wire formats: targets, request bodies and message parts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def provider(self) -> str:
-        """The part before the slash."""
+        """The part of the name before the slash."""
         return self.name.partition("/")[0]
 
     @property
@@ -73,7 +73,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class VendorWire(msgspec.Struct, frozen=True):
-    """The part of an encoding that is the same for every vendor's format."""
+    """Base class with the parts of an encoding that are the same for every vendor's format."""
 
     target: Target
     api: ClassVar[str]
@@ -100,12 +100,12 @@ def open_list(fields: dict[str, Any], name: str, first: bytes = b"") -> bytes:
 
 
 def join(head: bytes, pieces: Sequence[bytes]) -> bytes:
-    """Join a head that ends in an open list, possibly with a first item, and pieces to a body."""
+    """Join a head that ends in an open list, possibly with a first item, and pieces into a body."""
     parts = list(filter(None, pieces))
     if not parts:
         return head + b"]}"
-    # The body may have megabytes, so it is copied only once: its ends are added to the outer
-    # pieces.
+    # The body may have several megabytes, so it is copied only once: its ends are added to the
+    # outer pieces.
     comma = b"" if head.endswith(b"[") else b","
     parts[0] = b"".join((head, comma, parts[0]))
     parts[-1] += b"]}"
@@ -113,7 +113,7 @@ def join(head: bytes, pieces: Sequence[bytes]) -> bytes:
 
 
 def merge(fields: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """Merge the user's options into fields, table by table; an empty text removes a field."""
+    """Merge the user's options into fields, table by table; an empty string removes a field."""
     merged = dict(fields)
     for key, value in options.items():
         if value == "":
@@ -219,7 +219,7 @@ def arguments_object(call: ToolCall) -> bytes:
 
 
 def call_id(id: str, pattern: str, digits: int) -> str:
-    """Return the id if the vendor accepts it, or one computed from it."""
+    """Return the id if the vendor accepts it; otherwise, an id computed from it."""
     if re.fullmatch(pattern, id):
         return id
     return blake2b(id.encode(), digest_size=32).hexdigest()[:digits]

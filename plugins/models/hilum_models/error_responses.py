@@ -1,4 +1,4 @@
-"""Converts responses with an HTTP status other than success into ``ModelError``.
+"""Converts unsuccessful HTTP responses into ``ModelError``.
 
 This module is loaded together with the HTTP client, because its import of ``email`` takes
 milliseconds.
@@ -28,7 +28,7 @@ _RETRY_DELAY = rb'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"'
 def response_error(
     status: int, headers: Mapping[str, str], body: bytes, endpoint: Endpoint
 ) -> ModelError:
-    """Return the error for a response with a status other than success."""
+    """Return the error for an unsuccessful response."""
     message, codes = extract_error(body)
     message = message[:MAX_SEARCHED]
     kind = classify(status, f"{message} {codes[:MAX_SEARCHED]}")
@@ -69,7 +69,7 @@ def _response_hint(
 
 
 def read_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait that the provider requests, or ``None`` if there are none.
+    """Return how many seconds the provider asks to wait, or ``None`` if it does not say.
 
     The header is ``retry-after-ms``, or ``retry-after`` with seconds or a date (RFC 9110, 10.2.3).
     """

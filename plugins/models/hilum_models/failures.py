@@ -11,7 +11,7 @@ from hilum.errors import ModelError
 from hilum_models.json_values import decode_document, get_dicts
 
 # Patterns for prompts that exceed the window, for which providers have no common error code. The
-# patterns of this module are texts, so that they are compiled only when a request fails.
+# patterns in this module are strings, so that they are compiled only when a request fails.
 _TOO_LONG = (
     r"(?i)context.?length|context.?window|maximum context|prompt is too long|too many (input"
     r" )?tokens|input is too long"
@@ -32,7 +32,7 @@ _NO_TOOLS = (
     r"|enable-auto-tool-choice|unsupported parameter\W+(tools|functions)\b"
 )
 _BAD_KEY = r"(?i)api[_ ]key[_ ](not valid|invalid)|API_KEY_INVALID|invalid.api.key"
-# Vendors quote the refused key, partly masked. Nothing that looks like a key is repeated.
+# Vendors quote the rejected key, partly masked. hilum repeats nothing that looks like a key.
 _KEYS = (
     r"\b(sk|gsk|xai|pplx|key|AIza|Bearer\s)[-_*A-Za-z0-9.…]{8,}"
     r"|[A-Za-z0-9_-]{0,40}\*{3,}[A-Za-z0-9_*-]*"
@@ -53,7 +53,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     Attributes:
         provider: The provider's name.
         model: The model's name at the provider; empty if the request is not for a model.
-        key_env: The environment variable with the key; empty if there is none.
+        key_env: The environment variable that contains the key; empty if there is none.
         key: The key, which is removed from messages.
     """
 
@@ -83,12 +83,13 @@ class Endpoint(msgspec.Struct, frozen=True):
     def quota_hint(self) -> str:
         """A hint for an account without credit."""
         return (
-            f"The account at {self.provider} has no credit left: add some, or choose another model."
+            f"Your account at {self.provider} has no credit left: add credit to it, or choose"
+            " another model."
         )
 
 
 def clean_message(text: str, endpoint: Endpoint) -> str:
-    """Return a provider's message as one line without keys, at most 600 characters."""
+    """Return a provider's message as one line of at most 600 characters, without keys."""
     text = text[:MAX_SEARCHED]
     # The patterns below know only the usual prefixes of keys, so the exact key is replaced first.
     if len(endpoint.key) >= MIN_SECRET:
@@ -200,7 +201,7 @@ _KIND_BY_STATUS = {
 
 
 def classify(status: int, message: str) -> str:
-    """Return the kind of a failure from its status, and from the message if that is vague."""
+    """Return the kind of a failure by its status, and by its message if the status is vague."""
     kind = _KIND_BY_STATUS.get(status, "server" if status >= 500 else "request")
     # Some versions of llama.cpp and vLLM report an overlong prompt as status 500; a retry would not
     # help.

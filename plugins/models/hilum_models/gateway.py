@@ -1,4 +1,4 @@
-"""A model behind HTTP: sends the request body, reads the stream and yields chunks."""
+"""A model that is reached over HTTP: sends the request body, reads the stream and yields chunks."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from hilum_models.transport import Transport
 if TYPE_CHECKING:
     from hilum_models.http_client import Response
 
-# Seconds to wait after a complete answer for the usage and the end of the stream, without which the
-# connection cannot be reused.
+# Seconds to wait after a complete answer for the token usage and for the end of the stream, without
+# which the connection cannot be reused.
 AFTER_COMPLETE_TIMEOUT = 2.0
 AFTER_END_TIMEOUT = 0.05
 # Maximum bytes of one response: the longest answers have 130,000 tokens, each an event of up to 500
@@ -36,18 +36,18 @@ _BASE_URL_HINT = "Check the base URL: it often ends in /v1."
 
 
 class HttpModel(msgspec.Struct, frozen=True):
-    """A model behind HTTP. Implements ``Model``.
+    """A model that is reached over HTTP. Implements ``Model``.
 
     Attributes:
         info: Name, window, price.
         wire: The encoding of requests.
-        url: The address of requests.
+        url: The URL to which requests are sent.
         headers: Headers of each request, the key included.
         endpoint: The provider and the model, for messages.
         create_reader: Creates a reader for one response.
         transport: The connections.
-        disable_native_tools: Makes the provider describe tools in the text for this model from now
-            on; ``None`` if the user chose the protocol, or if it is already the textual one.
+        disable_native_tools: Makes the provider describe tools as text for this model from now on;
+            ``None`` if the user chose the protocol, or if it is already the textual one.
     """
 
     info: ModelInfo
@@ -107,7 +107,7 @@ class HttpModel(msgspec.Struct, frozen=True):
             for chunk in _read_events(events, reader):
                 has_content = True
                 yield chunk
-            # Single bytes of an event and blank lines do not show that the server is alive.
+            # Single bytes of an event, and blank lines, do not show that the server is alive.
             if not has_content and (events or decoder.comments > comments):
                 yield KEEP_ALIVE
             received += len(piece)
@@ -146,14 +146,14 @@ class HttpModel(msgspec.Struct, frozen=True):
         yield reader.finish()
 
     def _handle_refused_tools(self, error: ModelError) -> ModelError:
-        """Return the error to raise; if tools were refused, they are described in the text next."""
+        """Return the error to raise; if tools were rejected, describe them as text from now on."""
         if self.disable_native_tools is None or error.kind not in ("request", "server"):
             return error
         if not refuses_tools(error.message):
             return error
         # The kernel retries at once on the kind "protocol", with a body from the new wire.
         self.disable_native_tools()
-        message = f"{error.message.rstrip('.')}. The tools are described in the text from now on."
+        message = f"{error.message.rstrip('.')}. From now on, tools are described in the prompt."
         return ModelError(message, kind="protocol", status=error.status)
 
     def _page_error(self, status: int) -> ModelError:

@@ -63,9 +63,10 @@ class GeminiWire(VendorWire, frozen=True):
     api = "gemini"
 
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
-        """Encode options, tools and system prompt."""
+        """Encode options, tools and the system prompt."""
         config = self._generation_config()
-        # Before tools and messages are added, so that the user's options cannot replace those.
+        # Merged before tools and messages are added, so that the user's options cannot replace
+        # those.
         fields = merge({"generationConfig": config} if config else {}, self.target.options)
         if tools:
             # The older field `parameters` accepts only a subset of JSON Schema.
@@ -196,7 +197,7 @@ class GeminiReader(VendorReader):
         error = value.get("error")
         if isinstance(error, dict):
             raise self._error(error)
-        # Each response has the counts so far; the last ones are final.
+        # Each response contains the counts so far; the last ones are final.
         usage = value.get("usageMetadata")
         if usage:
             self._answer.usage = _read_usage(usage)
@@ -226,8 +227,8 @@ class GeminiReader(VendorReader):
             chunks = self._answer.add_thinking(text)
         else:
             chunks = self._answer.add_text(text)
-        # The signature may arrive with a text. It is kept in a separate reasoning part, because
-        # texts have no vendor data.
+        # The signature may arrive with text. It is stored in a separate reasoning part, because
+        # text parts have no vendor data.
         if signature:
             self._answer.begin_thinking().vendor.update(vendor)
         return chunks

@@ -15,7 +15,7 @@ from hilum_models.connection_errors import CONNECT_TIMEOUT, connection_error
 from hilum_models.error_responses import response_error
 from hilum_models.failures import Endpoint
 
-# Seconds to keep an idle connection. Tools run between two requests of a turn, and reusing the
+# Seconds to keep an idle connection open. Tools run between two requests of a turn, and reusing the
 # connection saves a TLS handshake.
 KEEP_ALIVE = 120.0
 MAX_IDLE_CONNECTIONS = 64
@@ -96,7 +96,7 @@ def _decompress(decompressor: zlib._Decompress, chunk: bytes) -> Iterator[bytes]
 
 
 class _SingleUseBody(httpx.AsyncByteStream):
-    """A body to send once.
+    """A body that is sent once.
 
     httpx's own body is a generator, which is not closed when the request is cancelled.
     """
@@ -114,13 +114,13 @@ class _SingleUseBody(httpx.AsyncByteStream):
 
 
 class HttpClient:
-    """httpx's clients, one for each proxy and for TLS."""
+    """httpx clients: one for each combination of proxy and TLS."""
 
     def __init__(self) -> None:
         self._clients: dict[tuple[bool, str], httpx.AsyncClient] = {}
 
     def _client(self, url: str) -> httpx.AsyncClient:
-        """Return the client for an address."""
+        """Return the client for a URL."""
         secure = not url.startswith("http://")
         proxy = find_proxy(url)
         if (secure, proxy) not in self._clients:
@@ -171,7 +171,7 @@ def _open_client(secure: bool, proxy: str) -> httpx.AsyncClient:
         # Certificates take 40 ms to load, and are not needed without TLS.
         verify=httpx.create_ssl_context() if secure else False,
         proxy=proxy or None,
-        # httpx fails if NO_PROXY contains an IPv6 network, as in many containers.
+        # httpx fails if NO_PROXY contains an IPv6 network, as it does in many containers.
         trust_env=False,
         # Following a redirect would send the key to another server.
         follow_redirects=False,

@@ -87,7 +87,7 @@ def only_dicts(value: Any) -> Sequence[dict[str, Any]]:
 
 
 def get_text(table: dict[str, Any], key: str) -> str:
-    """Return a value as text, or an empty text if it is missing or null."""
+    """Return a value as text, or an empty string if it is missing or null."""
     return str(table.get(key) or "")
 
 
@@ -101,7 +101,7 @@ def get_count(table: Any, *path: str) -> int:
 
 
 def is_complete_object(arguments: str) -> bool:
-    """Return whether arguments are a complete JSON object, to which nothing can be added."""
+    """Return whether arguments are a complete JSON object."""
     if not arguments.endswith("}"):
         return False
     try:

@@ -14,7 +14,7 @@ class KnownProvider(NamedTuple):
         api: Wire format.
         key_envs: Environment variables that may contain the key; the first one that is set is used.
         url_envs: Environment variables that may contain the base URL.
-        default: Model to suggest; if empty, the first model that the server lists is used.
+        default: Model to suggest; if empty, the first model that the server lists.
         local: Whether it runs on the user's own machine, needs no key, and is used if it responds.
     """
 

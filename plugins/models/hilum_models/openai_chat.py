@@ -52,8 +52,8 @@ from hilum_models.json_values import (
 )
 from hilum_models.think_tags import Piece, ThinkTagParser
 
-# Mistral's models are strict on every server: ids have nine letters and digits, and no user message
-# may follow a tool message.
+# Mistral's models are strict on every server: ids must consist of nine letters and digits, and no
+# user message may follow a tool message.
 _MISTRAL = r"(?i)mistral|ministral|devstral|codestral|magistral|pixtral"
 _MISTRAL_ID = (r"[A-Za-z0-9]{9}", 9)
 # The templates of these models require user and model messages to alternate.
@@ -73,7 +73,7 @@ class ChatWire(VendorWire, frozen=True):
     api = "chat"
 
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
-        """Encode options, tools and system prompt."""
+        """Encode options, tools and the system prompt."""
         # The user's options come before tools and messages, so that they cannot replace those.
         fields = merge(self._options(), self.target.options)
         if tools:
@@ -85,7 +85,7 @@ class ChatWire(VendorWire, frozen=True):
     def _options(self) -> dict[str, Any]:
         target = self.target
         fields: dict[str, Any] = {"model": target.id, "stream": True}
-        # Mistral refuses the field, and reports the usage without it.
+        # Mistral rejects the field, and reports the usage without it.
         if target.provider != "mistral":
             fields["stream_options"] = {"include_usage": True}
         if target.name.startswith("openrouter/anthropic/"):
@@ -113,7 +113,7 @@ class ChatWire(VendorWire, frozen=True):
         return encode({"role": "user", "content": content})
 
     def _encode_answer(self, message: AssistantMessage) -> bytes:
-        # Most servers reject an answer without content and calls.
+        # Most servers reject an answer that has neither content nor calls.
         if not message.calls and not message.text:
             return b""
         is_author = self.target.is_author(message)
@@ -233,7 +233,7 @@ class ChatReader(VendorReader):
         value = decode_event(data)
         error = value.get("error")
         if not error and value.get("object") == "error":
-            error = value  # vLLM sends the error itself
+            error = value  # vLLM sends the error object itself
         if error:
             raise self._error(error)
         # Groq reports the usage in a separate field.
@@ -250,7 +250,7 @@ class ChatReader(VendorReader):
     def _end(self) -> list[Chunk]:
         self.ended = True
         chunks = self._add_pieces(self._tags.flush())
-        # Some servers send no finish reason. The end mark is sent only at a proper end.
+        # Some servers send no finish reason, but all send the end marker only at a proper end.
         if self._answer.stop is None and self._answer.parts:
             self._answer.stop = "end"
         return chunks
@@ -258,7 +258,7 @@ class ChatReader(VendorReader):
     def _read_choice(self, choice: dict[str, Any]) -> list[Chunk]:
         delta = choice.get("delta")
         if not isinstance(delta, dict):
-            # A server that ignores `stream` sends one whole message. A message beside a delta only
+            # A server that ignores `stream` sends one whole message. A message next to a delta only
             # repeats the deltas.
             delta = get_dict(choice, "message")
         # Reasoning precedes content; a few servers send both in one delta.

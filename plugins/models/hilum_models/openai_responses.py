@@ -56,18 +56,19 @@ class ResponsesWire(VendorWire, frozen=True):
     api = "responses"
 
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
-        """Encode options, tools and system prompt."""
+        """Encode options, tools and the system prompt."""
         target = self.target
         fields: dict[str, Any] = {"model": target.id, "stream": True, "store": False}
-        # Without storage at the server, encrypted reasoning comes only on request. Models that do
-        # not reason refuse the field.
+        # Without storage on the server, encrypted reasoning is sent only on request. Models that do
+        # not reason reject the field.
         if _REASONS.match(target.id):
             fields["include"] = ["reasoning.encrypted_content"]
         if target.max_output:
             fields["max_output_tokens"] = target.max_output
         if target.effort:
             fields["reasoning"] = {"effort": target.effort}
-        # Before tools and messages are added, so that the user's options cannot replace those.
+        # Merged before tools and messages are added, so that the user's options cannot replace
+        # those.
         fields = merge(fields, target.options)
         if tools:
             fields["tools"] = [_encode_tool(tool) for tool in tools]
@@ -240,7 +241,7 @@ class ResponsesReader(VendorReader):
         return chunks
 
     def _end(self, response: dict[str, Any]) -> None:
-        # The usage of a failed response is included, because it costs, too.
+        # The usage of a failed response is included, because it is also charged.
         self._answer.usage = _read_usage(response.get("usage"))
         if response.get("status") == "failed":
             raise self._error(get_dict(response, "error"))

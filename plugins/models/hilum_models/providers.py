@@ -24,14 +24,14 @@ from hilum_models.transport import Transport
 
 # By default, an answer may take an eighth of a window below this size, and half of a larger one.
 SMALL_WINDOW = 64_000
-# Seconds. A server on this machine accepts connections at once; others need a handshake.
+# Seconds. A server on this machine accepts connections at once; for others, a handshake takes time.
 PROBE_TIMEOUT = 0.3
 SUGGEST_TIMEOUT = 2.0
 LIST_TIMEOUT = 10.0
 
 
 class HttpProvider(msgspec.Struct):
-    """A provider behind HTTP. Implements ``Provider``.
+    """A provider that is reached over HTTP. Implements ``Provider``.
 
     Attributes:
         name: The part before the slash.
@@ -43,10 +43,10 @@ class HttpProvider(msgspec.Struct):
         needs_key: Whether the provider is unusable without a key.
         default: Model to suggest; if empty, the server's list is used.
         local: Whether it runs on the user's own machine.
-        given: Whether the user configured its address.
+        given: Whether the user configured its URL.
         headers: Additional headers of each request.
         settings: The user's settings.
-        facts: The capabilities that the server reports of its models: tool calls and window.
+        facts: The capabilities that the server reports for its models: tool calls and window.
     """
 
     name: str
@@ -134,7 +134,8 @@ class HttpProvider(msgspec.Struct):
     def _find_facts(self, name: str, own: ModelSettings) -> ModelFacts:
         """Return the properties of a model.
 
-        The user's settings take precedence over what the server reports, and that over the catalog.
+        The user's settings take precedence over the server's report, which takes precedence over
+        the catalog.
         """
         known = find_facts(name, local=self.local)
         reported = self.facts.get(name, {})
@@ -205,8 +206,7 @@ class HttpProvider(msgspec.Struct):
             problem = f"cannot list its models ({error.message})"
         if names:
             return names[0]
-        # A known port without a server is normal, but an address that the user configured must
-        # work.
+        # A known port without a server is normal, but a URL that the user configured must work.
         if self.given:
             address = f"{format_origin(self.base_url)}, which you gave as its address,"
             raise UsageError(f"{address} {problem}.", code=E_NO_MODEL)
@@ -245,7 +245,7 @@ class HttpProvider(msgspec.Struct):
                 stream = await trio.open_tcp_stream(parts.hostname or "", port)
             except (OSError, ValueError):
                 return False
-            # Nothing was sent, so the connection needs no graceful close.
+            # Nothing was sent, so the connection need not be closed gracefully.
             await trio.aclose_forcefully(stream)
             return True
         return False
@@ -319,7 +319,7 @@ def _create_provider(
 
 
 def _find_given_url(known: KnownProvider, own: ProviderSettings, environ: Mapping[str, str]) -> str:
-    """Return the address from settings or environment, or an empty text if there is none."""
+    """Return the address from settings or environment, or an empty string if there is none."""
     if own.base_url:
         return own.base_url
     given = _first_value(known.url_envs, environ)
@@ -343,7 +343,7 @@ def parse_ollama_host(host: str) -> str:
             # Ollama's default port.
             host = f"{host}:11434"
         host = f"http://{host}"
-    # The server uses this variable, too, and may listen on all addresses; a client needs a specific
+    # The server also uses this variable, and may listen on all addresses; a client needs a specific
     # one.
     host = host.replace("://0.0.0.0", "://127.0.0.1").replace("://[::]", "://[::1]")
     return host.removesuffix("/v1") + "/v1"
@@ -364,7 +364,8 @@ _COPIED_ENDS = {"chat": "/chat/completions", "responses": "/responses", "anthrop
 
 def _normalize_url(url: str, api: str) -> str:
     url = url.removesuffix(_COPIED_ENDS.get(api, "/"))
-    # By the vendors' own customs, Anthropic's base URL has no version and Gemini's may lack it.
+    # By the vendors' own conventions, Anthropic's base URL has no version, and Gemini's may lack
+    # it.
     if api == "anthropic":
         return url.removesuffix("/v1")
     if api == "gemini" and "/v1" not in url:

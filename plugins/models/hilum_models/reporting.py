@@ -26,7 +26,7 @@ _ANSWERED = ("request", "server", "rate_limit", "quota")
 
 
 def check_models(folder: Path, online: bool) -> list[Check]:
-    """Check which models are set and whether each has a key, for ``hilum doctor``. Blocks.
+    """Check which models are set and whether each one has a key, for ``hilum doctor``. Blocks.
 
     Args:
         folder: The workspace.
@@ -40,7 +40,7 @@ def check_models(folder: Path, online: bool) -> list[Check]:
     try:
         return trio.run(check)
     except HilumError:
-        # Mistakes in the settings have checks of their own.
+        # Mistakes in the settings are reported by separate checks.
         return []
 
 
@@ -75,7 +75,7 @@ async def _report_default(kernel: Kernel, *, online: bool) -> Check:
         return Check(
             "ok",
             "model",
-            f"none is set; {remote.name} at {address} is asked for one",
+            f"none is set; {remote.name} at {address} will be queried for one",
             "hilum doctor --online checks whether it responds.",
         )
     try:
@@ -114,7 +114,7 @@ async def _report_model(kernel: Kernel, name: str, use: str, *, online: bool) ->
     except ModelError as error:
         if error.kind not in _ANSWERED:
             return Check("fail", "model", f"{found}. {error.message}", error.hint)
-    return Check("ok", "model", f"{found}, answers")
+    return Check("ok", "model", f"{found}, responds")
 
 
 def _describe_key(provider: HttpProvider) -> str:

@@ -37,8 +37,8 @@ MAX_REFERENCES = 20
 def simplify_schema(schema: Schema) -> Schema:
     """Return a tool's schema without references, titles, and alternatives at the root.
 
-    The result is always the same. A reference to an enclosing schema, to another document or to
-    nothing is replaced by a more permissive schema.
+    The result is deterministic. A reference to an enclosing schema, to another document or to
+    nothing is replaced with a more permissive schema.
 
     Args:
         schema: JSON Schema of the parameters; it is not changed.
@@ -47,7 +47,7 @@ def simplify_schema(schema: Schema) -> Schema:
 
 
 class _Resolver:
-    """Replaces references by the schemas that they refer to."""
+    """Replaces references with the schemas to which they refer."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
@@ -158,7 +158,7 @@ def _merge_choices(schema: Schema) -> Schema:
     # The schema's own properties describe a parameter better than an alternative does.
     if isinstance(own, dict):
         properties |= own
-    # Written twice: the first keeps the type in front, and the second cannot be replaced.
+    # Written twice: the first entry puts the type first, and the second overrides any other value.
     return {"type": "object"} | top | {"type": "object", "properties": properties}
 
 

@@ -14,7 +14,7 @@ from hilum import section, setting
 class PriceSettings:
     """Prices in US dollars per million tokens."""
 
-    input: float = setting(minimum=0, help="Fresh input tokens.")
+    input: float = setting(minimum=0, help="Uncached input tokens.")
     output: float = setting(minimum=0, help="Output tokens.")
     cached: float | None = setting(
         default=None, minimum=0, help="Input tokens read from the provider's cache."
@@ -35,10 +35,11 @@ class ModelSettings:
     price: PriceSettings | None = setting(default=None, help="Price of its tokens.")
     images: bool | None = setting(default=None, help="Whether the model accepts images.")
     tool_protocol: Literal["auto", "native", "text"] = setting(
-        default="auto", help="How tools are called: by the vendor's own protocol, or in the text."
+        default="auto", help="How tools are called: with the vendor's own protocol or as text."
     )
     effort: str = setting(
-        default="", help="How hard the model thinks, in the vendor's terms: low, medium, high."
+        default="",
+        help="How hard the model thinks, in the vendor's terms: for example low, medium or high.",
     )
     options: dict[str, Any] = setting(
         factory=dict, help="Additional fields of the request, as documented by the vendor."
@@ -49,7 +50,7 @@ class ModelSettings:
 class ProviderSettings:
     """A provider: one of the known ones with changes, or a new one."""
 
-    base_url: str = setting(default="", help="Address of the API, for example http://gpu:8000/v1.")
+    base_url: str = setting(default="", help="Base URL of the API, for example http://gpu:8000/v1.")
     api: Literal["", "chat", "responses", "anthropic", "gemini"] = setting(
         default="", help="Wire format; chat when not set for a new provider."
     )
@@ -60,7 +61,7 @@ class ProviderSettings:
         factory=dict, secret=True, help="Additional headers of each request."
     )
     default: str = setting(
-        default="", help="Model to use when none is named, without the provider's name."
+        default="", help="Model to use if none is named, without the provider's name."
     )
 
 

@@ -1,7 +1,7 @@
 """Server-sent events, decoded as the bytes arrive.
 
-The format is https://html.spec.whatwg.org/multipage/server-sent-events.html. Lines are split in
-bytes and data stays bytes, so a chunk may end inside a line ending or inside a character.
+The format is https://html.spec.whatwg.org/multipage/server-sent-events.html. Lines are split as
+bytes, and data remains bytes, so a chunk may end inside a line ending or inside a character.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SseDecoder:
 
     def __init__(self) -> None:
         self.comments = 0
-        self._pending = bytearray()  # a line that has not ended
+        self._pending = bytearray()  # a line that has not ended yet
         self._data: list[bytes] = []
         self._data_size = 0
         self._name = b""
@@ -72,7 +72,7 @@ class SseDecoder:
         return events
 
     def flush(self) -> list[Event]:
-        """Return a final event without its blank line, as some servers send."""
+        """Return a final event that is not followed by a blank line, as some servers send."""
         if self._pending or self._data:
             return self.feed(b"\n\n")
         return []
@@ -95,7 +95,7 @@ class SseDecoder:
         self._name = b""
 
     def _strip_byte_order_mark(self, chunk: bytes) -> bytes:
-        """Return the beginning of the stream without its mark; hold back a possible part of it."""
+        """Return the beginning of the stream without its mark; hold back a possible part of one."""
         chunk = bytes(self._pending) + chunk
         self._pending.clear()
         if len(chunk) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(chunk):

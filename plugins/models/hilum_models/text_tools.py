@@ -68,7 +68,7 @@ The tools, each with the JSON Schema of its arguments:
 
 
 class TextToolsWire(msgspec.Struct, frozen=True):
-    """An encoding of tools, calls and results as text for another wire. Implements ``Wire``."""
+    """Encodes tools, calls and results as text for another wire. Implements ``Wire``."""
 
     inner: Wire
 
@@ -103,7 +103,7 @@ def _describe_tool(tool: ToolSpec) -> str:
 
 
 def _write_calls(message: AssistantMessage) -> AssistantMessage:
-    """Return an answer with its calls in the text."""
+    """Return an answer with its calls written as text."""
     text = message.text
     for call in message.calls:
         # On one line, so that no line of the arguments can be a fence.
@@ -148,7 +148,7 @@ class TextToolsReader:
         self._answer = answer
         self._line = ""  # a line that may turn out to be a fence
         self._is_plain = False  # whether the current line is passed on as text
-        self._fence = ""  # the fence of the current block, if it is not a call
+        self._fence = ""  # the fence of the current block, if the block is not a call
         self._call: CallPart | None = None  # the call of the current block
 
     @property
@@ -158,7 +158,7 @@ class TextToolsReader:
 
     @property
     def ended(self) -> bool:
-        """Whether no further event matters."""
+        """Whether all further events can be ignored."""
         return self._inner.ended
 
     def feed(self, event: bytes, data: bytes) -> Iterable[Chunk]:
@@ -249,7 +249,7 @@ def _may_be_fence(line: str) -> bool:
 
 
 def _strip(part: Text | Thinking | ToolCall) -> Text | Thinking | ToolCall | None:
-    """Return a part without the blank lines around it; ``None`` for a blank text."""
+    """Return a part without the blank lines around it; ``None`` if it is blank."""
     if isinstance(part, ToolCall):
         return msgspec.structs.replace(part, arguments=part.arguments.strip())
     if isinstance(part, Text) and not part.text.strip():

@@ -21,7 +21,7 @@ class ThinkTagParser:
         self._held = ""  # text that may be the beginning of a tag
         self._inside = False
         self._past_tags = False  # whether everything that follows is the answer
-        self._skip_newlines = False  # whether only empty lines came since the last tag
+        self._skip_newlines = False  # whether only empty lines have arrived since the last tag
 
     def feed(self, text: str) -> list[Piece]:
         """Parse text and return the pieces that are certain to be reasoning or answer."""

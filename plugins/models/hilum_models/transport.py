@@ -1,4 +1,4 @@
-"""The connections of a kernel to providers. HTTP itself is in ``http_client``."""
+"""A kernel's connections to providers. HTTP itself is in ``http_client``."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from hilum_models.failures import Endpoint
 if TYPE_CHECKING:
     from hilum_models.http_client import HttpClient, Response
 
-MAX_DOCUMENT = 16 << 20  # bytes of a list of models
+MAX_DOCUMENT = 16 << 20  # maximum bytes of a list of models
 
 
 def load_http_client() -> ModuleType:
     """Return the HTTP client module, which imports httpx in 100 ms."""
     if "httpx" not in sys.modules:
-        # If click is installed, httpx imports its command line, and with it rich. That takes 40 ms
-        # (tests/benchmarks/first_request.py) for an unused program. A None here makes the import
+        # If click is installed, httpx imports its command line, and with it rich. This takes 40 ms
+        # (tests/benchmarks/first_request.py), for an unused program. A None here makes the import
         # fail as if click were missing, which httpx handles.
         sys.modules["httpx._main"] = None  # type: ignore[assignment]
         import httpx  # noqa: F401
@@ -36,7 +36,7 @@ def load_http_client() -> ModuleType:
 class Transport:
     """The HTTP connections of a kernel, opened at first use and shared by all models.
 
-    It never retries: the kernel decides about that.
+    It never retries a request; that is up to the kernel.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Transport:
                 if response.status != 200:
                     raise await response.read_error()
                 return await response.read(MAX_DOCUMENT)
-        message = f"{endpoint.provider} did not answer within {timeout:g} s."
+        message = f"{endpoint.provider} did not respond within {timeout:g} s."
         raise ModelError(message, kind="timeout")
 
     async def aclose(self) -> None:

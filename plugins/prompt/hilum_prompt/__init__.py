@@ -1,4 +1,4 @@
-"""The system prompt: meta, mode, approval, tool use and recovery layers, and the four modes.
+"""The system prompt: the meta, mode, approval, tool use and recovery layers, and the four modes.
 
 Ranks: 0 meta, 10 mode, 11 approval, 20 tool use, 30 recovery. The texts are in the modules with
 these names. They describe the agent: its tools, its mode, the session's policy and its parent. None
@@ -26,7 +26,7 @@ def open_session(session: Session) -> None:
 
 @hookimpl
 def build_prompt_layer(agent: Agent) -> list[Layer]:
-    """Return the standard layers; tool use and recovery only in agent mode."""
+    """Return the standard layers; those for tool use and recovery only in agent mode."""
     session = agent.session
     abilities = get_abilities(agent)
     workspace = session.workspace
@@ -40,7 +40,7 @@ def build_prompt_layer(agent: Agent) -> list[Layer]:
     policy = make_policy_text(session.approve, session.kind)
     if policy:
         layers.append(Layer(11, "approval", policy))
-    # The other modes' texts are complete; there, these layers would mostly waste tokens.
+    # In the other modes, the text is complete, and these layers would mostly waste tokens.
     if agent.mode.name == "agent":
         layers += [
             Layer(20, "tools", make_tool_use_text(abilities)),

@@ -90,8 +90,8 @@ def make_meta_text(workspace: str, extra_roots: Sequence[str], abilities: Abilit
         edit_or_write=EDIT_OR_WRITE if abilities.edits else "",
     )
     care = CARE if abilities.edits or abilities.runs_commands else ""
-    # At the end of the layer: the text before it is the same in all workspaces, so that providers
-    # can cache it.
+    # This comes last in the layer: the text before it is the same in all workspaces, so that
+    # providers can cache it.
     where = [f"Workspace: {_printable(workspace)}"]
     if extra_roots:
         where.append(f"Further folders: {', '.join(map(_printable, extra_roots))}")
@@ -107,7 +107,7 @@ def describe_system() -> str:
     version = platform.release()
     if sys.platform == "linux":
         with suppress(OSError):
-            # The distribution, not the kernel's version, determines which packages and paths exist.
+            # The distribution, not the kernel version, determines which packages and paths exist.
             version = platform.freedesktop_os_release().get("PRETTY_NAME", version)
     elif sys.platform == "darwin":
         version = platform.mac_ver()[0]

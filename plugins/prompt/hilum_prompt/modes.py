@@ -58,14 +58,14 @@ do not edit files either.
 
 1. Reproduce the failure, or find the place where it was recorded.
 2. List the causes that would explain it, and test the likeliest with the cheapest observation.
-3. Go on until one cause explains everything seen. The user confirms each command, so make each \
-one count.
+3. Continue until one cause explains every observation. The user confirms each command, so \
+make each one count.
 4. Give the diagnosis: the cause, the evidence (path and line, output), and the smallest fix.
 
 Then stop. Edits come after the user has confirmed the diagnosis and switched to agent mode."""
 
-# Sub-agents do not know what the user said, and a todo list is for work, so these tools are only in
-# modes that work something out.
+# A sub-agent does not know the conversation, and a todo list tracks steps of a task. These tools
+# are therefore left out of modes that only answer or diagnose.
 _WORK = ("task", "todo_write")
 
 MODES = (
@@ -78,7 +78,7 @@ MODES = (
         # In debug mode, each command is confirmed, whatever the policy, because commands could edit
         # files.
         frozenset({"execute"}),
-        "Finds the cause of a failure; reads, and runs commands once you allow them.",
+        "Finds the cause of a failure; reads, and runs commands that you approve.",
     ),
 )
 
@@ -98,7 +98,7 @@ and that `--approve auto` would allow it."""
 
 
 def make_mode_text(mode: Mode, abilities: Abilities) -> str:
-    """Return the mode layer; for another plugin's mode, it contains the name and description."""
+    """Return the mode layer; for another plugin's mode, it has the mode's name and description."""
     # A text that demands changes would make an agent without those tools claim changes that it did
     # not make.
     if mode.name == "agent" and not (abilities.edits or abilities.runs_commands):

@@ -29,7 +29,7 @@ commands have network access; otherwise tell the user what to install.
 ALL = """\
 - File missing (E_FILE_NOT_FOUND): try the suggested paths, then search. If it stays missing, let \
 the user confirm the path.
-- Timed out (E_TIMEOUT): nothing re-runs it for you. Narrow it, or give it more time.
+- Timed out (E_TIMEOUT): it is not repeated automatically. Narrow it, or give it more time.
 - Outside the workspace (E_PATH_TRAVERSAL): use a path inside it.
 - Blocked, denied or rejected (E_BLOCKED, E_DENIED, E_REJECTED): that is an answer. Do not reach \
 the same effect another way; \

@@ -1,6 +1,6 @@
-"""Recording of sessions to readable cassettes, and playback as a model, in process or over HTTP.
+"""Records sessions to readable cassettes and plays them as a model, in process or over HTTP.
 
-Names are loaded at first use, so importing this package costs almost nothing.
+Names are loaded on first use, so importing this package costs almost nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The data of a cassette: the exchanges of a recorded session, in no vendor's wire format.
+"""The data of a cassette: the exchanges of a recorded session, in a vendor-neutral format.
 
-An exchange is the *new* part of a request since the previous answer, and the answer. System prompt
-layers and tool schemas are represented only by names and digests.
+An exchange consists of the *new* part of a request since the previous answer, and the answer.
+System prompt layers and tool schemas are represented only by names and digests.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Sent(Data, frozen=True):
     """One new item of a request.
 
     Args:
-        kind: ``user`` (a text of the user, or context gathered for it), ``note`` (a text at the end
+        kind: ``user`` (text of the user, or context gathered for it), ``note`` (text at the end
             of the request), ``summary`` (the result of a compaction), ``result`` (of the call
             ``call``), ``image``, or ``aside`` (a request outside the conversation, represented by
             the beginning of its system prompt, the only part that is compared).
@@ -41,8 +41,7 @@ class Sent(Data, frozen=True):
         call: Id of the call that a result or its image belongs to.
         tool: Name of the tool of a result; empty if it is not known.
         code: Error code of a result; ``None`` if it is not known, as on wires that do not carry it.
-        source: Where a user text comes from, for example ``context:open_files``; empty for the
-            user.
+        source: The origin of a user text, for example ``context:open_files``; empty for the user.
     """
 
     kind: Kind
@@ -63,7 +62,8 @@ class Exchange(Data, frozen=True):
         first: Seconds from the request to the first piece of the answer.
         seconds: Seconds from the request to the end of the answer.
         agent: The agent whose conversation it belongs to.
-        layers: The layers of the frozen prompt as ``name digest`` if they changed, else ``None``.
+        layers: The layers of the frozen prompt as ``name digest`` if they changed, or else
+            ``None``.
         tools: The tools of the frozen prompt as ``name digest``, like ``layers``.
     """
 
@@ -91,12 +91,12 @@ class Cassette(Data, frozen=True):
     """A recorded session.
 
     Args:
-        exchanges: In the order in which the answers arrived.
+        exchanges: The exchanges, in the order in which the answers arrived.
         model: Name of the model that answered first.
         hilum: Version of hilum that recorded it.
         title: What it shows, for readers.
         torn: Whether the text ended within an exchange, which was dropped, because the recording
-            process was killed while writing.
+            process was killed while writing it.
     """
 
     exchanges: tuple[Exchange, ...] = ()
@@ -165,7 +165,7 @@ def _describe_image(image: Image, call: str = "") -> Sent:
 
 
 def find_new_messages(messages: Sequence[Message]) -> int:
-    """Return the index of the first message after the last answer, or 0 without an answer."""
+    """Return the index of the first message after the last answer, or 0 if there is no answer."""
     for index in range(len(messages) - 1, -1, -1):
         if isinstance(messages[index], AssistantMessage):
             return index + 1

@@ -1,4 +1,4 @@
-"""Reading a cassette from its text; ``cassette_writer`` describes the format."""
+"""Reads a cassette from its text; ``cassette_writer`` describes the format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hilum_replay.cassette import Cassette, Exchange, Kind, Sent
 from hilum_replay.cassette_writer import FORMAT, dump_json
 
 _MARK = "[[exchange]]"
-# The kinds of rows that consist of only a text.
+# The kinds of rows that consist of text alone.
 _PLAIN_KINDS: tuple[Kind, ...] = ("note", "summary", "aside")
 
 
@@ -101,7 +101,7 @@ def loads(text: str, name: str = "the cassette") -> Cassette:
     """Read a cassette from its text. A torn last exchange is dropped, and ``torn`` is set.
 
     Args:
-        text: The text that hilum or a person wrote.
+        text: The text, which hilum or a person wrote.
         name: The cassette's name in messages.
 
     Raises:
@@ -119,8 +119,8 @@ def loads(text: str, name: str = "the cassette") -> Cassette:
         message = f"{name} has cassette format {file.format}; this hilum-replay reads {FORMAT}."
         raise UsageError(message, hint="Update hilum-replay, or record it again.")
     tables = file.exchange
-    # A recording may be cut off where the remaining text is still valid TOML. Handwritten cassettes
-    # have no version, and need no `stop`.
+    # A recording may be cut off at a point where the remaining text is still valid TOML.
+    # Handwritten cassettes have no version, and need no `stop`.
     if file.hilum and tables and tables[-1].end.stop is None:
         tables.pop()
         torn = True
@@ -135,7 +135,7 @@ def _parse(text: str, name: str) -> tuple[dict[str, Any], bool]:
     try:
         return tomllib.loads(text), False
     except ValueError as error:
-        # Only at the end may a killed recording break the TOML.
+        # A killed recording can break the TOML only at its end.
         if "end of document" in str(error) or not text.endswith("\n"):
             for end in _find_last_exchange(text):
                 try:

@@ -1,7 +1,7 @@
 """Writes a cassette as TOML text, one ``[[exchange]]`` after the other.
 
-Why TOML: a cassette is reviewed in a diff and sometimes written by hand, so the lines of its texts
-must be lines of the file. JSON (and JSON Lines) puts a text into one line full of ``\\n``; YAML
+Why TOML: a cassette is reviewed in diffs and sometimes written by hand, so each line of its texts
+must be a line of the file. JSON (and JSON Lines) puts text into one line full of ``\\n``; YAML
 would be a dependency. The standard library reads TOML; writing the required subset takes a few
 functions here. No library is used, because none chooses the string style that needs the fewest
 escapes.
@@ -45,7 +45,7 @@ from hilum.messages import Text, Thinking, ToolCall, Usage
 from hilum_replay.cassette import Cassette, Exchange, Sent
 
 FORMAT = 1
-# The separators of the two usual styles of JSON.
+# The separators of the two common JSON styles.
 JSON_STYLES = {"compact": (",", ":"), "spaced": (", ", ": ")}
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029]")
@@ -86,7 +86,7 @@ def write_exchange(number: int, exchange: Exchange, model: str = "") -> str:
     """Return the text of one exchange.
 
     Args:
-        number: Counts from 1, for readers only.
+        number: Number of the exchange, starting at 1; for readers only.
         exchange: The exchange to write.
         model: The model in the header, which is not repeated.
     """
@@ -180,7 +180,7 @@ def _write_arguments(text: str) -> list[str]:
     if isinstance(data, dict) and _is_toml(data):
         style = _find_style(data, text)
     if style is None:
-        # The arguments are not an object, or contain blanks or escapes that would be lost.
+        # The arguments are not an object, or contain whitespace or escapes that would be lost.
         return [_field("arguments", text)]
     lines = []
     if style != "compact":
@@ -280,7 +280,7 @@ def _escaped_lines(text: str) -> str:
     text = text.replace('"""', '""\\"')
     for pattern in (_CONTROL, _BLANK_AT_END, _EXCHANGE_MARK):
         text = pattern.sub(_escape, text)
-    # A trailing quote would merge with the closing ones.
+    # A trailing quote would merge with the closing quotes.
     if text.endswith('"') and not text.endswith('\\"'):
         text = text[:-1] + '\\"'
     return f'"""\n{text}"""'

@@ -23,19 +23,20 @@ class Fault:
     Byte offsets refer to the body of the stream, without HTTP's own framing.
 
     Args:
-        status: Answer with this status and an error in the vendor's shape, for example 429 or 500.
+        status: Respond with this status and an error in the vendor's format, for example 429 or
+            500.
         headers: Further headers, for example ``{"retry-after": "1"}``.
-        message: Text of the error; also of ``error_after``.
-        body: Body of the answer with ``status``, instead of an error in the vendor's shape.
-        delay: Seconds before the answer.
-        refuse: Close the connection without an answer.
+        message: Text of the error, also for ``error_after``.
+        body: Body of the response with ``status``, instead of an error in the vendor's format.
+        delay: Seconds before the response.
+        refuse: Close the connection without a response.
         cut_after: Close the connection after this many bytes.
         end_after: End the response properly after this many bytes, although the answer is
             incomplete.
         silence_after: Send nothing more after this many bytes, and keep the connection open.
         garbage_after: Send bytes that are not an event after this many bytes, then continue.
-        error_after: Report an error in the vendor's shape within the stream after this many bytes,
-            then end it.
+        error_after: Report an error in the vendor's format within the stream after this many bytes,
+            then end the stream.
         bad_arguments: Break the JSON of the arguments of all calls.
     """
 
@@ -70,7 +71,7 @@ def find_fault(faults: Faults | None, number: int) -> Fault:
 
 
 def break_arguments(message: AssistantMessage) -> AssistantMessage:
-    """Return the message with the JSON of its calls broken as models break it: without its end."""
+    """Return the message with the JSON of its calls broken as models break it: cut off."""
     parts = []
     for part in message.parts:
         if isinstance(part, ToolCall):
@@ -85,7 +86,7 @@ def apply_fault(fault: Fault, events: list[bytes], error: bytes) -> tuple[list[b
     Args:
         fault: The fault.
         events: The events of the whole answer.
-        error: An error event in the vendor's shape.
+        error: An error event in the vendor's format.
 
     Returns:
         The pieces to send, and how the stream ends.
@@ -110,7 +111,8 @@ def apply_fault(fault: Fault, events: list[bytes], error: bytes) -> tuple[list[b
 def _find_event_end(events: list[bytes], size: int) -> int:
     """Return the end of the event that contains the byte at ``size``.
 
-    Garbage and errors are inserted between events: within one, they would only break that event.
+    Garbage and errors are inserted between events; within an event, they would only break that
+    event.
     """
     total = 0
     for event in events:

@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection of a client, over h11.
+"""One HTTP/1.1 connection from a client, implemented with h11.
 
 h11 reads and frames the messages. This module moves its bytes, so that a response can be cut,
 delayed or left open at any byte of its body.
@@ -30,7 +30,7 @@ class HttpRequest:
 
 
 class HttpConnection:
-    """The server's side of one connection."""
+    """The server's side of a connection."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
@@ -73,14 +73,14 @@ class HttpConnection:
             event = self._http.next_event()
             if event is not h11.NEED_DATA:
                 return event  # type: ignore[return-value]
-            # A client that waits for this would never send its body otherwise.
+            # Otherwise, a client that waits for this would never send its body.
             if self._http.they_are_waiting_for_100_continue:
                 await self._send(h11.InformationalResponse(status_code=100, headers=[]))
             data = await self._stream.receive_some(RECEIVE_SIZE)
             self._http.receive_data(bytes(data))
 
     async def _send(self, *events: h11.Event) -> None:
-        # Small events go out in one packet: separate ones would wait for each other's
+        # Small events are sent in one packet: separate packets would wait for each other's
         # acknowledgement (Nagle's algorithm).
         pieces = [self._http.send(event) or b"" for event in events]
         await self._stream.send_all(b"".join(pieces))
@@ -118,7 +118,7 @@ class HttpConnection:
     async def start_stream(self, body: bytes = b"") -> None:
         """Begin a stream of events, with the first bytes of its body."""
         fields = [("content-type", "text/event-stream"), ("cache-control", "no-cache")]
-        # Without a length h11 sends the body in chunks.
+        # Without a length, h11 sends the body in chunks.
         response = h11.Response(status_code=200, headers=fields)
         await self._send(response, h11.Data(data=body))
 
@@ -147,7 +147,7 @@ async def serve_connection(
 
     Args:
         stream: The connection.
-        respond: Sends the response to a request, or only a part of it.
+        respond: Sends the response to a request, or only part of it.
     """
     connection = HttpConnection(stream)
     try:
@@ -158,7 +158,7 @@ async def serve_connection(
         except h11.RemoteProtocolError as error:
             await connection.send_protocol_error(error)
     except (trio.BrokenResourceError, trio.ClosedResourceError):
-        pass  # clients may leave at any time
+        pass  # clients may disconnect at any time
     except h11.LocalProtocolError:
         # A fault requires invalid HTTP, such as a wrong length. Other connections must not end with
         # this one.

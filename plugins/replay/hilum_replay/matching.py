@@ -1,8 +1,9 @@
 """Compares a request with the recorded one, and describes where they differ.
 
 Modes: ``strict`` compares texts exactly (except for paths and secrets) and the digests of layers
-and tools. ``text``, the default, ignores what differs from run to run by the named rules.
-``shape`` compares only what was sent in which order: roles, call ids, tool names and result codes.
+and tools. ``text``, the default, ignores what the named rules describe as different from run to
+run. ``shape`` compares only what was sent in which order: roles, call ids, tool names and result
+codes.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class RequestDelta:
 
     Args:
         items: The items since the last answer.
-        count: Messages of the whole request.
-        whole: Whether the items are not preceded by an answer.
+        count: Number of messages in the whole request.
+        whole: Whether no answer precedes the items.
         previous_calls: Ids of the calls of the answer before the items.
         answers: Number of answers in the whole request, or ``None`` if counting takes too long.
         layers: Returns the layers as ``name digest``; ``None`` if the source does not show them.
@@ -61,7 +62,7 @@ class RequestDelta:
 
 @attrs.frozen
 class Matcher:
-    """A comparison of requests with recorded ones.
+    """Compares requests with recorded ones.
 
     Args:
         placeholders: The paths of this machine.
@@ -76,7 +77,7 @@ class Matcher:
     rules: Sequence[Rule] = RULES
 
     def differences(self, expected: Exchange, delta: RequestDelta) -> list[str]:
-        """Return where a request differs from the recorded one, in lines for a reader.
+        """Return how a request differs from the recorded one, as lines for a reader.
 
         The list is empty if it does not differ.
         """
@@ -92,7 +93,7 @@ class Matcher:
         wanted = [_to_note(item) for item in expected.sent] if delta.whole else without_summary
         found = self._compare(wanted, delta)
         if found and self.mode != "strict" and expected.has_summary:
-            # The window may be larger now than it was, so that nothing is compacted.
+            # The window may now be larger than in the recording, so that nothing is compacted.
             return self._compare(without_summary, delta) and found
         return found
 
@@ -106,7 +107,7 @@ class Matcher:
         if delta.wire:
             came = _group_for_wire(self._drop_gateway_texts(expected, came))
             expected = _group_for_wire(expected)
-        # The first difference is shown alone: the items after it are usually shifted.
+        # Show only the first difference, because the items after it are usually shifted.
         for wanted, item in zip(expected, came, strict=False):
             found = self._compare_item(wanted, item, delta.wire)
             if found:
@@ -122,7 +123,8 @@ class Matcher:
     def _drop_gateway_texts(self, expected: Sequence[Sent], came: Sequence[Sent]) -> Sequence[Sent]:
         """Return the items without texts that a gateway added.
 
-        Some wires send the images of results separately, introduced by a text of the gateway.
+        Some wires send the images of results separately, introduced by a text that the gateway
+        adds.
         """
         has_result_images = False
         texts = []
@@ -143,7 +145,7 @@ class Matcher:
         title = _title(wanted)
         if not _is_same_kind(wanted, came):
             return ["something else was sent", f"- {title}", f"+ {_title(came)}"]
-        # Wires do not carry codes, so a code is compared only if both sides have one.
+        # Wire formats do not carry codes, so codes are compared only if both sides have one.
         has_codes = came.code is not None and wanted.code is not None
         if has_codes and wanted.code != came.code:
             old = wanted.code or "success"
@@ -215,7 +217,7 @@ def _compare_frozen(
 
 
 def _group_for_wire(items: Sequence[Sent]) -> list[Sent]:
-    """Return items as every wire shows them: results, all texts of the user as one, images."""
+    """Return items as every wire format shows them: results, all user texts as one, images."""
     results = []
     texts = []
     images = []
@@ -242,13 +244,13 @@ def _is_same_kind(wanted: Sent, came: Sent) -> bool:
 
 
 def _matches_shortened(recorded: str, came: str) -> bool:
-    """Return whether texts match if either was shortened to fit a window of another size."""
+    """Return whether texts match if one of them was shortened to fit a window of another size."""
     old = _SHORTENED.split(recorded, maxsplit=1)
     new = _SHORTENED.split(came, maxsplit=1)
     if len(old) == len(new) == 1:
         return False
-    # The beginning and the end of a shortened text are left. The shorter one is used, because the
-    # smaller window left less.
+    # Shortening keeps the beginning and the end of a text. The shorter text is used, because the
+    # smaller window kept less.
     old_start = old[0].strip("\n")
     old_end = old[-1].strip("\n")
     new_start = new[0].strip("\n")

@@ -35,18 +35,18 @@ from hilum_replay.placeholders import PathPlaceholders
 from hilum_replay.playback import Playback
 
 Pace = float | Literal["recorded"]
-"""A factor of the recorded times; ``"recorded"`` is 1."""
+"""A factor applied to the recorded times; ``"recorded"`` is 1."""
 
-# Characters of a piece of a streamed answer, and the pieces of a long one.
+# Number of characters in a piece of a streamed answer, and number of pieces in a long one.
 PIECE_SIZE = 24
 MAX_PIECES = 100
 _encoder = msgspec.json.Encoder()
 
 
 class PlainWire:
-    """An encoding of messages as the log has them. Implements ``Wire``.
+    """Encodes messages as they are in the log. Implements ``Wire``.
 
-    A cassette needs no wire, but the kernel measures requests by it.
+    A cassette needs no wire format, but the kernel uses one to measure requests.
     """
 
     key = "cassette"
@@ -74,8 +74,8 @@ class CassetteModel:
         workspace: The workspace on this machine: a path, or a function that returns the path for a
             session's id. The default is the current folder.
         mode: How strictly requests are compared.
-        pace: Factor of the recorded times: 0 for no delays, ``"recorded"`` or 1 for the recorded
-            ones.
+        pace: Factor applied to the recorded times: 0 for no delays, ``"recorded"`` or 1 for the
+            original ones.
         name: ``provider/name`` of this model.
         redactor: Removes secrets from requests before they are compared.
 
@@ -205,7 +205,7 @@ def _read_delta(
         whole=start == 0,
         previous_calls=tuple(previous_calls),
         answers=len(answers),
-        # Lambdas: most requests are compared without layers and tools.
+        # Use lambdas, because most requests are compared without layers and tools.
         layers=lambda: describe_layers(request.layers, clean),
         tools=lambda: describe_tools(request.tools, clean),
         system=join_system,

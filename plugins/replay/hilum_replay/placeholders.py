@@ -1,7 +1,7 @@
-"""Placeholders for the paths of a machine: ``{workspace}`` and ``{home}``.
+"""Placeholders for paths on a machine: ``{workspace}`` and ``{home}``.
 
-A text that contains a placeholder itself keeps it as ``{literal:workspace}``, so that every text
-comes back unchanged.
+If a text itself contains a placeholder, it is written as ``{literal:workspace}``, so that every
+text is restored unchanged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LITERAL = "literal:"
 
 
 class PathPlaceholders:
-    """The paths of one machine, and the placeholders that stand for them in a cassette.
+    """The paths on one machine, and the placeholders that represent them in a cassette.
 
     Args:
         workspace: The workspace folder; empty for none.
@@ -39,26 +39,26 @@ class PathPlaceholders:
 
     @classmethod
     def for_this_machine(cls, workspace: str | os.PathLike[str] = "") -> PathPlaceholders:
-        """Create those of this machine and user; the workspace is the current folder by default."""
+        """Create placeholders for this machine; the workspace is the current folder by default."""
         return cls(workspace or Path.cwd(), Path.home())
 
     def insert(self, text: str) -> str:
-        """Replace paths by placeholders."""
+        """Replace paths with placeholders."""
         return self._paths.replace(text)
 
     def insert_in_json(self, text: str) -> str:
-        """Replace paths in JSON text by placeholders."""
+        """Replace paths in JSON text with placeholders."""
         return self._json_paths.replace(text)
 
     def resolve(self, text: str) -> str:
-        """Replace placeholders by paths; the reverse of ``insert``.
+        """Replace placeholders with paths; the reverse of ``insert``.
 
-        A placeholder without a path stays.
+        A placeholder without a path is kept.
         """
         return _resolve(text, {"workspace": self.workspace, "home": self.home})
 
     def resolve_in_json(self, text: str) -> str:
-        """Replace placeholders in JSON text by paths."""
+        """Replace placeholders in JSON text with paths."""
         paths = {"workspace": _escape(self.workspace), "home": _escape(self.home)}
         return _resolve(text, paths)
 
@@ -76,9 +76,9 @@ def _resolve(text: str, paths: Mapping[str, str]) -> str:
 
 
 def _spellings(path: str) -> list[str]:
-    """Return the path and the one that its links lead to.
+    """Return the path, and the one to which its links lead.
 
-    Paths such as ``/`` are too short to mean one place, and are not replaced.
+    Paths such as ``/`` are too short to be unambiguous, and are not replaced.
     """
     if len(Path(path).parts) < 2:
         return []
@@ -101,12 +101,12 @@ class _PathPattern:
         # The longest path is tried first, because the workspace is often inside the home folder.
         paths = sorted(names, key=len, reverse=True)
         alternatives = "|".join(map(re.escape, paths))
-        # A path ends where no further letter of a name follows: /a/ws is not the beginning of
+        # A path ends where no further character of a name follows: /a/ws is not the beginning of
         # /a/ws-2 or /a/ws.old.
         self._pattern = re.compile(rf"({alternatives})(?![\w-]|\.\w)") if paths else None
 
     def replace(self, text: str) -> str:
-        # Placeholders of the text itself are marked before others are inserted.
+        # Placeholders in the text itself are marked before others are inserted.
         text = _PLACEHOLDER.sub(_mark_literal, text)
         if self._pattern is None:
             return text

@@ -22,18 +22,18 @@ RECORD_AGAIN_HINT = (
 
 @attrs.define
 class _Conversation:
-    """A recorded conversation and how far it was played.
+    """A recorded conversation, and how much of it has been played.
 
     Attributes:
-        agent: The agent of the recording.
+        agent: The agent in the recording.
         indices: The conversation's exchanges in the cassette.
         aside: Whether its requests are outside another conversation.
-        played: How many of them were played.
-        bound: The agent that plays it, ``None`` before its first request.
-        count: Messages of the request that got the last answer. A request of that length with the
-            same content is that request again: a retry, or a session that was resumed before it
-            had the answer.
-        items: The items of the last request, if it was outside a conversation.
+        played: How many of them have been played.
+        bound: The agent that plays it; ``None`` before its first request.
+        count: Number of messages in the request that got the last answer. A request with that
+            length and the same content repeats that request: it is a retry, or comes from a session
+            that was resumed before it had the answer.
+        items: The items of the last request if it was outside a conversation.
     """
 
     agent: str
@@ -53,10 +53,10 @@ class _Conversation:
         return self.indices[position]
 
     def positions(self, delta: RequestDelta) -> list[int]:
-        """Return the positions that a request may have.
+        """Return the positions that a request may have in the conversation.
 
-        It is the next one or, if playback begins in the middle of the conversation, the one after
-        as many answers as the request has.
+        This is the next position or, if playback begins in the middle of the conversation, the one
+        after as many answers as the request contains.
         """
         total = len(self.indices)
         positions = [self.played] if self.played < total else []
@@ -75,7 +75,7 @@ class Playback:
         placeholders: The paths of this machine; the workspace is the current folder by default.
         mode: How strictly requests are compared: ``strict``, ``text`` or ``shape``.
         redactor: Removes secrets from requests before they are compared.
-        rules: What is ignored in the mode ``text``.
+        rules: Rules for the differences to ignore in the mode ``text``.
     """
 
     def __init__(
@@ -102,10 +102,10 @@ class Playback:
 
     @property
     def left(self) -> int:
-        """The number of exchanges that were not played yet.
+        """The number of exchanges that have not been played yet.
 
-        Exchanges outside a conversation are not counted, because they may be absent if the window
-        is larger.
+        Exchanges outside a conversation, such as summaries, are not counted: if the window is
+        larger than in the recording, the session may never request them.
         """
         total = 0
         played = 0
@@ -113,7 +113,7 @@ class Playback:
             if not conversation.aside:
                 total += len(conversation.indices)
                 played += conversation.played
-        # A playback takes exchanges either in order or by request, so one of the counts is 0.
+        # A playback takes exchanges either in order or by request, so one of the two counts is 0.
         return total - max(self._next, played)
 
     def exchange(self, index: int) -> Exchange:
@@ -126,10 +126,10 @@ class Playback:
         return self._resolved[index]
 
     def take_next(self) -> int:
-        """Take the next exchange of all, without looking at the request, and return its index.
+        """Take the next exchange without examining the request, and return its index.
 
         Raises:
-            ModelError: ``request``, all were played.
+            ModelError: ``request``, all exchanges have been played.
         """
         if self._next >= len(self.cassette.exchanges):
             raise self._end_error("one more request came")
@@ -137,15 +137,15 @@ class Playback:
         return self._next - 1
 
     def take(self, delta: RequestDelta, agent: str = "") -> int:
-        """Take the exchange that a request belongs to and return its index.
+        """Take the exchange to which a request belongs, and return its index.
 
         Args:
             delta: The new part of the request.
             agent: The agent that sends it, if it is known.
 
         Raises:
-            ModelError: ``request``, it differs from what was recorded, or all was played; the
-                message says where it differs.
+            ModelError: ``request``, the request differs from the recorded one, or all exchanges
+                have been played. The message states the difference.
         """
         agent = agent or delta.key
         candidates = self._find_candidates(agent, delta.wire)
@@ -168,7 +168,7 @@ class Playback:
         raise self._mismatch_error(closest, differences)
 
     def _is_repeated(self, conversation: _Conversation, delta: RequestDelta) -> bool:
-        """Return whether a request is the conversation's last one again."""
+        """Return whether a request repeats the conversation's last one."""
         if conversation.count != delta.count:
             return False
         # Only a small part of a request outside the conversation is compared, so its items must be
@@ -178,7 +178,7 @@ class Playback:
         return not self._differences(conversation, conversation.played - 1, delta)
 
     def _find_candidates(self, agent: str, wire: bool) -> list[_Conversation]:
-        """Return the conversations that a request may belong to, the likeliest first."""
+        """Return the conversations to which a request may belong, the likeliest first."""
         bound: list[_Conversation] = []
         free: list[_Conversation] = []
         others: list[_Conversation] = []
@@ -190,8 +190,8 @@ class Playback:
             else:
                 others.append(conversation)
         if wire:
-            # A wire does not show the agent. The first message identifies it only roughly: several
-            # conversations may begin with the same message, and a compaction removes it.
+            # A wire format does not name the agent. The first message identifies it only roughly:
+            # several conversations may begin with the same message, and a compaction removes it.
             return bound + free + others
         if bound:
             return bound
@@ -218,10 +218,10 @@ class Playback:
         """Return results with the recorded ids, which a gateway may have had to change."""
         recorded = [call.id for call in answer.calls]
         ids: dict[str, str] = {}
-        # Ids that the cassette knows came through unchanged.
+        # Ids that occur in the cassette were not changed.
         if not self._ids.intersection(delta.previous_calls):
             ids = dict(zip(delta.previous_calls, recorded, strict=False))
-        # Gemini's older formats have no ids: results are in the order of their calls.
+        # Gemini's older formats have no ids; results are in the order of their calls.
         unnamed = iter(recorded)
         items: list[Sent] = []
         for item in delta.items:

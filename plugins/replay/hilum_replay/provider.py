@@ -29,13 +29,13 @@ class CassetteProvider:
         self._workspace = workspace
 
     def model(self, name: str) -> CassetteModel:
-        """Load the cassette at that path.
+        """Load the cassette at a path.
 
         Raises:
             UsageError: The file is not a cassette, or an option is wrong.
         """
-        # These take longer to import than the rest of this plugin, and most kernels never play a
-        # cassette.
+        # These modules take longer to import than the rest of this plugin, and most kernels never
+        # play a cassette.
         from urllib.parse import parse_qs
 
         from hilum_replay.cassette_reader import load
@@ -45,11 +45,14 @@ class CassetteProvider:
         options = {key: values[-1] for key, values in parse_qs(query).items()}
         mode = options.pop("mode", "text")
         pace = options.pop("pace", "0")
-        # Without signs and exponents: a negative factor has no meaning.
+        # Signs and exponents are not accepted, because a negative factor has no meaning.
         is_number = pace.replace(".", "", 1).isdigit()
         if options or mode not in _MODES or not (is_number or pace == "recorded"):
-            message = f"The options of the cassette are wrong: {query!r}."
-            hint = "Options are mode=strict, text or shape and pace=recorded or a factor."
+            message = f"The cassette's options are invalid: {query!r}."
+            hint = (
+                "Valid options are mode=strict, mode=text or mode=shape, and pace=recorded or"
+                " pace=FACTOR."
+            )
             raise UsageError(message, code=E_UNKNOWN, hint=hint)
         factor: Pace = float(pace) if is_number else "recorded"
         return CassetteModel(
@@ -61,9 +64,9 @@ class CassetteProvider:
         )
 
     async def suggest(self) -> str | None:
-        """Return nothing: cassettes are only played when the user names them."""
+        """Return nothing: cassettes are played only if the user names them."""
         return None
 
     async def names(self) -> list[str]:
-        """Return nothing: cassettes are files, of which there is no list."""
+        """Return nothing: cassettes are files, and there is no list of them."""
         return []

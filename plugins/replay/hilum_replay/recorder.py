@@ -62,7 +62,7 @@ class _Conversation:
         results: Their results so far.
         request: Index of the message of the current run's request.
         has_summary: Whether the conversation begins with a summary.
-        frozen: The prompt, if it changed since the last answer.
+        frozen: The prompt, if it has changed since the last answer.
     """
 
     messages: list[Message] = attrs.field(factory=list)
@@ -78,7 +78,7 @@ class _Conversation:
         return any(call not in self.results for call in self.calls)
 
     def start_run(self, message: Message) -> None:
-        """Add the message that a run begins with."""
+        """Add the message with which a run begins."""
         self.add_results()
         self.request = len(self.messages)
         self.messages.append(message)
@@ -90,7 +90,7 @@ class _Conversation:
             self.messages.append(NoteMessage("\n\n".join(event.notes)))
 
     def add_results(self, shortened: Mapping[str, str] = _NO_TEXTS) -> None:
-        """Add the results in the order of their calls, as the loop does, however they came."""
+        """Add the results in the order of their calls, as the loop does."""
         results = tuple(self.results[call] for call in self.calls if call in self.results)
         if results:
             message = replace_texts(ToolMessage(results), shortened, images=True)
@@ -125,11 +125,12 @@ class _Conversation:
 
 
 class Recorder:
-    """A recorder of one session. Feed it every event of the session, in order.
+    """Records one session. Feed it every event of the session, in order.
 
     Args:
         workspace: The workspace; taken from ``SessionOpened`` by default.
-        redactor: Removes secrets; by default those of this process's environment and known shapes.
+        redactor: Removes secrets; by default, those in this process's environment and those with a
+            known format.
         path: File to write as exchanges complete; each is written whole, so that a killed run
             leaves a cassette.
         title: What the cassette shows, for readers.
@@ -168,8 +169,9 @@ class Recorder:
             case SessionOpened() if not self._has_workspace:
                 self._placeholders = PathPlaceholders(event.workspace, Path.home())
             case ModelStarted():
-                # Before the first answer, so that a run without one leaves a cassette, too. It does
-                # not replace an earlier recording, which a run that gets no answer would destroy.
+                # Written before the first answer, so that a run without an answer also leaves a
+                # cassette. It does not replace an earlier recording, which a run without an answer
+                # would otherwise destroy.
                 if not self._has_earlier_recording():
                     self._write_header(event.model)
             case RunStarted():
@@ -199,7 +201,7 @@ class Recorder:
             sent=tuple(self._clean_item(item) for item in conversation.new_items()),
             answer=self._clean_answer(event.message),
             usage=event.usage,
-            # Milliseconds: more digits would only make diffs larger.
+            # Round to milliseconds, because more digits would only make diffs larger.
             first=round(event.first, 3),
             seconds=round(event.seconds, 3),
             agent=event.agent or "main",
@@ -237,7 +239,8 @@ class Recorder:
     # --- secrets and paths ------------------------------------------------------------------------
 
     def _clean(self, text: str) -> str:
-        # Secrets are removed first: a placeholder inside a secret would hide it from the redactor.
+        # Remove secrets first: a placeholder inside a secret would hide the secret from the
+        # redactor.
         return self._placeholders.insert(self._redact(text))
 
     def _clean_item(self, item: Sent) -> Sent:
@@ -253,8 +256,8 @@ class Recorder:
             return Text(self._clean(part.text), part.source)
         vendor: dict[str, Any] = {}
         if part.vendor:
-            # Signatures and encrypted reasoning must come back unchanged, so only secrets are
-            # removed, and paths stay.
+            # Signatures and encrypted reasoning must be sent back unchanged, so only secrets are
+            # removed, and paths are kept.
             encoded = msgspec.json.encode(part.vendor).decode()
             vendor = msgspec.json.decode(self._redact(encoded))
         if isinstance(part, Thinking):
@@ -265,7 +268,7 @@ class Recorder:
     # --- the file ---------------------------------------------------------------------------------
 
     def _has_earlier_recording(self) -> bool:
-        """Check whether the file has content that this recorder did not write."""
+        """Return whether the file has content that this recorder did not write."""
         if self._path is None or self._has_header:
             return False
         try:
@@ -285,8 +288,8 @@ class Recorder:
         if self._path is None:
             return
         try:
-            # Opened for each exchange: a file that the user moves or deletes meanwhile is noticed,
-            # and nothing is lost in a buffer when the process is killed.
+            # The file is opened for each exchange, so that moving or deleting it in the meantime is
+            # noticed, and nothing is lost in a buffer when the process is killed.
             with open(self._path, mode, encoding="utf-8", newline="\n") as file:
                 file.write(text)
         except OSError as error:
@@ -306,7 +309,8 @@ def record(
     Args:
         events: All its events, in order.
         workspace: The workspace; taken from the events by default.
-        redactor: Removes secrets; by default those of this process's environment and known shapes.
+        redactor: Removes secrets; by default, those in this process's environment and those with a
+            known format.
         title: What the cassette shows, for readers.
     """
     recorder = Recorder(workspace=workspace, redactor=redactor, title=title)

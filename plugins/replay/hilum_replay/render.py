@@ -1,6 +1,6 @@
 """Renders answers as server-sent events in each vendor's stream format.
 
-Each function yields the events of one answer as bytes; joined they are the body of the response.
+Each function yields the events of one answer as bytes; joined, they form the body of the response.
 ``number`` is part of the ids, so that the same exchange always has the same bytes.
 """
 
@@ -27,7 +27,7 @@ def format_data(value: Any) -> bytes:
 
 
 def format_event(name: str, **fields: Any) -> bytes:
-    """Return one event with a name, which its data repeats as its type."""
+    """Return one event with a name, which its data repeats as the type."""
     return b"event: %b\n%b" % (name.encode(), format_data({"type": name, **fields}))
 
 
@@ -57,7 +57,7 @@ def render_chat(
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
         return format_data({**envelope, "choices": [choice]})
 
-    # The role comes once, in a chunk of its own.
+    # The role is sent once, in a separate chunk.
     yield chunk({"role": "assistant", "content": ""})
     calls = count()
     for part in message.parts:
@@ -71,7 +71,7 @@ def render_chat(
             deltas = _chat_call(part, next(calls))
         yield from map(chunk, deltas)
     yield chunk({}, _CHAT_STOPS[message.stop])
-    # With `stream_options.include_usage` the usage comes in a last chunk without choices.
+    # With `stream_options.include_usage`, the usage is sent in a last chunk without choices.
     last = {**envelope, "choices": [], "usage": _chat_usage(usage)}
     yield format_data(last)
     yield b"data: [DONE]\n\n"
@@ -156,7 +156,7 @@ def render_responses(
             # Gateways keep the phase of a message here, before its text.
             phase = part.vendor["phase"]
             continue
-        # Real ids have these prefixes, too.
+        # Real ids also have these prefixes.
         name = f"{number}_{len(output)}"
         if isinstance(part, Text):
             is_refusal = message.stop == "refusal"
@@ -223,7 +223,7 @@ def _reasoning_steps(part: Thinking, id: str) -> _Steps:
         "type": "reasoning",
         "summary": [summary] if part.text else [],
     }
-    # The vendor's own item has the encrypted reasoning, and its id.
+    # The vendor's own item contains the encrypted reasoning and its id.
     item |= part.vendor.get("item", {})
     steps: _Steps = []
     if part.text:
@@ -281,7 +281,7 @@ def render_anthropic(
 ) -> Iterator[bytes]:
     """Yield events of a message: blocks start, grow and stop, then ``message_stop``."""
     counts = {
-        # The API counts fresh tokens only.
+        # The API counts only uncached tokens.
         "input_tokens": max(0, usage.input - usage.cached - usage.cache_write),
         "cache_creation_input_tokens": usage.cache_write,
         "cache_read_input_tokens": usage.cached,
@@ -336,7 +336,7 @@ def _block(part: Text | Thinking | ToolCall) -> tuple[dict[str, Any], list[dict[
     if redacted:
         return {"type": "redacted_thinking", "data": redacted}, []
     deltas = [{"type": "thinking_delta", "thinking": piece} for piece in split_text(part.text)]
-    # The signature comes in the last delta of its block.
+    # The signature is in the last delta of its block.
     signature = part.vendor.get("signature")
     if signature:
         deltas.append({"type": "signature_delta", "signature": signature})
@@ -387,7 +387,7 @@ def _gemini_parts(part: Text | Thinking | ToolCall) -> Iterator[dict[str, Any]]:
     if not isinstance(part, Text) and part.vendor.get("thoughtSignature"):
         signature["thoughtSignature"] = part.vendor["thoughtSignature"]
     if isinstance(part, ToolCall):
-        # Raw, so that broken arguments break the event, as those of `bad_arguments` should.
+        # Raw, so that broken arguments break the event, as `bad_arguments` intends.
         arguments = msgspec.Raw(part.arguments.encode() or b"{}")
         call = {"id": part.id, "name": part.name, "args": arguments}
         yield {"functionCall": call, **signature}
@@ -395,7 +395,7 @@ def _gemini_parts(part: Text | Thinking | ToolCall) -> Iterator[dict[str, Any]]:
     thought = {"thought": True} if isinstance(part, Thinking) else {}
     for piece in split_text(part.text):
         yield {"text": piece, **thought}
-    # The signature of a thought may come in a part without text.
+    # The signature of a thought may be in a part without text.
     if signature:
         yield {"text": "", **signature}
 

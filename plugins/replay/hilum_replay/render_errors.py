@@ -1,4 +1,4 @@
-"""Errors in the shape of each vendor: as a response, or as an event within a stream."""
+"""Renders errors in each vendor's format: as a response, or as an event within a stream."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 from hilum_replay.render import format_data, format_event
 
-# As https://platform.openai.com/docs/guides/error-codes documents them.
+# Documented at https://platform.openai.com/docs/guides/error-codes.
 _OPENAI_TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -38,7 +38,7 @@ def render_error(api: str, status: int, text: str) -> bytes:
 
 
 def render_error_event(api: str, text: str) -> bytes:
-    """Return an error within a stream that had begun."""
+    """Return an error event for a stream that has begun."""
     if api == "anthropic":
         return format_event("error", error={"type": "overloaded_error", "message": text})
     if api == "responses":

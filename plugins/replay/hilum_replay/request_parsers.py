@@ -1,4 +1,4 @@
-"""Parsers of the items of a request, one for each vendor's format."""
+"""Parsers for the items of a request, one for each vendor's format."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _parse_user_content(content: Any, image_field: str) -> list[Sent]:
 
 
 def _parse_result(call: str, content: Any, image_type: str = "", field: str = "") -> list[Sent]:
-    """Return a result and its images. Wires do not carry its code."""
+    """Return a result and its images. Wire formats do not carry its code."""
     text = join_texts(content, "\n")
     items = [Sent("result", text, call, code=None)]
     if not isinstance(content, list):
@@ -147,7 +147,7 @@ def _parse_block(block: dict[str, Any]) -> Part:
     if block.get("type") == "text":
         return Text(block.get("text", ""), "model")
     if block.get("type") == "tool_use":
-        # The input is an object, and calls have text.
+        # The input is an object, whereas the arguments of a call are text.
         arguments = json.dumps(block.get("input"), ensure_ascii=False)
         return ToolCall(_get_text(block, "id"), block.get("name", ""), arguments)
     return Thinking(block.get("thinking", ""))

@@ -1,4 +1,4 @@
-"""Rules for texts that differ from run to run, such as times and temporary paths."""
+"""Rules for text that differs from run to run, such as times and temporary paths."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Rule:
 
     Args:
         name: Its name, for readers.
-        pattern: Regular expression that finds it.
-        replacement: What replaces it in the comparison; may use the groups of the pattern.
+        pattern: Regular expression that matches it.
+        replacement: The replacement for the comparison, which may use the groups of the pattern.
     """
 
     name: str
@@ -53,7 +53,7 @@ RULES: tuple[Rule, ...] = (
         r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b",
         "<uuid>",
     ),
-    # pytest fills its summary lines with = up to the width that the timing leaves.
+    # pytest fills its summary lines with `=`, as many as fit beside the timing.
     make_rule("fill of pytest lines", r"^=+ (.*?) =+$", r"= \1 ="),
 )
 

@@ -1,4 +1,4 @@
-"""Answers of the testing kit (``hilum.testing``), played over HTTP."""
+"""Plays answers of the testing kit (``hilum.testing``) over HTTP."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hilum_replay.wire_request import WireRequest
 
 
 def play_answers(answers: Sequence[Scripted]) -> Callable[[WireRequest], Scripted]:
-    """Return a function that returns the answers in their order.
+    """Return a function that returns the answers in order.
 
     A request that is sent again (a retry after a fault) gets the same answer again.
     """
@@ -50,7 +50,7 @@ def build_message(scripted: Scripted, number: int) -> AssistantMessage:
             message = f"{type(part).__name__} cannot be sent over HTTP; use faults= or pace="
             raise TypeError(message)
         if isinstance(part, ToolCall) and not part.id:
-            # Long enough that gateways take it for unique.
+            # Long enough for gateways to treat the id as unique.
             part = msgspec.structs.replace(part, id=f"call_scripted_{number}_{index}")
         parts.append(part)
     return AssistantMessage(tuple(parts), stop=answer.stop or "end")

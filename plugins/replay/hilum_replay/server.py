@@ -41,13 +41,13 @@ _API_BY_PATH_END = {
     "/messages": "anthropic",
     ":streamGenerateContent": "gemini",
 }
-# The last events, which mark the answer as complete, come together, as from real servers.
+# The last events, which mark the answer as complete, are sent together, as real servers do.
 LAST_EVENTS = 3
 
 
 @attrs.frozen
 class Answer:
-    """An answer of a scripted model: a message with usage and timing.
+    """A scripted model's answer: a message with usage and timing.
 
     Args:
         message: The answer.
@@ -80,8 +80,8 @@ class CassetteServer:
     Attributes:
         url: Base URL without a path, for example ``http://127.0.0.1:41234``; the APIs are at
             ``/v1`` and ``/v1beta``.
-        count: Requests to a model so far, faults included.
-        requests: The requests themselves, the latest ``keep`` of them.
+        count: Number of requests to a model so far, including those with faults.
+        requests: The latest ``keep`` requests.
         failures: Exceptions raised by a script, and mismatches, oldest first.
         playback: The playback of a cassette; ``None`` for a script.
     """
@@ -127,7 +127,8 @@ class CassetteServer:
 
     async def handle(self, stream: trio.abc.Stream) -> None:
         """Serve one connection until either side closes it."""
-        # h11 is loaded with the first connection: cassettes that play in process never need it.
+        # h11 is loaded with the first connection; cassettes that are played in process never need
+        # it.
         from hilum_replay.http_connection import serve_connection
 
         await serve_connection(stream, self._respond)
@@ -192,7 +193,7 @@ class CassetteServer:
         if self._pace and stream.seconds:
             await self._send_slowly(connection, stream)
         else:
-            # All at once: benchmarks measure the client, not the server's packets.
+            # Send everything at once: benchmarks measure the client, not the server's packets.
             await connection.start_stream(b"".join(stream.events))
         if ending == "end":
             await connection.end_stream()
@@ -203,7 +204,7 @@ class CassetteServer:
         start = trio.current_time() + stream.first * self._pace
         last = max(1, len(stream.events) - LAST_EVENTS)
         step = max(0.0, stream.seconds - stream.first) * self._pace / last
-        # The headers come at once, as from real servers, and the events later.
+        # Send the headers at once, as real servers do, and the events later.
         await connection.start_stream()
         for index, event in enumerate(stream.events):
             await trio.sleep_until(start + min(index, last) * step)
@@ -218,7 +219,7 @@ class CassetteServer:
                 status=400,
                 hint="Set `stream` to true.",
             )
-        # Reading the model's name decodes the body, which benchmarks avoid.
+        # Reading the model's name would decode the body, which benchmarks avoid.
         model = (request.model if self._parse else "") or "model"
         if self.playback is None:
             answer = await self._run_script(request)
@@ -304,26 +305,26 @@ async def serve(
     """Serve a cassette, or a function, on the loopback interface.
 
     Args:
-        source: A cassette; answers in their order, as ``hilum.testing`` has them; or a function
-            (``async`` or not) that takes a ``WireRequest`` and returns such an answer, an
-            ``AssistantMessage`` or an ``Answer``.
+        source: A cassette; answers in order, as in ``hilum.testing``; or a function (``async`` or
+            not) that takes a ``WireRequest`` and returns such an answer, an ``AssistantMessage`` or
+            an ``Answer``.
         pace: Factor of the recorded times: 0 for no delays, ``"recorded"`` or 1 for the recorded
             ones.
         faults: The faults, by the number of the request.
         parse: Whether requests are parsed and checked; if not, answers are sent in order for any
             request.
-        keep: How many requests are kept.
+        keep: How many requests to keep.
         workspace: The workspace on this machine; the current folder by default.
         mode: How strictly requests are compared: ``strict``, ``text`` or ``shape``.
         redactor: Removes secrets from requests before they are compared.
         rules: Rules for the differences to ignore in the mode ``text``.
-        port: Port to listen on, 0 for any free one.
+        port: Port to listen on; 0 for any free port.
 
     Yields:
         The server, which listens until the block ends.
 
     Raises:
-        OSError: The port is taken.
+        OSError: The port is already in use.
     """
     playback = None
     if isinstance(source, Sequence):
@@ -347,7 +348,7 @@ async def serve(
         try:
             yield server
         except BaseException as raised:
-            # It is raised outside of the nursery, which would wrap it in a group. This includes the
+            # It is raised outside the nursery, which would wrap it in a group. This includes the
             # exceptions with which pytest fails or skips a test.
             if isinstance(raised, trio.Cancelled):
                 raise

@@ -1,4 +1,4 @@
-"""Formats the differences of two texts briefly enough to read at a glance."""
+"""Formats the differences between two texts so that they can be read at a glance."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 MAX_LINES = 6
 MAX_WIDTH = 160
-# Characters of a long line that are shown before its difference.
+# Number of characters of a long line to show before the difference.
 BEFORE_DIFFERENCE = 40
 
 
@@ -15,19 +15,19 @@ def diff_texts(recorded: str, came: str, normalize: Callable[[str], str]) -> lis
 
     Args:
         recorded: The recorded text.
-        came: The text that came instead.
-        normalize: Lines that are equal after this count as equal.
+        came: The text that was sent instead.
+        normalize: Normalizes a line; lines that are equal after that count as equal.
     """
     old = recorded.split("\n")
     new = came.split("\n")
     start = _count_equal(old, new, normalize)
-    # From the end, without the lines that are equal at the beginning.
+    # Count from the end, excluding the lines that are equal at the beginning.
     old_reversed = list(reversed(old[start:]))
     new_reversed = list(reversed(new[start:]))
     end = _count_equal(old_reversed, new_reversed, str)
     lines = [f"at line {start + 1}:"]
     if start:
-        # One equal line shows the reader the place.
+        # One equal line shows the reader where the difference is.
         before = shorten(old[start - 1])
         lines.append(f"  {before}")
     old_lines = old[start : len(old) - end]
@@ -41,7 +41,7 @@ def _count_equal(old: list[str], new: list[str], normalize: Callable[[str], str]
     """Return the number of equal lines at the beginning."""
     count = 0
     for one, two in zip(old, new, strict=False):
-        # Most lines are equal, and normalizing takes long.
+        # Most lines are equal, and normalizing takes a long time.
         if one != two and normalize(one) != normalize(two):
             break
         count += 1
@@ -65,7 +65,7 @@ def first_line(text: str) -> str:
 
 
 def shorten(line: str, counterpart: str = "") -> str:
-    """Return a line, cut around the place where it differs from its counterpart if it is long."""
+    """Return a line; if it is long, return only the part that differs from its counterpart."""
     if len(line) <= MAX_WIDTH:
         return line
     start = 0

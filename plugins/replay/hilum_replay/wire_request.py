@@ -1,6 +1,7 @@
 """Requests of all four formats as vendor-neutral data.
 
-Only the parts that are read are decoded: a long history is split into items, which remain bytes.
+Only the parts that are accessed are decoded: a long history is split into items, which remain
+bytes.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ from hilum_replay.request_parsers import PARSERS, Parsed, Part, join_texts
 _NULL = msgspec.Raw(b"null")
 
 
-# One struct for all formats: fields that a format does not have keep their defaults, and bytes of
-# inner fields are not looked at.
+# One struct serves all formats: fields that a format lacks keep their defaults, and the bytes of
+# inner fields are not examined.
 class _Envelope(msgspec.Struct):
-    """The outer fields of all formats, the inner ones undecoded."""
+    """The outer fields of all formats; inner fields are not decoded."""
 
     model: str = ""
     stream: bool = False
@@ -55,14 +56,14 @@ _decode = msgspec.json.Decoder().decode
 
 @attrs.define(slots=False, eq=False)
 class WireRequest:
-    """A request that came over HTTP.
+    """A request received over HTTP.
 
     Attributes:
         api: ``chat``, ``responses``, ``anthropic`` or ``gemini``.
         path: Path and query.
         headers: Headers, names in lower case.
-        body: The body as it came.
-        number: Counts requests to the server from 1.
+        body: The body as received.
+        number: Number of the request to the server, starting at 1.
     """
 
     api: str
@@ -87,7 +88,7 @@ class WireRequest:
             return envelope.messages
         value = bytes(envelope.input)
         if value.startswith(b'"'):
-            # The input may be a text instead of a list.
+            # The input may be text instead of a list.
             return [msgspec.Raw(b'{"role":"user","content":' + value + b"}")]
         return msgspec.json.decode(value, type=list[msgspec.Raw])
 
@@ -100,7 +101,7 @@ class WireRequest:
     @property
     def model(self) -> str:
         """Name of the requested model."""
-        # Gemini has it in the path.
+        # In Gemini's format, it is in the path.
         if self.api != "gemini":
             return self._envelope.model
         path = self.path.split("?")[0]
@@ -167,10 +168,10 @@ class WireRequest:
 
     @cached_property
     def delta(self) -> RequestDelta:
-        """The new part of the request, found by decoding only from the last answer on."""
+        """The new part of the request, found by decoding only what follows the last answer."""
         sent: list[Sent] = []
         answer: list[Part] = []
-        # From the end, so that a long history is not decoded.
+        # Search from the end, so that a long history is not decoded.
         for raw in reversed(self._items):
             parsed = self._parse(raw)
             if isinstance(parsed, str):
@@ -179,7 +180,7 @@ class WireRequest:
             if parts:
                 answer = [*parts, *answer]
             elif answer:
-                break  # the question to that answer
+                break  # the request that led to that answer
             else:
                 items = [item for item in parsed if isinstance(item, Sent)]
                 sent = [*items, *sent]
@@ -189,7 +190,7 @@ class WireRequest:
             count=len(self._items),
             whole=not answer,
             previous_calls=tuple(names),
-            # Lambdas: most requests are compared without tools and system prompt.
+            # Use lambdas, because most requests are compared without tools and system prompt.
             tools=lambda: self.tools,
             wire=True,
             key=self._key,
@@ -202,7 +203,7 @@ def _invalid(reason: str) -> ModelError:
 
 
 def _name_tool(item: Sent, names: Mapping[str, str]) -> Sent:
-    """Return a result with the name of its tool, which most formats have in the call only."""
+    """Return a result with the name of its tool, which most formats include only in the call."""
     return msgspec.structs.replace(item, tool=item.tool or names.get(item.call, ""))
 
 
@@ -246,6 +247,6 @@ _BUILDERS = {
     "note": _build_notes,
     "result": _build_results,
     "user": _build_user,
-    # Images of results, of which there are digests only.
+    # Images in results, of which only digests exist.
     "image": _build_user,
 }

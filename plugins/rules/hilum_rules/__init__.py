@@ -1,7 +1,7 @@
 """A user's and a project's rules, read from the rules files of all agents.
 
-The model reads the rules, and hilum enforces those that it can check. Modules load on first use:
-importing the package loads no parser and compiles no pattern.
+The model reads the rules, and hilum enforces those that it can check. Modules are loaded on first
+use: importing the package loads no parser and compiles no pattern.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ MAX_HEADING = 80
 """Maximum length of an underlined line that is a heading."""
 BlockKind = Literal["heading", "item", "row", "text", "code", "tag", "line"]
 
-# No expression examines a part of a line twice (``*+`` does not backtrack), because a line may be
+# No expression examines any part of a line twice (``*+`` does not backtrack), because a line may be
 # as long as the whole file.
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:(?=[ \t]|$)|(?<=##)(?=[^#\s!])|(?=[\u3000-\U0010ffff]))")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
@@ -43,8 +43,8 @@ class Block(NamedTuple):
     Attributes:
         kind: The kind of block.
         line: The line on which it begins, from 1.
-        text: The text without the mark of a list item. A row names its cells by the head of the
-            table.
+        text: The text without a list item's marker. A row names its cells according to the table's
+            header.
         level: The depth of a heading (from 1) or of a list item (from 0); 1 for an opening tag, -1
             for a closing tag; -1 for unclosed code.
     """
@@ -56,7 +56,7 @@ class Block(NamedTuple):
 
 
 def split_blocks(lines: Sequence[str]) -> list[Block]:
-    """Split a text into its blocks, in order.
+    """Split a text into blocks, in order.
 
     Args:
         lines: The lines, without comments.
@@ -67,7 +67,7 @@ def split_blocks(lines: Sequence[str]) -> list[Block]:
 
 
 class _Splitter:
-    """One pass over the lines. ``part`` has the lines of the open paragraph or list item."""
+    """A pass over the lines. ``part`` contains the lines of the open paragraph or list item."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
@@ -103,7 +103,8 @@ class _Splitter:
         self.end_table()
         self.end_part()
         if self.code:
-            # Code that is never closed is kept and reported: everything below it is affected.
+            # Code that is never closed is kept and reported, because it affects everything below
+            # it.
             self.add("code", self.code_at, "\n".join(self.code), -1)
 
     def add(self, kind: BlockKind, line: int, text: str, level: int = 0) -> None:
@@ -169,7 +170,7 @@ class _Splitter:
         self.read_text(number, line)
 
     def read_row(self, number: int, line: str) -> None:
-        # Each row must be understandable alone, because it becomes a rule of its own.
+        # Each row must be understandable on its own, because it becomes a separate rule.
         row = "" if _DIVIDER.match(line) else _name_cells(self.head, _cells(line))
         if row:
             self.head_at = 0
@@ -230,7 +231,7 @@ class _Splitter:
         if found is None:
             return False
         indent = _indent(found[1])
-        # CommonMark: an indent of four inside a paragraph is no list, only a wrapped line.
+        # CommonMark: an indent of four inside a paragraph is not a list, only a wrapped line.
         is_wrapped = self.part and not self.indents and not self.after_blank and indent >= 4
         if is_wrapped:  # the next line of a paragraph
             self.part.append(line.rstrip())
@@ -263,7 +264,7 @@ class _Splitter:
         self.part.append(line.rstrip())
 
     def leave_items(self, indent: int) -> bool:
-        """End the items that a line with this indent is outside; return whether there are any."""
+        """End the items that cannot contain a line with this indent; return whether any ended."""
         if not self.indents or indent > self.indents[-1]:
             return False
         self.end_part()

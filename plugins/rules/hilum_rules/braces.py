@@ -1,4 +1,4 @@
-"""Braces in patterns, ``*.{ts,tsx}``: expanded as in shells."""
+"""Expands braces in patterns, such as ``*.{ts,tsx}``, as shells do."""
 
 from __future__ import annotations
 

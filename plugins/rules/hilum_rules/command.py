@@ -27,9 +27,9 @@ ABOUT = """\
 Show the rules that apply in this folder, numbered as the model sees them: file
 and line, whether the system enforces it or it is advice to the model, and why.
 
-  hilum rules                   all rules, and what was not read
-  hilum rules show 2.5          one rule in full
-  hilum rules check AGENTS.md   the rules that a file contains, and what is not read
+  hilum rules                   list all rules, and what was not read
+  hilum rules show 2.5          show one rule in full
+  hilum rules check AGENTS.md   show the rules in a file, and what is not read
 """
 MAX_WIDTH = 80
 MAX_LINES = 3
@@ -210,7 +210,7 @@ def _format_rule(number: str, rule: Rule) -> Iterator[str]:
 def _format_problems(problems: Sequence[Problem]) -> Iterator[str]:
     if problems:
         yield ""
-        yield "Not read as intended, or worth knowing:"
+        yield "Possibly not read as intended:"
     for problem in problems:
         yield from _wrap(str(problem), "  ", "    ")
 
@@ -241,7 +241,7 @@ def _wrap(text: str, first: str = "", rest: str = "", most: int = 0) -> list[str
     """
     width = min(shutil.get_terminal_size().columns, MAX_WIDTH) or MAX_WIDTH
     wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
-    if wide:  # double-width letters: wrap as if they were spread evenly
+    if wide:  # double-width characters: wrap as if they were distributed evenly
         width = max(width * len(text) // (len(text) + wide), 20)
     lines = textwrap.wrap(
         text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False

@@ -1,6 +1,6 @@
-"""HTML comments: readers of a page do not see them, so the model does not read them either.
+"""Removes HTML comments: readers of a page do not see them, so the model does not read them either.
 
-They are removed and reported. A comment that begins with ``enforce:`` is an instruction for hilum.
+Removed comments are reported. A comment that begins with ``enforce:`` is an instruction for hilum.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _CLOSE = "-->"
 
 
 class FenceTracker:
-    """Follows fenced code line by line.
+    """Tracks fenced code line by line.
 
     Attributes:
         mark: The characters that opened the fence; empty outside code.
@@ -44,7 +44,7 @@ def find_code_spans(line: str) -> Iterator[tuple[int, int]]:
     A span ends at the next run of the same number of backticks.
     """
     runs = [match.span() for match in re.finditer("`+", line)]
-    # The matching run of each run, found from the right, because a line may have thousands of runs.
+    # Find each run's matching run from the right, because a line may have thousands of runs.
     next_of_length: dict[int, int] = {}
     partners = [0] * len(runs)
     for index in range(len(runs) - 1, -1, -1):
@@ -113,7 +113,7 @@ def remove_comments(given: list[str]) -> tuple[list[str], list[Comment]]:
         before, _, after = lines[last].partition(_CLOSE)
         inner = [first_line[start + len(_OPEN) :], *lines[number + 1 : last], before]
         comments.append(Comment(number + 1, len(inner), "\n".join(inner)))
-        # Blank lines take the place of a comment, so that reported line numbers stay right.
+        # Blank lines take the place of a comment, so that reported line numbers stay correct.
         lines[number] = first_line[:start].rstrip()
         lines[number + 1 : last] = [""] * (last - number - 1)
         lines[last] = after
@@ -133,7 +133,7 @@ def _remove_from_line(line: str, number: int, comments: list[Comment]) -> tuple[
     """Remove the comments that end on their line.
 
     Returns:
-        The rest of the line, and the position of a comment in it that does not end on this line, or
+        The rest of the line, and the position in it of a comment that does not end on this line, or
         -1.
     """
     # The text without code has the same length as the line, so that positions in one are valid in

@@ -39,13 +39,13 @@ _DIALECTS = {
 
 
 class _Place(NamedTuple):
-    """A place for rules files in a folder of a project or of the user.
+    """A location for rules files in a project folder or user folder.
 
     Attributes:
         folder: The folder that contains the files, relative to that folder; empty for itself.
         names: The names of the files; for a tree, the endings of their names.
         dialect: Their format.
-        is_tree: Whether the files are anywhere in and below the folder.
+        is_tree: Whether the files may be anywhere in and below the folder.
     """
 
     folder: str
@@ -79,7 +79,7 @@ _PROJECT_PLACES = (
     _Place(".cursor/rules", (".mdc", "RULE.md"), "mdc", is_tree=True),
     _Place(".github", ("copilot-instructions.md",), "copilot"),
     _Place(".github/instructions", (".instructions.md",), "instructions", is_tree=True),
-    # This place comes last, because the file is the user's own and is not committed.
+    # This location comes last, because the file is the user's own and is not committed.
     _Place("", ("CLAUDE.local.md",), "claude"),
 )
 
@@ -95,7 +95,7 @@ class FoundFile(NamedTuple):
         origin: ``user``, ``project`` or ``settings``.
         folder: The folder that it governs, relative to the workspace.
         name: The name that a user writes after ``@`` to activate it.
-        base: The folder that its globs are relative to.
+        base: The folder to which its globs are relative.
     """
 
     path: Path
@@ -148,8 +148,8 @@ def _find_repository(workspace: Path, home: Path) -> Path:
     try:
         owner = os.stat(workspace).st_uid
         for folder in (workspace, *workspace.parents):
-            # The home folder ends it as well: with dotfiles in a repository, it would be the top of
-            # each project.
+            # The home folder also ends it: if dotfiles are kept in a repository, it would otherwise
+            # be the top of each project.
             if os.stat(folder).st_uid != owner or folder == home != workspace:
                 break
             if os.path.lexists(folder / ".git"):
@@ -178,7 +178,7 @@ class RulesFinder:
         """Yield the user's own files. They may be links to anywhere.
 
         Args:
-            homes: Whether to read the files for other agents too.
+            homes: Whether to also read the files for other agents.
         """
         home = self._paths.home
         yield from self._find_in_places(self._paths.config, _CONFIG_PLACES, "user")
@@ -202,7 +202,7 @@ class RulesFinder:
 
     def _find_agents(self, folder: Path, origin: str) -> Iterator[FoundFile]:
         """Yield ``AGENTS.override.md``, or else ``AGENTS.md``."""
-        # Codex, too, reads the override in place of the plain file.
+        # Codex also reads the override in place of the plain file.
         override = list(self._find_named(folder, _OVERRIDE_PLACE, origin))
         plain = list(self._find_named(folder, _AGENTS_PLACE, origin))
         yield from override or plain
@@ -213,7 +213,7 @@ class RulesFinder:
     def _find_in_places(
         self, base: Path, places: Iterable[_Place], origin: str
     ) -> Iterator[FoundFile]:
-        """Yield the files in some places of a folder, in their order."""
+        """Yield the files at some locations in a folder, in order."""
         for place in places:
             if place.is_tree:
                 yield from self._find_below(base, place, origin)
@@ -221,7 +221,7 @@ class RulesFinder:
                 yield from self._find_named(base, place, origin)
 
     def _find_named(self, base: Path, place: _Place, origin: str) -> Iterator[FoundFile]:
-        """Yield the files of a folder that have one of the names of a place."""
+        """Yield the files in a folder that have one of a location's names."""
         folder = base / place.folder
         # The project's folder itself is already watched, and the user's are not.
         if origin == "project" and place.folder and os.path.isdir(folder):
@@ -232,14 +232,14 @@ class RulesFinder:
                 status = os.lstat(folder / name)
             except (OSError, ValueError):
                 continue
-            # On a case-insensitive disk, one file has several names.
+            # On a case-insensitive file system, one file has several names.
             identity = (status.st_dev, status.st_ino)
             if identity not in seen:
                 seen.add(identity)
                 yield self._found(folder / name, place.dialect, origin, base)
 
     def _find_below(self, base: Path, place: _Place, origin: str) -> Iterator[FoundFile]:
-        """Yield the files with the endings of a place in and below its folder, ordered by name."""
+        """Yield the files with a location's endings in and below its folder, ordered by name."""
         root = base / place.folder
         if not os.path.isdir(root):
             return
@@ -271,7 +271,8 @@ class RulesFinder:
         self.watched.append(folder)
         try:
             with os.scandir(folder) as scanned:
-                # Sorted, because later files win and the order of a folder differs between disks.
+                # Sorted, because later files win, and the order in a folder differs between file
+                # systems.
                 entries = sorted(scanned, key=lambda entry: entry.name)
         except OSError as error:
             self._skip(folder, f"the folder cannot be listed: {error.strerror or error}")
@@ -283,7 +284,7 @@ class RulesFinder:
                     yield from self._walk(path, depth + 1)
                 else:
                     self._skip(path, "it is nested too deeply")
-            elif os.path.isdir(path):  # False, not an error, if there is a loop of links
+            elif os.path.isdir(path):  # False instead of an error if links form a loop
                 self._skip(path, "it is a link to a folder")
             else:
                 yield path, os.path.isfile(path)

@@ -1,4 +1,4 @@
-"""The front matter of a rules file, which determines when its rules are active."""
+"""Reads the front matter of a rules file, which determines when its rules are active."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from hilum_rules.rule import Mode
 # Programs write these values without quotes, although YAML requires them.
 _UNQUOTED = ("description", "globs", "alwaysApply", "paths", "applyTo")
 MIN_SIMILARITY = 0.75
-"""How similar an unknown field must be to a known one to be its misspelling, from 0 to 1."""
+"""Minimum similarity, from 0 to 1, for an unknown field to count as a misspelling of a known
+one."""
 MAX_UNKNOWN = 8
 """Maximum number of unknown fields to list."""
 _SECOND = re.compile(r"\s*---[ \t]*\n(?:[\w-]+[ \t]*:.*\n|[ \t]*\n)+---[ \t]*(?:\n|$)")
 
 
 class FrontMatter(NamedTuple):
-    """When the rules of a file are active, and the problems of its front matter.
+    """When the rules in a file are active, and the problems in its front matter.
 
     Attributes:
         mode: When the rules are active.
@@ -71,7 +72,9 @@ def read_front_matter(data: bytes, dialect: str) -> FrontMatter:
         problems.append((1, _NO_APPLY_TO))
     problems += _report_unknown(document, schema.field_names(dialect), mistakes.unknown)
     if _SECOND.match(document.body):
-        problems.append((document.line, "There is a second front matter here; it is read as text."))
+        problems.append(
+            (document.line, "There is a second front matter block here; it is read as text.")
+        )
     # The description is shown to the model, so it must not contain text that a person cannot see.
     description, hidden = reveal(" ".join(getattr(fields, "description", "").split()))
     if hidden:

@@ -15,9 +15,9 @@ from hilum.frontmatter import Document, flag, globs, text
 from hilum_rules.rule import Mode
 
 Text = NewType("Text", str)
-"""A text; other values are converted to text."""
+"""A string; other values are converted to strings."""
 Globs = NewType("Globs", tuple[str, ...])
-"""Patterns: a list, or a comma-separated text."""
+"""Patterns: a list, or a comma-separated string."""
 Switch = NewType("Switch", bool)
 """A boolean."""
 
@@ -110,7 +110,7 @@ def _find_mistakes(error: ClassValidationError) -> Mistakes:
 
 
 def find_odd_values(values: Mapping[str, object], dialect: str) -> Iterator[tuple[str, str]]:
-    """Yield the fields whose values are of another type than expected, but are read all the same.
+    """Yield the fields whose values have an unexpected type but are read anyway.
 
     Args:
         values: The fields as they are in the file.
@@ -123,7 +123,7 @@ def find_odd_values(values: Mapping[str, object], dialect: str) -> Iterator[tupl
         is_patterns = field.type in ("Globs", Globs)
         if is_text and isinstance(value, list | dict):
             kind = "list" if isinstance(value, list) else "mapping"
-            yield field.name, f"found the {kind} {shown!r}, expected a text; it is read as text."
+            yield field.name, f"found the {kind} {shown!r}, expected a string; it is read as one."
         elif is_patterns and isinstance(value, dict) and any(value.values()):
             yield field.name, f"found the mapping {shown!r}, expected a pattern or a list of them."
         elif is_patterns and isinstance(value, str) and value.count("[") != value.count("]"):

@@ -33,7 +33,7 @@ def complete_sentence(sentence: str, heading: str) -> Iterator[str]:
     """Yield possible meanings of a sentence under a heading, beginning with the sentence itself.
 
     Args:
-        sentence: The rule, in one line.
+        sentence: The rule, on one line.
         heading: The innermost heading above it; empty for none.
     """
     yield sentence

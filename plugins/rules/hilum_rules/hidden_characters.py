@@ -1,4 +1,4 @@
-"""Makes characters visible that a model reads but a person does not see.
+"""Makes characters visible that a model reads but a person cannot see.
 
 Text can be hidden in tag characters, in runs of variation selectors and in zero-width characters,
 and bidirectional controls can display it in another order. Characters of ordinary writing are kept:
@@ -33,7 +33,7 @@ def _hidden_pattern() -> re.Pattern[str]:
 
 
 def reveal(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """Return a text with its hidden characters as ``<U+200B>``.
+    """Return a text with its hidden characters shown as codes such as ``<U+200B>``.
 
     Args:
         text: The text, with newlines ``\\n``.

@@ -1,4 +1,4 @@
-"""Imports, ``@docs/style.md``: resolved to a limited depth, without cycles, within the project.
+"""Resolves imports such as ``@docs/style.md``: depth-limited, without cycles, within the project.
 
 The same text is read only once.
 """
@@ -27,12 +27,12 @@ _SUFFIXES = (".md", ".mdc", ".markdown", ".txt", ".rst")
 _IMPORTING = frozenset(
     "agents claude claude-rules gemini copilot markdown cursorrules instructions".split()
 )
-# The home folders of other agents: a user's file may import from them.
+# The home folders of other agents, from which a user's file may import.
 _HOMES = (".claude", ".codex", ".gemini", ".cursor", ".config/opencode")
 
 
 class PlacedDraft(NamedTuple):
-    """A draft with its origin.
+    """A draft and its origin.
 
     Attributes:
         draft: The draft.
@@ -54,7 +54,7 @@ class _Step(NamedTuple):
 
 
 class _NotImportedError(Exception):
-    """A name that is not imported. The message is empty if the name may not be a path at all."""
+    """Raised if a name is not imported; the message is empty if it may not be a path at all."""
 
 
 class ImportResolver:

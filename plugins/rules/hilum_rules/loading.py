@@ -33,7 +33,7 @@ MAX_REMEMBERED = 1_000
 """Maximum number of file versions whose rules are cached."""
 _NO_STAMP = Stamp(0, 0, 0, 0, 0)
 MadeRules = tuple[tuple[Rule, ...], list[Problem]]
-"""The rules of a file, and the problems found while they were made."""
+"""The rules in a file, and the problems found while creating them."""
 
 
 class Loader:
@@ -66,7 +66,7 @@ class Loader:
         self._stamps[path] = stamp
         known = self._parsed.get((path, dialect))
         if isinstance(known, str):
-            # A file that could not be read is tried again: the permissions of its folder may have
+            # Try a file that could not be read again: the permissions of its folder may have
             # changed.
             known = None
         if known and known.source.stamp == stamp and not known.may_have_changed:
@@ -95,7 +95,7 @@ class Loader:
         name = real.relative_to(top).as_posix() if real.is_relative_to(top) else real.name
         reason = explain_secret_file(name)
         if reason:
-            raise UnreadableError(f"It is kept from models: {reason}.")
+            raise UnreadableError(f"It is withheld from models: {reason}.")
 
     def has_changed(self) -> bool:
         """Return whether a file has changed since it was read. Checks each file's status once."""
@@ -176,7 +176,7 @@ class Loader:
     ) -> RulesFile:
         sources = resolver.sources if resolver else []
         import_problems = resolver.problems if resolver else []
-        # A changed import changes the file's hash, too.
+        # A changed import also changes the file's hash.
         hashes = [f"{path} {digest}" for path, digest in sources]
         source_hash = digest_text("\n".join([found.shown, parsed.hash, *hashes]))
         rules, rule_problems = self._remember_rules(found, drafts, source_hash)
@@ -256,7 +256,7 @@ def _compile_sentence(rule: Rule, heading: str, limit: str) -> Compiled:
 
 
 def _make_rule(placed: PlacedDraft, found: FoundFile, seen: dict[str, int]) -> Rule:
-    """Return the rule of a draft. Rules with the same text get different ids by ``seen``."""
+    """Return the rule of a draft; ``seen`` gives rules with the same text different ids."""
     draft = placed.draft
     headings = (*placed.titles, *draft.titles)
     kind = RuleType.HARD_CONSTRAINT

@@ -11,7 +11,7 @@ from hilum_rules.parsing import Draft, Problems, parse_drafts
 from hilum_rules.source import Source
 
 RACY_TIME = 2_000_000_000
-"""Time in nanoseconds within which a file may change twice without a new stamp."""
+"""Time, in nanoseconds, within which a file may change twice without a new timestamp."""
 
 
 @attrs.frozen
@@ -38,7 +38,7 @@ class ParsedFile:
 
     @property
     def may_have_changed(self) -> bool:
-        """Whether it was written so shortly before it was read that its stamp is unreliable."""
+        """Whether it was written so shortly before it was read that its timestamp is unreliable."""
         return self.read_at - self.source.stamp.modified <= RACY_TIME
 
 
@@ -53,7 +53,7 @@ def parse_source(source: Source, dialect: str, digest: str) -> ParsedFile:
     data = source.data
     is_cut = source.size > len(data)
     if is_cut:
-        # Half a line could mean the opposite of the whole: "never push … without approval".
+        # Half a line could mean the opposite of the whole line: "never push … without approval".
         data = data[: data.rfind(b"\n") + 1] or data
     front_matter = read_front_matter(data, dialect)
     drafts, problems = parse_drafts(front_matter.body, front_matter.line)

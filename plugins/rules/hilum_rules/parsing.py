@@ -20,7 +20,7 @@ MAX_TITLE_LENGTH = 60
 BOLD_LEVEL = 7
 """The heading level of a bold line: below all other levels."""
 MIN_RULE_WORDS = 3
-"""Minimum number of words in a heading that counts as a rule if nothing is under it."""
+"""Minimum number of words for a heading with nothing under it to count as a rule."""
 MAX_NESTING = 30
 """Maximum nesting depth of headings and tags. Deeper tags are ignored."""
 MAX_PROBLEMS = 20
@@ -153,7 +153,7 @@ def _take_enforce_lines(lines: list[str], comments: Sequence[Comment]) -> list[E
 def _attach(drafts: list[Draft], sections: list[int], checks: list[Enforce]) -> list[Draft]:
     """Return drafts with each ``enforce:`` line attached to the rule above it in its section.
 
-    Without such a rule, the line becomes a rule of its own.
+    Without such a rule, the line becomes a separate rule.
     """
     for check in checks:
         section = bisect_right(sections, check.line)
@@ -184,7 +184,7 @@ class _DraftBuilder:
         self.titles: list[tuple[int, str]] = []  # level and text; 0 is a tag
         self.lead = ""
         self.item_leads: list[tuple[int, str]] = []  # list items that introduce deeper ones
-        self.takes_code = False  # code that follows belongs to the last draft
+        self.takes_code = False  # whether code that follows belongs to the last draft
         self.open_headings: list[Block] = []  # headings with nothing under them yet
 
     def add_block(self, block: Block, following: Block | None) -> None:

@@ -51,7 +51,7 @@ def build_layers(snapshot: Snapshot, limit: int) -> list[Layer]:
 
 
 def _index_layers(snapshot: Snapshot) -> list[Layer]:
-    """Return a layer about the files that the model may read because of their descriptions."""
+    """Return a layer that lists the files that the model may read, with their descriptions."""
     waiting = [
         file
         for file in snapshot.files
@@ -68,7 +68,7 @@ def _index_layers(snapshot: Snapshot) -> list[Layer]:
 
 
 def _format_file(file: RulesFile, number: int, limit: int) -> str:
-    # A heading above all rules of a file is the file's title.
+    # A heading above all rules in a file is the file's title.
     headings = {rule.section.split(" > ")[0] for rule in file.rules}
     title = headings.pop() if len(headings) == 1 else ""
     head = f"## {number}. Rules of {_describe_file(file)}"
@@ -91,7 +91,8 @@ def _format_file(file: RulesFile, number: int, limit: int) -> str:
         if size > limit:
             last = f"{number}.{len(file.rules)}"
             lines.append(
-                f"(The rules {number}.{index} to {last} are not shown, because they are too long: read the"
+                f"(The rules {number}.{index} to {last} are not shown, because they are too"
+                " long: read the"
                 " file.)"
             )
             break

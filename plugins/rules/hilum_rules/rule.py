@@ -75,8 +75,8 @@ class Rule(msgspec.Struct, frozen=True):
     """One rule.
 
     Attributes:
-        id: Stays the same as long as file, section and sentence do, whatever else changes in the
-            file.
+        id: An id that stays the same as long as file, section and sentence do, whatever else
+            changes in the file.
         type: Hard constraint, soft guideline, or identity.
         section: The headings above it, outermost first, joined by `` > ``; empty for none.
         content: Its text, in Markdown, with the code blocks that belong to it.
@@ -130,10 +130,10 @@ class RulesFile(msgspec.Struct, frozen=True):
         description: Its subject, with mode ``agent``.
         name: The name that a user writes after ``@`` to activate it.
         rules: Its rules, in order.
-        problems: The parts of the file that hilum may not read as their author intended.
+        problems: The parts of files that hilum may not read as their author intended.
         source_hash: SHA-256 of all bytes read, including imports, in hexadecimal.
-        sources: All files read for it: itself and its imports.
-        base: The folder that its globs are relative to.
+        sources: All files read for it: the file itself and its imports.
+        base: The folder to which its globs are relative.
     """
 
     path: str
@@ -158,7 +158,7 @@ class Bundle(msgspec.Struct, frozen=True):
     Attributes:
         rules: The rules.
         source_hash: SHA-256 of all sources, in hexadecimal. It changes when a source changes.
-        problems: The parts of the file that hilum may not read as their author intended.
+        problems: The parts of files that hilum may not read as their author intended.
     """
 
     rules: tuple[Rule, ...] = ()

@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 MAX_LISTED = 200
 """Maximum number of files that one pattern of the setting ``rules.files`` may match."""
 MAX_FOLDERS = 400
-"""Maximum number of nested folders without rules to watch: the most recently used ones."""
+"""Maximum number of nested folders without rules to watch; the most recently used are kept."""
 MAX_TOUCHED = 10 * MAX_FOLDERS
 MAX_TEXT = 50_000
 """Maximum number of characters of a prompt to search for file names."""
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """All rules at one moment.
+    """All rules at one point in time.
 
     Attributes:
         files: All files, in order of precedence: later ones win.
@@ -152,11 +152,11 @@ class RuleStore:
             yield from found
 
     def _find_listed(self, finder: RulesFinder) -> Iterator[FoundFile]:
-        """Yield the files of the setting ``rules.files``."""
+        """Yield the files that the setting ``rules.files`` lists."""
         workspace = self.paths.workspace
         for pattern in self.settings.files:
             full = os.path.join(workspace, os.path.expanduser(pattern))
-            # An iterator, so that ``**`` in a large folder ends at the limit.
+            # Use an iterator, so that ``**`` in a large folder stops at the limit.
             matches = glob.iglob(full, recursive=True, include_hidden=True)
             listed = [Path(path) for path in sorted(islice(matches, MAX_LISTED))]
             if not listed:
@@ -252,7 +252,7 @@ class RuleStore:
         return has_rules
 
     def _new_folders(self, path: str) -> Iterator[PurePosixPath]:
-        """Yield a path and its nested folders that were not examined before."""
+        """Yield the folders on the way to a path that were not examined before."""
         inner = PurePosixPath(path)
         for folder in (*reversed(inner.parents), inner):
             if not folder.parts or folder.parts[0] == ".git" or folder in self._nested:
@@ -275,7 +275,7 @@ class RuleStore:
         return len(self._in_play) > before
 
     def name(self, text: str) -> bool:
-        """Activate files that a text names, ``@name``; return whether there are any."""
+        """Activate files that a text names as ``@name``; return whether there are any."""
         words = re.findall(r"(?<![\w@])@([\w./\-]+)", text[:MAX_TEXT])
         names = {word.rstrip(".,:;!?)") for word in words}
         waiting = [file for file in self.snapshot.files if file.mode is not Mode.ALWAYS]

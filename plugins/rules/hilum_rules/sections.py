@@ -1,4 +1,4 @@
-"""Determines the types of rules by the headings above them, in English and Chinese."""
+"""Determines the types of rules from the headings above them, in English and Chinese."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HARD = RuleType.HARD_CONSTRAINT
 _SOFT = RuleType.SOFT_GUIDELINE
 _IDENTITY = RuleType.IDENTITY
 
-# The table of docs/rules.md. The first pattern found in a heading decides. Case, numbers,
+# The table in docs/rules.md. The first pattern found in a heading decides. Case, numbers,
 # punctuation and emoji in headings are ignored.
 _TYPES: tuple[tuple[RuleType, str], ...] = (
     (
@@ -93,7 +93,7 @@ def _limiting_pattern() -> re.Pattern[str]:
 
 
 def _normalize(heading: str) -> str:
-    """Return a heading without its decoration."""
+    """Return a heading without decoration."""
     text = unicodedata.normalize("NFKC", heading).casefold().replace("\u2019", "'")
     text = re.sub(r"[*_`#~\[\]<>]|\([^()]*\)$", " ", text)
     # Symbols and unassigned characters: emoji, mostly.

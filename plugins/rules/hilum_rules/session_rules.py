@@ -1,4 +1,4 @@
-"""The rules of a session: shows them to the model, reloads them, and judges calls and answers."""
+"""Shows a session's rules to the model, reloads them, and judges calls and answers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Rules:
 
     Args:
         session: The session.
-        store: Its rules, loaded.
+        store: Its loaded rules.
         limit: Maximum size, in bytes, of the rules shown to the model.
         reminds: Whether to remind the model after each round.
     """
@@ -246,7 +246,7 @@ class Rules:
 
 
 def _describe_missing(bundle: Bundle, other: Bundle) -> list[str]:
-    """Return descriptions of the rules that another bundle does not have."""
+    """Return descriptions of the rules that are not in another bundle."""
     known = {rule.id for rule in other.rules}
     missing = [rule for rule in bundle.rules if rule.id not in known]
     return [f"{rule.path}:{rule.line}: {rule.sentence[:160]}" for rule in missing]

@@ -10,7 +10,7 @@ from hilum import section, setting
 
 @section("rules")
 class RulesSettings:
-    """The settings for which rules are read, and how much of them."""
+    """Which rules are read, and how much of them."""
 
     text: list[str] = setting(
         factory=list, project=False, help="Your own rules, in Markdown, for all folders."
@@ -18,7 +18,7 @@ class RulesSettings:
     files: list[str] = setting(
         factory=list,
         project=False,
-        help="More rules files: paths or patterns, absolute, in ~/ or relative to the workspace.",
+        help="Additional rules files: paths or patterns, absolute, in ~/ or relative to the workspace.",
     )
     skip: list[str] = setting(
         factory=list,
@@ -28,7 +28,7 @@ class RulesSettings:
     homes: bool = setting(
         default=True,
         project=False,
-        help="Read your rules for other agents, such as ~/.codex, ~/.claude and ~/.gemini.",
+        help="Read your rules for other agents, such as those in ~/.codex, ~/.claude and ~/.gemini.",
     )
     import_from: list[str] = setting(
         factory=list,

@@ -15,7 +15,7 @@ MAX_TRIES = 3
 
 
 class Stamp(NamedTuple):
-    """The status of a file or folder; a different stamp means that it has changed."""
+    """The status of a file or folder. If two stamps differ, it has changed."""
 
     device: int
     inode: int
@@ -41,7 +41,7 @@ class Source(NamedTuple):
 
 
 class UnreadableError(Exception):
-    """A file that cannot be read; the message is one sentence."""
+    """Raised if a file cannot be read; the message is one sentence."""
 
 
 def read_stamp(path: str | os.PathLike[str]) -> Stamp | None:
@@ -111,6 +111,6 @@ def _describe_error(error: HilumError) -> str:
 
 
 def _check_text(data: bytes) -> None:
-    # UTF-16 text contains zero bytes, too.
+    # UTF-16 text also contains null bytes.
     if b"\0" in data[:8192] and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise UnreadableError("It is a binary file.")

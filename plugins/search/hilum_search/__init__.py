@@ -31,7 +31,8 @@ __all__ = [
 ]
 
 REPLY_SECONDS = 10.0
-"""Seconds that the kernel waits beyond the tools' time limit, to return the results so far."""
+"""Seconds that the kernel waits beyond the tools' time limit, so that they can return the results
+so far."""
 
 
 def __getattr__(name: str) -> Any:
@@ -45,14 +46,14 @@ def __getattr__(name: str) -> Any:
 
 @hookimpl
 def provide_tools(session: Session) -> Sequence[Tool]:
-    """Return both tools, with the time limit of this session's settings."""
+    """Return both tools, with the time limit from this session's settings."""
     limit = session.settings(SearchSettings).timeout + REPLY_SECONDS
     return (attrs.evolve(search_files, timeout=limit), attrs.evolve(glob_search, timeout=limit))
 
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[PathIndex]:
-    """Open the index for ``find_paths``, which lists nothing before its first query."""
+    """Open the index for ``find_paths``; no paths are listed before its first query."""
     async with trio.open_nursery() as nursery:
         yield PathIndex(session, nursery)
         nursery.cancel_scope.cancel()

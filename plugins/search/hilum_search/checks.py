@@ -1,4 +1,4 @@
-"""The checks of search for ``hilum doctor``."""
+"""The checks that the search plugin adds to ``hilum doctor``."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from hilum_search.targets import SearchTarget, resolve_target
 from hilum_search.withholding import FileCounter, revealing, withheld_files
 
 MAX_COUNTED = 1000
-"""Maximum number of matches to count; above it, the model is only told that there are more."""
+"""Maximum number of matches to count; beyond it, the model reads only that there are more."""
 MAX_PATTERN_CHARACTERS = 10_000
 
 
@@ -27,8 +27,8 @@ class SearchedFiles(NamedTuple):
 
     Args:
         target: The files selected by ``path`` and ``glob``.
-        listing: The scope for counting, which includes files that the sandbox hides.
-        withheld: Returns whether a file is left out; ``None`` without a guard.
+        listing: The scope used for counting, which includes files that the sandbox hides.
+        withheld: Returns whether a file is left out; ``None`` if there is no guard.
     """
 
     target: SearchTarget
@@ -121,7 +121,8 @@ class _ContentSearch:
         )
         self.shown = self.found
         self.counter = FileCounter(files.target.wanted, files.withheld)
-        # Reset when the search is done, so the value stays true if the time limit cancels it.
+        # Reset when the search is done, so that the value stays true if the time limit cancels the
+        # search.
         self.late = True
 
     async def run(self) -> None:
@@ -134,7 +135,7 @@ class _ContentSearch:
         with trio.move_on_after(self._settings.timeout):
             async with trio.open_nursery() as nursery:
                 if self._files.withheld is not None:
-                    # All files are counted, not only those with a match: otherwise the count would
+                    # All files are counted, not only those with a match; otherwise, the count would
                     # reveal what they contain.
                     nursery.start_soon(self._count_files)
                 try:
@@ -151,7 +152,7 @@ class _ContentSearch:
             raise failure
 
     def report(self) -> SearchReport:
-        """Return the result, for formatting."""
+        """Return the result, ready for formatting."""
         searched = self.counter.searched if self.counter.complete else self.found.searched
         timeout = self._settings.timeout if self.late else 0
         return SearchReport(
@@ -166,7 +167,7 @@ class _ContentSearch:
 
     async def _search(self) -> None:
         await self._run_ripgrep(self.found)
-        # Sorted searches use only one thread, so the first pass counts matches in any order.
+        # A sorted search uses only one thread, so the first pass counts matches in any order.
         if self.found.matches > self.found.max_matches:
             # Only a sorted search shows which matches come first.
             self.shown = MatchCollector(
@@ -198,7 +199,7 @@ class _ContentSearch:
 def _choose_files(
     call: Call, path: str, glob: str, include_ignored: bool, max_size: int
 ) -> SearchedFiles:
-    """Resolve path and glob, and get the files to leave out from the guard. Blocks."""
+    """Resolve path and glob, and ask the guard which files to leave out. Blocks."""
     target = resolve_target(
         call.workspace, path, glob, include_ignored=include_ignored, max_size=max_size
     )
@@ -206,7 +207,7 @@ def _choose_files(
     withheld = withheld_files(call.session, call.workspace.relative(named))
     file = str(named) if named.is_file() else ""
     listing = target.scope._replace(reveal=revealing(call.session, file))
-    # The search itself may read a hidden file only if the call named it.
+    # The search itself may read a hidden file only if the call named that file.
     if file:
         target = target._replace(scope=listing)
     return SearchedFiles(target, listing, withheld)

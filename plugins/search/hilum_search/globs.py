@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 
 WILDCARDS = frozenset("*?[{\\")
-# In a class, a `]` in the first place is an ordinary character, as in shells.
+# At the beginning of a class, `]` is an ordinary character, as in shells.
 _TOKEN = re.compile(
     r"""
     (?P<leading>\A(?:\*\*/)+)
@@ -41,7 +41,7 @@ def to_regex(glob: str) -> str:
     ``[!a]`` is a negated class.
 
     Raises:
-        ValueError: A bracket or brace is not closed, or a range of a class is reversed.
+        ValueError: A bracket or brace is not closed, or a range in a class is reversed.
     """
     pieces: list[str] = []
     depth = 0
@@ -124,7 +124,7 @@ def fixed_folders(glob: str) -> str:
 
 
 def last_name(glob: str) -> str:
-    """Return the part of a glob that matches file names, if ripgrep certainly agrees on it.
+    """Return the part of a glob that matches file names, if ripgrep is certain to agree on it.
 
     Returns:
         The part, for ripgrep's ``--type-add``; empty if it is too complicated.
@@ -138,7 +138,7 @@ def last_name(glob: str) -> str:
 
 
 def make_matcher(globs: list[str]) -> Callable[[str], bool]:
-    """Return a function that checks whether a path matches any glob and no excluding one.
+    """Return a function that checks whether a path matches at least one glob and no excluding one.
 
     Args:
         globs: The globs. A glob without a slash is compared with the name alone, in any folder. A

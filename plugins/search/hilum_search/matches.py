@@ -10,7 +10,7 @@ import msgspec
 
 
 class _Text(msgspec.Struct):
-    """A text in ripgrep's output, in base64 if it is not valid UTF-8."""
+    """Text in ripgrep's output, encoded in base64 if it is not valid UTF-8."""
 
     text: str | None = None
     base64: str | None = msgspec.field(name="bytes", default=None)
@@ -77,14 +77,15 @@ class MatchCollector(msgspec.Struct):
         on_file: Called with each file when all its matches are known.
         max_matches: Number of matches after which the search may end.
         sorted: Whether ripgrep must return files in order, which prevents it from searching several
-            at once.
+            files at once.
 
     Attributes:
         files: Files with matches.
         matches: Matching lines.
-        searched: Number of files that were searched; ``None`` until it is known.
+        searched: Number of files that were searched; ``None`` while unknown.
         complete: Whether ripgrep has reported the end of the search.
-        unfinished: Wanted files that PCRE2 did not finish, because the pattern backtracks too much.
+        unfinished: Wanted files that PCRE2 did not search to the end, because the pattern
+            backtracks too much.
     """
 
     wanted: Callable[[str], bool]
@@ -109,7 +110,7 @@ class MatchCollector(msgspec.Struct):
     def _collect(self, message: _Message) -> None:
         data = message.data
         if message.type == "begin" and data.path:
-            # ripgrep's paths begin like the base of the search, which is always below `./`.
+            # ripgrep's paths begin with the base of the search, which always begins with `./`.
             path = os.fsdecode(data.path.raw()).removeprefix("./")
             self._open = MatchedFile(path) if self.wanted(path) else None
         elif message.type == "end":
@@ -119,7 +120,7 @@ class MatchCollector(msgspec.Struct):
             self.complete = True
         elif self._open is not None:
             _add_lines(self._open, data)
-            # Otherwise, a file with many matches would be collected completely.
+            # Otherwise, all matches in a file with many would be collected.
             if self._open.matches > self.max_matches:
                 self._end_file(binary=False)
 
@@ -136,7 +137,7 @@ class MatchCollector(msgspec.Struct):
 
 
 def _add_lines(file: MatchedFile, data: _Data) -> None:
-    """Add the lines of a message, which has several if a match spans lines."""
+    """Add the lines of a message; there are several if a match spans lines."""
     if data.lines is None or data.line_number is None:
         return
     is_match = bool(data.submatches)

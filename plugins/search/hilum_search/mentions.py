@@ -33,9 +33,9 @@ class Mention(NamedTuple):
 
     Attributes:
         path: The file, relative to the workspace.
-        lines: Number and text of each line with one of the words, in the file's order; long lines
-            are cut.
-        words: The words that it mentions.
+        lines: Number and text of each line that contains one of the words, in order; long lines are
+            cut.
+        words: The words that the file mentions.
     """
 
     path: str
@@ -46,17 +46,17 @@ class Mention(NamedTuple):
 async def find_mentions(
     session: Session, words: Sequence[str], *, limit: int = 8, seconds: float = 1.0
 ) -> list[Mention]:
-    """Find the non-ignored files that mention any of the given whole words.
+    """Find the files that mention any of the given whole words, except for ignored files.
 
     Args:
         session: The session whose workspace is searched.
-        words: Names as they are written in programs; case matters.
+        words: Names as they are written in code; case matters.
         limit: Maximum number of files.
-        seconds: Time limit, after which the best of the files found so far are returned.
+        seconds: Time limit, after which the best files found so far are returned.
 
     Returns:
-        Files, best first. Words that occur in few files count more, and so do lines that define a
-        word.
+        The files, best first. Words that occur in few files count more, and so do lines that define
+        a word.
 
     Raises:
         ToolError: The search failed, or ripgrep is not installed.
@@ -77,7 +77,7 @@ async def find_mentions(
 
 
 class _WordUse(NamedTuple):
-    """A file's use of words: the number of uses of each, and the words that it defines."""
+    """A file's use of the words: how often it uses each, and which ones it defines."""
 
     counts: Counter[str]
     defined: set[str]

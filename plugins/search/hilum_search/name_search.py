@@ -13,7 +13,7 @@ from hilum_search.settings import SearchSettings
 from hilum_search.targets import SearchTarget, resolve_target, show
 
 MAX_PROGRESS_PATHS = 5
-"""Maximum number of paths of each chunk to show while the search runs."""
+"""Maximum number of paths to show from each chunk while the search runs."""
 
 
 @tool(risk="read", effect="pure", reads="path")

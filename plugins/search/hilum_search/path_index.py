@@ -29,7 +29,7 @@ class IndexedPath(NamedTuple):
 
 
 class PathIndex:
-    """The paths in a session's workspace, listed at the first query and refreshed when outdated.
+    """The paths in a session's workspace, listed on the first query and refreshed when outdated.
 
     Args:
         session: The session.
@@ -40,7 +40,7 @@ class PathIndex:
         self._session = session
         self._nursery = nursery
         self._paths: list[IndexedPath] = []
-        # Long before any time on trio's clock, which may begin at 0 in tests.
+        # Long before any time on trio's clock, which may start at 0 in tests.
         self._listed = -1e9
         self._lock = trio.Lock()
 
@@ -48,7 +48,8 @@ class PathIndex:
         """Return the best paths for a query, as ``find_paths`` does."""
         if not self._paths:
             await self._list()
-        # While the user types, the old list is used at once, and the new one after the next key.
+        # While the user types, the old list is used immediately, and the new one after the next key
+        # press.
         elif trio.current_time() - self._listed > MAX_AGE_SECONDS and not self._lock.locked():
             self._nursery.start_soon(self._refresh)
         return await _best_paths(self._paths, query.lower().strip(), limit)
@@ -61,14 +62,14 @@ class PathIndex:
 
     async def _list(self) -> None:
         async with self._lock:
-            # Another task may have listed the paths while this one waited for the lock.
+            # Another task may have listed the paths while this one was waiting for the lock.
             if trio.current_time() - self._listed <= MAX_AGE_SECONDS:
                 return
             listed: list[IndexedPath] = []
 
             def take(paths: list[bytes]) -> bool:
                 for path in map(os.fsdecode, filter(None, paths)):
-                    # Converted once for each list, and not once for each key press.
+                    # Converted once per list instead of once per key press.
                     listed.append(IndexedPath(path.lower(), path))
                 return False
 
@@ -99,13 +100,14 @@ async def find_paths(session: Session, query: str, limit: int = 20) -> list[str]
     index = session.plugin(PathIndex)
     if index is None:
         raise ToolError(
-            "The plugin search is off in this session.", hint="Switch it on to find files by name."
+            "The plugin `search` is off in this session.",
+            hint="Switch it on to find files by name.",
         )
     return await index.find(query, limit)
 
 
 async def _best_paths(paths: list[IndexedPath], query: str, limit: int) -> list[str]:
-    # Each character is preceded only by different ones, so there is one way to match and no
+    # Only other characters can precede each character, so there is only one way to match, without
     # backtracking.
     escaped = map(re.escape, query)
     scattered = re.compile("".join(f"[^{char}]*{char}" for char in escaped))
@@ -138,7 +140,7 @@ def _rank(
 
 
 def _rate(name: str, query: str) -> int:
-    """Return how well a name matches a query that is in its path; lower is better."""
+    """Return how well a name matches a query that occurs in its path; lower is better."""
     if name.startswith(query):
         return 0
     return 1 if query in name else 2

@@ -32,11 +32,11 @@ _TOKEN = re.compile(
 
 
 class PatternError(ValueError):
-    """A pattern that is not a valid regular expression.
+    """Raised if a pattern is not a valid regular expression.
 
     Attributes:
         problem: A description of the error.
-        position: The position of the error, in characters; negative if that is not known.
+        position: The position of the error, in characters; negative if unknown.
     """
 
     def __init__(self, problem: str, position: int = -1) -> None:
@@ -78,11 +78,11 @@ class Pattern:
             self._add_expression(source)
 
     def for_ripgrep(self) -> str:
-        """Return the pattern as ripgrep's argument."""
+        """Return the pattern as an argument for ripgrep."""
         return "".join(piece.translated for piece in self._pieces)
 
     def position(self, offset: int) -> int:
-        """Return the character of ``source`` at a byte offset of the translated pattern."""
+        """Return the position in ``source`` of a byte offset in the translated pattern."""
         position = 0
         for source, translated in self._pieces:
             encoded = _encode(translated)
@@ -117,7 +117,7 @@ class Pattern:
             if text in _LINE_ENDS:
                 self._add_line_end(text)
                 continue
-            # With the flag `s`, a dot also matches the end of a line.
+            # With the flag `s`, a dot also matches a line ending.
             if token["flags"] or (token["class"] and _class_matches_line_end(text)):
                 self.multiline = True
             translated = _ANCHORS.get(text) or _ESCAPE.sub(_code_point, text)

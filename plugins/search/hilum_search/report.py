@@ -16,7 +16,7 @@ MAX_NAMED_FILES = 3
 
 
 class Excerpt(NamedTuple):
-    """An excerpt of files as text, and the path and line number of each match in it."""
+    """An excerpt from files as text, with the path and line number of each match in it."""
 
     text: str
     places: list[tuple[str, int]]
@@ -29,10 +29,10 @@ class SearchReport(NamedTuple):
         target: The files to be searched.
         pattern: The pattern of the search.
         found: The counted matches.
-        shown: The matches to show, which are the first by path.
-        searched: Number of files that were searched; ``None`` if it is not known.
+        shown: The matches to show: the first ones, ordered by path.
+        searched: Number of files that were searched; ``None`` if unknown.
         limit: Maximum number of matching lines to show.
-        timeout: Seconds after which the search was stopped; 0 if it was completed.
+        timeout: Seconds after which the search was stopped; 0 if it completed.
     """
 
     target: SearchTarget
@@ -136,7 +136,7 @@ def _format_unfinished(paths: list[str]) -> str:
 
 
 def _format_files(files: list[MatchedFile], limit: int) -> Excerpt:
-    """Format files and their lines until there are enough matches or characters."""
+    """Format files and their lines until enough matches or characters have been formatted."""
     blocks: list[str] = []
     places: list[tuple[str, int]] = []
     room = MAX_REPORT_CHARACTERS
@@ -174,7 +174,7 @@ def _format_lines(file: MatchedFile, limit: int, room: int) -> tuple[list[str], 
 
 
 def format_progress(file: MatchedFile) -> str:
-    """Format a newly found file: its first matching line, and the number of further matches."""
+    """Format a newly found file: its first matching line and the number of further matches."""
     first = next(line for line in file.lines if line.column >= 0)
     more = f" (and {file.matches - 1} more)" if file.matches > 1 else ""
     text = shorten(first).strip()
@@ -185,9 +185,9 @@ def shorten(line: MatchedLine) -> str:
     """Return the text of a line, or only the part around the match if the line is long."""
     raw = line.text
     match = max(line.column, 0)
-    # Only some bytes around the match are decoded, because a line may be as long as its file.
+    # Only some bytes around the match are decoded, because a line may be as long as the whole file.
     begin = max(match - MAX_LINE_CHARACTERS, 0)
-    # A character has up to four bytes.
+    # A character takes up to four bytes.
     end = match + 4 * MAX_LINE_CHARACTERS
     text = raw[begin:end].decode(errors="replace").rstrip("\r")
     start = 0

@@ -1,4 +1,4 @@
-"""Runs ripgrep and reads its output as it is written."""
+"""Runs ripgrep and reads its output while it is being written."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ INSTALL_RIPGREP = (
 VERSION_CONTROL_FOLDERS = (".bzr", ".git", ".hg", ".jj", ".sl", ".svn")
 """Folders that are never searched."""
 CHUNK_BYTES = 32_768
-"""Number of bytes to read at once; other tasks run between two chunks."""
+"""Number of bytes to read at once; other tasks run between two reads."""
 MAX_RECORD_BYTES = 16_000_000
-"""Maximum size, in bytes, of a message; longer ones, from files with huge lines, are left out."""
+"""Maximum size, in bytes, of a record; longer ones, from files with huge lines, are dropped."""
 MAX_ERROR_BYTES = 200_000
-"""Maximum number of bytes kept of error messages, which may repeat a pattern three times."""
+"""Maximum number of bytes of error output to keep; it may repeat a pattern three times."""
 _FAILED_FILE = re.compile(rb"^rg: (?:\./)?(.+): PCRE2: error matching: ", re.MULTILINE)
 _PCRE2_PROBLEM = re.compile(r"^PCRE2: error compiling pattern at offset (\d+): (.+)$", re.MULTILINE)
 _PROBLEM = re.compile(r"^error: (.+)$", re.MULTILINE)
@@ -39,18 +39,20 @@ _GROUP = "(?:"
 """The prefix that ripgrep adds to a pattern and includes in its offsets."""
 
 Reveal = Callable[[list[str]], AbstractContextManager[None]]
-"""A context manager in which a process with the given arguments may read hidden files."""
+"""Returns a context manager within which a process with the given arguments may read hidden
+files."""
 
 
 class FileScope(NamedTuple):
     """The scope of a search: which files ripgrep reads.
 
     Args:
-        root: The folder of the workspace.
+        root: The workspace's folder.
         base: Folder or file in the workspace, relative to ``root``; ``.`` for all.
         names: Globs of file names, at least one of which must match; empty for all names.
         include_ignored: Whether files that ignore files exclude are included.
-        in_repository: Whether ``base`` is in a repository, so that the ignore files above it count.
+        in_repository: Whether ``base`` is in a repository, so that the ignore files in the folders
+            above it count.
         max_size: Maximum size, in bytes, of a file to search; 0 for no limit.
         reveal: Lets ripgrep read a hidden file that was named and approved.
     """
@@ -65,24 +67,24 @@ class FileScope(NamedTuple):
 
 
 def find_ripgrep() -> str:
-    """Return the path of ripgrep, or an empty text if it is not installed.
+    """Return the path of ripgrep, or an empty string if it is not installed.
 
     hilum's own environment, which may not be on the PATH, takes precedence.
     """
-    import sysconfig  # 3 ms, at the first search
+    import sysconfig  # 3 ms, needed only by the first search
 
     own = shutil.which("rg", path=sysconfig.get_path("scripts"))
     return own or shutil.which("rg") or ""
 
 
 def is_in_repository(folder: Path) -> bool:
-    """Return whether a folder is in a repository, by ripgrep's definition. Blocks."""
+    """Return whether a folder is in a repository, as ripgrep defines it. Blocks."""
     folders = (folder, *folder.parents)
     return any((each / ".git").exists() or (each / ".jj").exists() for each in folders)
 
 
 def workspace_scope(root: Path, max_size: int = 0) -> FileScope:
-    """Return the scope of all files of a workspace that are not ignored. Blocks."""
+    """Return a scope with all files in a workspace that are not ignored. Blocks."""
     return FileScope(root, in_repository=is_in_repository(root), max_size=max_size)
 
 
@@ -119,7 +121,7 @@ async def search(
             found.unfinished.append(name)
     if found.searched is not None:
         found.searched += len(found.unfinished)  # ripgrep does not count them
-    if code in (0, 1) or found.complete:  # 2 and complete: some file could not be read
+    if code in (0, 1) or found.complete:  # 2: a file could not be read
         return
     text = messages.decode(errors="replace")
     problem = _pattern_problem(text, pattern)
@@ -136,8 +138,8 @@ async def list_files(
     Args:
         processes: Starts ripgrep.
         scope: The files.
-        take: Called with paths relative to the root, in any order; returns whether these are
-            enough.
+        take: Called with paths relative to the root, in any order; returns whether there are enough
+            of them.
 
     Raises:
         ToolError: ``E_NOT_INSTALLED`` or ``E_FAILED``.
@@ -149,7 +151,7 @@ async def list_files(
         seen = True
         return take([path.removeprefix(b"./") for path in paths])
 
-    # Names may contain newlines, but no null bytes.
+    # Names may contain newlines but not null bytes.
     arguments = ["--files", "--null", *_scope_options(scope)]
     code, messages = await _run(processes, scope, arguments, b"\0", take_paths)
     # A single unreadable folder also makes ripgrep exit with 2, although it lists the other files.
@@ -174,7 +176,7 @@ def pattern_error(source: str, problem: PatternError) -> ToolError:
 
 
 def _pattern_problem(messages: str, pattern: Pattern) -> PatternError | None:
-    """Return ripgrep's error about a pattern, or ``None`` if ripgrep failed otherwise."""
+    """Return ripgrep's error about a pattern, or ``None`` if ripgrep failed for another reason."""
     found = _PCRE2_PROBLEM.search(messages)
     if found:
         position = pattern.position(max(int(found[1]) - len(_GROUP), 0))
@@ -195,13 +197,13 @@ def _failure(code: int, messages: str) -> ToolError:
 def _scope_options(scope: FileScope) -> list[str]:
     # The user's own configuration must not affect what the model finds.
     options = ["--no-config", "--hidden", "--no-ignore-global", "--no-ignore-messages"]
-    # Plain names are faster than one glob with braces.
+    # Separate names are faster than one glob with braces.
     options += [f"--glob=!{name}/" for name in VERSION_CONTROL_FOLDERS]
     if scope.include_ignored:
         options.append("--no-ignore")
     if not scope.in_repository:
-        # Outside a repository, ripgrep would not apply `.gitignore`; and the ignore files of the
-        # folders above do not concern the workspace.
+        # Without this, ripgrep would not apply `.gitignore` outside a repository, and would apply
+        # ignore files in the folders above the workspace.
         options += ["--no-require-git", "--no-ignore-parent"]
     if scope.max_size:
         options.append(f"--max-filesize={scope.max_size}")
@@ -219,7 +221,7 @@ async def _run(
     separator: bytes,
     take: Callable[[list[bytes]], bool],
 ) -> tuple[int, bytes]:
-    """Run ripgrep and pass on its records as they arrive, until these are enough.
+    """Run ripgrep and pass on its records as they arrive, until there are enough of them.
 
     Returns:
         ripgrep's exit code and error messages.
@@ -227,7 +229,7 @@ async def _run(
     program = find_ripgrep()
     if not program:
         raise ToolError(
-            "Searching needs ripgrep (rg), which is neither in hilum's environment nor on the"
+            "Searching requires ripgrep (rg), which is neither in hilum's environment nor on the"
             " PATH.",
             code=errors.E_NOT_INSTALLED,
             hint=INSTALL_RIPGREP,

@@ -9,7 +9,7 @@ from hilum import section, setting
 class SearchSettings:
     """Limits on the duration and the results of a search."""
 
-    timeout: float = setting(default=15.0, minimum=0.1, help="Maximum seconds of a search.")
+    timeout: float = setting(default=15.0, minimum=0.1, help="Time limit of a search, in seconds.")
     limit: int = setting(
         default=50, minimum=1, project="lower", help="Maximum number of matching lines in a result."
     )
@@ -23,5 +23,8 @@ class SearchSettings:
         default=10_000_000,
         minimum=0,
         project="lower",
-        help="File size, in bytes, above which a file is searched only if named; 0 for no limit.",
+        help=(
+            "Size, in bytes, above which a file is searched only if the call names it; 0 for no"
+            " limit."
+        ),
     )

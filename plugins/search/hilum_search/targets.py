@@ -13,7 +13,7 @@ from hilum_search.globs import fixed_folders, last_name, make_matcher, split_lis
 from hilum_search.ripgrep import FileScope, is_in_repository
 
 MAX_NAMES_COMPARED = 5000
-"""Maximum number of names in a folder to compare with a missing one."""
+"""Maximum number of names in a folder to compare with a missing name."""
 
 
 def show(name: str) -> str:
@@ -27,7 +27,7 @@ class SearchTarget(NamedTuple):
     Args:
         scope: The files that ripgrep searches.
         wanted: Returns whether the file at a path in the workspace belongs to the search.
-        has_filter: Whether ``wanted`` may reject files of the scope.
+        has_filter: Whether ``wanted`` may reject files in the scope.
     """
 
     scope: FileScope
@@ -104,7 +104,7 @@ def _parse_globs(glob: str, globs: list[str]) -> Callable[[str], bool] | None:
 
 
 def _narrow(workspace: Workspace, base: Path, glob: str) -> Path:
-    """Return the leading folder of a glob, even if ignored, because it was named on purpose."""
+    """Return a glob's leading folder, even if it is ignored, because it was named on purpose."""
     below = fixed_folders(glob).strip("/")
     if not below or glob.startswith("!"):
         return base
@@ -116,7 +116,7 @@ def _narrow(workspace: Workspace, base: Path, glob: str) -> Path:
 
 
 def _file_names(globs: list[str]) -> tuple[str, ...]:
-    """Return the globs if ripgrep itself can match all of them with file names, or nothing."""
+    """Return the globs if ripgrep itself can match all of them against file names, else nothing."""
     names = {last_name(one) for one in globs if not one.startswith("!")}
     if "" in names:
         return ()
@@ -135,7 +135,7 @@ def _existing(workspace: Workspace, path: str) -> Path:
 
 
 def _similar(workspace: Workspace, path: str) -> list[str]:
-    """Return up to three paths similar to a missing one, from its nearest existing folder."""
+    """Return up to three paths similar to a missing one, from the nearest existing folder."""
     from difflib import get_close_matches  # 2 ms, needed only when a path is missing
 
     missing = workspace.resolve(path)
@@ -147,7 +147,7 @@ def _similar(workspace: Workspace, path: str) -> list[str]:
         names = [entry.name for entry, _ in zip(scan, range(MAX_NAMES_COMPARED), strict=False)]
     similar = get_close_matches(missing.name, names, n=3)
     if not similar:
-        # For `get_close_matches`, a letter of the other case is a different letter.
+        # `get_close_matches` is case-sensitive.
         similar = [name for name in names if name.lower() == missing.name.lower()]
     return [show(workspace.relative(folder / name)) for name in similar]
 
@@ -164,7 +164,7 @@ def _relative_glob(workspace: Workspace, base: Path, glob: str) -> str:
         raise ToolError(
             f"The glob {glob!r} contains '..'.",
             code=errors.E_PATH_TRAVERSAL,
-            hint="Name the folder in path instead.",
+            hint="Pass the folder as path instead.",
         )
     fixed = fixed_folders(glob)
     if glob.startswith(("/", "~/")):
@@ -192,12 +192,12 @@ def _from_absolute(workspace: Workspace, base: Path, glob: str, fixed: str) -> s
     relative = rest if below == "." else f"{below}/{rest}"
     if "/" in relative:
         return relative
-    return f"/{relative}"  # in this folder, and not in its subfolders
+    return f"/{relative}"  # in this folder, but not in its subfolders
 
 
 def _from_workspace(workspace: Workspace, base: Path, glob: str, fixed: str) -> str:
     workspace.resolve(base / fixed)  # a link in the path must not lead out
     if not base.is_dir() or (base / fixed).is_dir():
         return glob
-    # A glob relative to the workspace is clear enough.
+    # A glob relative to the workspace is also accepted, because its meaning is clear.
     return glob.removeprefix(f"{workspace.relative(base)}/")

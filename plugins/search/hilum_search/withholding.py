@@ -1,4 +1,4 @@
-"""Excludes files from a search that the guard does not allow to be read without approval."""
+"""Excludes files from a search if the guard requires approval to read them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def withheld_files(session: Session, base: str) -> Callable[[str], bool] | None:
 
     Args:
         session: The session.
-        base: The path that the search names, relative to the workspace.
+        base: The path to search, relative to the workspace.
 
     Returns:
         The function, or ``None`` if this session has no guard.
@@ -41,8 +41,8 @@ def revealing(session: Session, file: str = "") -> Reveal | None:
     Args:
         session: The session.
         file: The resolved path of a file named in the call, which was checked, and approved if
-            necessary. Empty for all files hidden by rules, which is only for a process that lists
-            names to count the left-out files.
+            necessary. Empty for all files that rules hide; use this only for a process that lists
+            names in order to count the left-out files.
     """
     policy = session.plugin(ReadingPolicy)
     if policy is None:
@@ -52,7 +52,7 @@ def revealing(session: Session, file: str = "") -> Reveal | None:
 
 
 class FileCounter:
-    """Counts the searched and the left-out files of a listing.
+    """Counts the searched and the left-out files in a listing.
 
     Args:
         wanted: Returns whether a file belongs to the search.
@@ -75,7 +75,7 @@ class FileCounter:
         self.complete = False
 
     def take(self, paths: list[bytes]) -> bool:
-        """Count the paths of a listing, and return ``False``, because all of them are needed."""
+        """Count the paths in a listing, and return ``False``, because all of them are needed."""
         for raw in paths:
             path = os.fsdecode(raw)
             if not raw or not self._wanted(path):
@@ -88,7 +88,7 @@ class FileCounter:
         return False
 
     def note(self) -> str:
-        """Return a notice about the left-out files, or an empty text if there are none."""
+        """Return a notice about the left-out files, or an empty string if there are none."""
         if not self.complete:
             return "[Files that need approval to be read were left out and not counted.]"
         if not self.withheld:

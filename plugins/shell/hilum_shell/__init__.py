@@ -26,7 +26,7 @@ __all__ = ["PrintedOutput", "Services", "Shell", "ShellSettings", "open_session"
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Shell]:
-    """Create the plugin's instance, whose commands end with the session."""
+    """Create the session plugin, whose commands end with the session."""
     settings = session.settings(ShellSettings)
     async with trio.open_nursery() as nursery:
         yield Shell(session, nursery, settings)

@@ -12,19 +12,18 @@ from hilum import ToolError, errors
 PAGE_BYTES = 65536
 """Number of bytes to search for a pattern at once."""
 PATTERN_TIMEOUT = 0.25
-"""Maximum seconds to search a page, because some patterns take forever on some texts."""
-_LONG_LINE = 4096  # maximum bytes of an unfinished line to search again with its rest
+"""Maximum time to search a page, in seconds, because some patterns take forever on some texts."""
+_LONG_LINE = 4096  # maximum bytes of an unfinished line to search again together with its rest
 
 _ESCAPES = (
-    # The limit keeps a sequence without an end from being searched to the end of the text each
-    # time.
-    r"\x1b[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)"  # titles, links and pictures, to their end
+    # The limit keeps an unterminated sequence from being searched to the end of the text each time.
+    r"\x1b[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)"  # titles, links and pictures, up to their end
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours and movements
     r"|\x1b[ -/]*[0-~]"
     r"|[^\n]\x08"  # overstriking, as in old manual pages
     r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
-_RETURNS = r"(?<!\r)\r+(?=\n|\Z)"  # looking back keeps the search linear
+_RETURNS = r"(?<!\r)\r+(?=\n|\Z)"  # the look-behind keeps the search linear
 
 
 def strip_escapes(text: str) -> str:
@@ -32,7 +31,7 @@ def strip_escapes(text: str) -> str:
 
     For an overwritten line, the last version is kept.
     """
-    # Most texts are printable, and this check is 20 times as fast as the substitution.
+    # Most text is printable, and this check is 20 times as fast as the substitution.
     if text.replace("\n", "").replace("\t", "").isprintable():
         return text
     text = re.sub(_RETURNS, "", re.sub(_ESCAPES, "", text))
@@ -42,10 +41,10 @@ def strip_escapes(text: str) -> str:
 
 
 class OutputBuffer:
-    """The head and the tail of a stream of bytes of any length.
+    """The head and the tail of a byte stream of any length.
 
     Args:
-        limit: Number of characters needed later. More bytes are kept, because a character may have
+        limit: Number of characters needed later. More bytes are kept, because a character may take
             four bytes and escapes are removed later.
     """
 
@@ -64,11 +63,11 @@ class OutputBuffer:
 
         The text still contains escapes, because faces show it as it arrives.
         """
-        # The head fills first and is never dropped, because errors often come at the beginning.
+        # The head is filled first and never dropped, because errors often occur at the beginning.
         free = max(self._room - len(self._head), 0)
         self._head += chunk[:free]
         self._tail += chunk[free:]
-        if len(self._tail) > 2 * self._room + 65536:  # rarely, because this moves the tail
+        if len(self._tail) > 2 * self._room + 65536:  # done rarely, because it moves the tail
             self._dropped += len(self._tail) - self._room
             del self._tail[: len(self._tail) - self._room]
         text = self._decoder.decode(chunk)
@@ -88,7 +87,7 @@ class OutputBuffer:
             lines = text.count("\n") + bool(text and not text.endswith("\n"))
             return StreamText(text, "", len(text), lines)
         return StreamText(
-            # A character may be cut in two where the head ends and the tail begins.
+            # A character may have been split between the head and the tail.
             strip_escapes(self._head.decode(errors="ignore")),
             strip_escapes(self._tail.decode(errors="ignore")),
             self._characters,
@@ -113,11 +112,11 @@ class StreamText(NamedTuple):
 
 
 def cut_middle(written: StreamText, limit: int) -> tuple[str, int]:
-    """Return a text without its middle, and the number of characters that were left out.
+    """Return text without its middle, and the number of characters that were left out.
 
     Args:
         written: The text.
-        limit: Maximum number of characters, not counting the notice about the rest.
+        limit: Maximum number of characters, not counting the notice about the omission.
     """
     head = written.head
     if not written.tail and len(head) <= limit:
@@ -133,7 +132,7 @@ def cut_middle(written: StreamText, limit: int) -> tuple[str, int]:
 
 
 class Spool:
-    """The last bytes of a stream, addressed by their offset from the beginning of the stream.
+    """The last bytes of a stream, addressed by their offset from its beginning.
 
     Args:
         limit: Maximum number of bytes to keep.
@@ -153,7 +152,7 @@ class Spool:
     def add(self, chunk: bytes) -> None:
         """Add the next bytes, and drop old ones."""
         self._bytes += chunk
-        if len(self._bytes) > 2 * self._limit:  # rarely, because this moves the rest
+        if len(self._bytes) > 2 * self._limit:  # done rarely, because it moves the rest
             self.start += len(self._bytes) - self._limit
             del self._bytes[: len(self._bytes) - self._limit]
 
@@ -175,7 +174,7 @@ class Spool:
 
 
 class PatternSearch:
-    """Searches a spool for a pattern, and continues when there is more output.
+    """Searches a spool for a pattern, and resumes when there is more output.
 
     Args:
         pattern: A regular expression; ``^`` and ``$`` match at the ends of lines.
@@ -195,7 +194,7 @@ class PatternSearch:
         """Search one page.
 
         Returns:
-            The line with the match, or an empty text, and whether there is more to search.
+            The line with the match, or an empty string, and whether there is more to search.
 
         Raises:
             ToolError: The search takes too long.
@@ -215,10 +214,11 @@ class PatternSearch:
             after = text[found.end() :].partition("\n")[0]
             line = f"{before}{found[0]}{after}".strip()
             return line or "an empty line", False
-        # A trailing incomplete character of a page has up to three bytes.
+        # An incomplete character at the end of a page takes up to three bytes.
         is_full_page = len(data) >= PAGE_BYTES - 4
         has_more = is_full_page and self._at + len(data) < self._spool.end
-        # An unfinished line is searched again with its rest, but only the end of a very long one.
+        # An unfinished line is searched again together with its rest, but only the end of a very
+        # long one.
         searched = data.rfind(b"\n") + 1
         if has_more or len(data) - searched > _LONG_LINE:
             searched = max(searched, len(data) - _LONG_LINE)
@@ -228,7 +228,7 @@ class PatternSearch:
 
 @functools.lru_cache(16)
 def _compiled(pattern: str) -> Any:
-    # Unlike re, regex has a time limit. Its import takes 15 ms, so it is imported only for a
+    # Unlike re, regex supports a timeout. Its import takes 15 ms, so it is imported only for a
     # pattern.
     import regex  # type: ignore[import-untyped]
 

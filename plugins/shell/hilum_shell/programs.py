@@ -1,7 +1,7 @@
 """Finds a command line's main program, and exit codes that are results rather than failures.
 
-This quick analysis is used for counting repeated failures. It is not used for security decisions:
-the guard has its own parser.
+This quick analysis is used to count repeated failures. It is not used for security decisions: the
+guard has its own parser.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SETUP = frozenset({"cd", "set", "export", "source", "."})
 
 
 def describe_target(arguments: dict[str, Any]) -> str:
-    """Return the main program of a command, ignoring preceding commands such as ``cd``."""
+    """Return the main program of a command line, ignoring preceding commands such as ``cd``."""
     for _, words in _commands(arguments["command"]) or ():
         program = _find_program(words)
         if program and program not in _SETUP:
@@ -44,7 +44,7 @@ def _find_program(words: list[str]) -> str:
 
 
 def is_answer_code(command: str, code: int) -> bool:
-    """Return whether an exit code is a result and not a failure.
+    """Return whether an exit code is a result rather than a failure.
 
     ``grep``, ``test`` and ``diff``, for example, exit with 1 without an error.
 
@@ -55,7 +55,7 @@ def is_answer_code(command: str, code: int) -> bool:
     commands = _commands(command)
     if code != 1 or not commands:
         return False
-    # The exit code is that of the last command, or of any command in a chain of `&&`.
+    # The exit code is that of the last command or, in a chain of `&&`, of any command.
     for number, (operator, words) in enumerate(reversed(commands)):
         if not _answers(words) and not (number and words[:1] == ["cd"]):
             return False
@@ -71,7 +71,7 @@ def _answers(words: list[str]) -> bool:
 
 
 def _commands(command: str) -> list[tuple[str, list[str]]] | None:
-    """Return the commands of a command line, each with the operator before it.
+    """Return the commands in a command line, each with the preceding operator.
 
     The result is ``None`` if splitting the line requires a real parser.
     """
@@ -85,7 +85,7 @@ def _commands(command: str) -> list[tuple[str, list[str]]] | None:
 
 
 def _group_words(words: list[str]) -> list[tuple[str, list[str]]]:
-    """Return the words of each command without redirections, with the operator before it."""
+    """Return the words of each command, without redirections, with the preceding operator."""
     commands: list[tuple[str, list[str]]] = [("", [])]
     is_redirected = False
     for word in words:
@@ -101,7 +101,7 @@ def _group_words(words: list[str]) -> list[tuple[str, list[str]]]:
 
 
 def _split_words(command: str) -> list[str] | None:
-    """Return the words and operators of a command line; ``None`` if a quote is not closed."""
+    """Return the words and operators in a command line; ``None`` if a quote is not closed."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars="|&;()<>\n")
     lexer.whitespace = " \t\r"  # a newline counts as an operator
     # By default, a `#` begins a comment even inside a word, as in `page.html#part`.

@@ -1,4 +1,4 @@
-"""Texts for the model about commands: how a command ended, its output, and the next step."""
+"""Formats reports on commands for the model: how they ended, their output, and the next step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEFT = (
 
 
 def describe_kept(service: Service, *, beyond: bool) -> str:
-    """Return the note that a command's remaining processes continue as a service.
+    """Return a note that a command's remaining processes continue as a service.
 
     Args:
         service: The service.
@@ -30,10 +30,10 @@ def describe_kept(service: Service, *, beyond: bool) -> str:
 
 
 def describe_lifetime(*, beyond: bool) -> str:
-    """Describe how long a service runs at most, so that the agent informs the user correctly."""
+    """Describe when a service ends at the latest, so that the agent informs the user correctly."""
     if beyond:
         return "It continues when your work is done, until the user ends hilum."
-    return "It ends with this session: tell the user so if you name its address."
+    return "It ends with this session: say so if you give the user its address."
 
 
 def format_finished(
@@ -44,7 +44,7 @@ def format_finished(
     Args:
         service: The command.
         text: Its output, as in ``ShownOutput.text``.
-        data: Plain data for faces; the exit code and the time are added here.
+        data: Plain data for faces; the exit code and the duration are added here.
         is_answer: Whether the exit code is a result, as with ``grep``, and not a failure.
         note: A note about the processes that the command left running.
     """
@@ -102,8 +102,8 @@ class ShownOutput(NamedTuple):
     Attributes:
         text: Standard output, then standard error, shortened if they are too long.
         left_out: Number of characters that were left out.
-        characters: Number of characters of the whole output.
-        lines: Number of lines of the whole output.
+        characters: Number of characters in the whole output.
+        lines: Number of lines in the whole output.
     """
 
     text: str
@@ -113,7 +113,7 @@ class ShownOutput(NamedTuple):
 
 
 def format_cut_notice(shown: ShownOutput, service: Service) -> str:
-    """Return the notice about shortened output: its size, where it is kept and how to read it.
+    """Return a notice about shortened output: its size, where it is kept and how to read it.
 
     Args:
         shown: The output.
@@ -136,13 +136,13 @@ def format_cut_notice(shown: ShownOutput, service: Service) -> str:
 
 
 def cut_streams(kept: dict[str, OutputBuffer], limit: int) -> ShownOutput:
-    """Return both streams together, shortened if they are too long.
+    """Return both streams combined, shortened if they are too long.
 
     Standard error gets up to half of the limit, plus the part that standard output does not use.
 
     Args:
         kept: Head and tail of ``stdout`` and ``stderr``.
-        limit: Maximum number of characters of both.
+        limit: Maximum number of characters of both streams combined.
     """
     out = kept["stdout"].text()
     err = kept["stderr"].text()
@@ -171,8 +171,8 @@ def read_output(
         agent: The agent that reads the output. A failure is reported to each agent once.
         start: Offset in bytes.
         limit: Maximum number of characters.
-        paged: Whether to return one page; otherwise all of the output, without its middle if it is
-            too long.
+        paged: Whether to return one page; otherwise, all output is returned, without its middle if
+            it is too long.
         said: The text to begin with.
     """
     spool = service.spool
@@ -186,7 +186,7 @@ def read_output(
     text, left_out = cut_middle(buffer.text(), limit)
     lines = [f"{said}{service.title}: {service.describe()}."]
     if begin > start:
-        lines.append(f"[bytes {start} to {begin} of its output are not kept anymore]")
+        lines.append(f"[bytes {start} to {begin} of its output are no longer kept]")
     if left_out:
         lines.append(
             f"[bytes {begin} to {end} of its output; offset={begin} reads them page by page]"
@@ -211,7 +211,7 @@ def read_output(
 
 
 def _failure(service: Service, agent: str) -> str:
-    """Return the code of a service's failure, unless the agent has received it before."""
+    """Return the code of a service's failure, unless the agent has already received it."""
     if not service.ended.is_set():
         return ""
     service.informed.discard(agent)

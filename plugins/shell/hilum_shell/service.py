@@ -17,25 +17,25 @@ CHUNK_BYTES = 65536
 State = Literal["running", "exited", "stopped", "lost"]
 MAX_TITLE = 80
 DRAIN_TIMEOUT = 2.0
-"""Maximum seconds to read the rest of an ended command's output."""
+"""Maximum time to read the remaining output of an ended command, in seconds."""
 
 
 @attrs.define(eq=False)
 class Service:
-    """A command.
+    """A command that runs in the foreground or in the background.
 
     Args:
         command: The command line.
         agent: Name of the agent that started it.
-        runs: Ids of the runs of its agent and of the agent's parents.
+        runs: Ids of the current runs of its agent and of the agent's parents.
         spool: Its output, with both streams in the order of arrival.
-        buffers: Head and tail of each stream, while it is in the foreground.
-        show: Receives its output, while it is in the foreground.
-        id: Its id, once it is in the background.
+        buffers: Head and tail of each stream, while the command is in the foreground.
+        show: Receives its output, while the command is in the foreground.
+        id: Its id, once the command is in the background.
         state: Its state; ``lost`` means that it ended with hilum before this session was resumed.
         reason: Why it was stopped.
         code: Its exit code; a negative one is the number of the signal that ended it.
-        failure: Why it is unknown how the command ended, because the warden was killed.
+        failure: Why it is unknown how the command ended: the warden was killed.
         left: Whether it left processes running, which were then ended.
         late: Whether it was ended because of its time limit.
         remains: Whether it left processes running, which continue.
@@ -44,8 +44,8 @@ class Service:
         informed: Names of the agents that were informed of its start, but not yet of its end.
         failure_reported: Names of the agents to which its failure was reported.
         cursors: The offset up to which each agent has read the output.
-        searched: The offset from which each agent waits for a pattern. The range includes the
-            output shown when the service started.
+        searched: The offset from which each agent waits for a pattern; it precedes the output shown
+            when the service started.
     """
 
     command: str
@@ -102,8 +102,8 @@ class Service:
                 self.left = self._process.left
                 if not self.remains:
                     self.seconds = trio.current_time() - self.began
-                # No process of the command is left to write, but it may have passed its pipe to
-                # another program.
+                # None of the command's processes is left to write, but one may have passed its pipe
+                # to another program.
                 nursery.cancel_scope.deadline = trio.current_time() + DRAIN_TIMEOUT
         finally:
             self.state = "stopped" if self.reason else "exited"
@@ -135,7 +135,7 @@ class Service:
             grace: Seconds between SIGTERM and SIGKILL.
         """
         if not self.ended.is_set() and self._process is not None:
-            # The first reason is the cause; closing the session comes later.
+            # Keep the first reason, which is the cause; the session may be closed later.
             self.reason = self.reason or reason
             try:
                 await self._process.stop(grace)

@@ -1,6 +1,7 @@
 """Manages the services of a session, which are commands in the background.
 
-Services are listed and reported to agents, and end with the run or session to which they belong.
+Services are listed for agents and reported to them, and end with the run or session to which they
+belong.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ OUTPUT_KEPT = "shell.output_kept"
 
 
 class PrintedOutput(NamedTuple):
-    """The last part of a command's output.
+    """The end of a command's output.
 
     Attributes:
         title: The command, short and on one line.
@@ -50,7 +51,7 @@ class PrintedOutput(NamedTuple):
 
 def _read_end(service: Service, limit: int, start: int = 0) -> str:
     """Return the last characters of a command's output after an offset."""
-    # A character has up to four bytes.
+    # A character takes up to four bytes.
     data = service.spool.read(max(start, service.spool.end - 4 * limit))
     return strip_escapes(data.decode(errors="replace")).strip("\n")[-limit:]
 
@@ -59,8 +60,8 @@ def _read_end(service: Service, limit: int, start: int = 0) -> str:
 class Services:
     """The services of a session, and the hooks that report them to agents.
 
-    The hooks report the state of services and never their output: output is data, and only results
-    of tools contain it.
+    The hooks report the state of services but never their output: output is data, and only tool
+    results contain it.
 
     Args:
         session: The session.
@@ -143,20 +144,20 @@ class Services:
             StoreError: The event could not be logged.
         """
         self._read_earlier()
-        # Counts on from the services of earlier processes, whose ids the conversation may still
-        # mention.
+        # The count continues from the services of earlier processes, whose ids the conversation may
+        # still mention.
         self._count += 1
         name = f"s{self._count}"
         self.session.note(event, id=name, command=service.command, agent=service.agent)
         service.id = name
         self._all[name] = service
         gone = [other for other in self._all.values() if other.ended.is_set()]
-        # An ended service still keeps its output in memory.
+        # Ended services keep their output in memory.
         for other in gone[: max(len(gone) - MAX_ENDED, 0)]:
             del self._all[other.id]
 
     def find(self, name: str, agent: str) -> Service:
-        """Return a service by its id, and report its end to the agent from now on.
+        """Return the service with an id, and report its end to the agent from now on.
 
         Raises:
             ToolError: There is no such service.
@@ -172,18 +173,18 @@ class Services:
         return service
 
     def printed(self, agent: str, limit: int) -> list[PrintedOutput]:
-        """Return the unread output of services and of the last command in the foreground.
+        """Return unread output of services and of the last foreground command.
 
         Args:
             agent: Name of the agent.
-            limit: Maximum number of characters of each.
+            limit: Maximum number of characters from each.
 
         Returns:
-            The last parts of the outputs, ordered by time. They do not count as read by the agent.
+            The ends of the outputs, ordered by time. They do not count as read by the agent.
         """
         found: list[PrintedOutput] = []
         for service in self._all.values():
-            if service.buffers is None:  # only the last command in the foreground counts
+            if service.buffers is None:  # only the last foreground command counts
                 text = _read_end(service, limit, service.cursors.get(agent, 0))
                 found.append(PrintedOutput(service.title, service.state, text, service.last_output))
         if self.last:
@@ -201,7 +202,7 @@ class Services:
         service.late = not service.ended.is_set()
         seconds = trio.current_time() - service.began
         await service.stop(f"it had run for {seconds:.0f} s, its time limit", GRACE_SECONDS)
-        # If the log cannot be written, the session reports that. The service has ended anyway.
+        # If the log cannot be written, the session reports it. The service has ended in any case.
         with suppress(StoreError):
             self.session.note(
                 OVER, id=service.id, state=service.state, code=service.code, reason=service.reason
@@ -219,7 +220,7 @@ class Services:
                     )
 
     def _read_earlier(self) -> None:
-        """Read the services from the session's earlier processes from the log, once."""
+        """Read the services that earlier processes of the session started from the log, once."""
         if self._has_read_earlier:
             return
         self._has_read_earlier = True
@@ -249,7 +250,7 @@ class Services:
 
     @hookimpl
     def gather_context(self, agent: Agent) -> Block | None:
-        """Return the running services, and those that ended since the last report to an agent."""
+        """Return the services that are running or have ended since the last report to an agent."""
         lines = list(self._report_ended(agent.name))
         for service in self.running():
             service.informed.add(agent.name)
@@ -269,7 +270,7 @@ class Services:
         )
 
     def _report_ended(self, agent: str) -> Iterator[str]:
-        """Yield each service that ended since the last report to an agent."""
+        """Yield each service that has ended since the last report to an agent."""
         self._read_earlier()
         for service in self._all.values():
             if service.ended.is_set() and agent in service.informed:
@@ -282,7 +283,7 @@ class Services:
 
 
 def _is_stop(event: events.AnyEvent | events.Delta) -> bool:
-    """Return whether an event stops a run."""
+    """Return whether an event reports that a run was stopped."""
     if isinstance(event, events.StopAsked):
         return True
     return isinstance(event, events.RunEnded) and event.state in ("stopped", "timed_out")

@@ -9,7 +9,7 @@ from hilum import section, setting
 
 @section("shell")
 class ShellSettings:
-    """Limits on the duration and output of commands, and the handling of slow ones."""
+    """Limits on the duration and output of commands, and how slow commands are handled."""
 
     timeout: float = setting(
         default=120.0,
@@ -21,17 +21,20 @@ class ShellSettings:
         default=60.0,
         minimum=0,
         project="user",
-        help="Seconds without output after which a command without a timeout is slow; 0 for never.",
+        help=(
+            "Seconds without output after which a command without a timeout counts as slow; 0"
+            " for never."
+        ),
     )
     when_late: Literal["background", "end"] = setting(
         default="background",
-        help="What happens to a slow command: it continues as a service, or is ended.",
+        help="What happens to a slow command: it continues as a service or is ended.",
     )
     max_timeout: float = setting(
         default=3600.0,
         minimum=0.1,
         project="lower",
-        help="Maximum seconds of a command, even if it was moved to the background.",
+        help="Maximum duration of a command, in seconds, even if it was moved to the background.",
     )
     output_limit: int = setting(
         default=30_000,
@@ -43,12 +46,12 @@ class ShellSettings:
         default=8,
         minimum=0,
         project="lower",
-        help="Maximum number of commands in the background, per session.",
+        help="Maximum number of background commands per session.",
     )
     keep_services: bool = setting(
         default=False,
         project=False,
-        help="Whether `hilum run` waits until background commands end, so that they keep running.",
+        help="Whether `hilum run` waits for background commands to end, so that they keep running.",
     )
     spool: int = setting(
         default=2_000_000,

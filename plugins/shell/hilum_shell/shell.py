@@ -1,4 +1,4 @@
-"""The tools that run commands, and list, read, write to and stop those in the background."""
+"""The tools that run commands, and that list, read, write to and stop services."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from hilum_shell.output import OutputBuffer, PatternSearch, Spool
 from hilum_shell.service import Service
 from hilum_shell.services import GRACE_SECONDS, Services
 
-# Environment variables that keep programs from waiting for keys, paging, drawing or buffering.
+# Environment variables that keep programs from paging output, waiting for a key press, drawing or
+# buffering.
 ENVIRONMENT = {
     "PAGER": "cat",
     "GIT_PAGER": "cat",
     "MANPAGER": "cat",
-    # For such a terminal, programs print no colours and do not move the cursor.
+    # On such a terminal, programs print no colours and do not move the cursor.
     "TERM": "dumb",
     # Git then fails instead of waiting for a password.
     "GIT_TERMINAL_PROMPT": "0",
@@ -34,13 +35,15 @@ ENVIRONMENT = {
     "PYTHONUNBUFFERED": "1",
 }
 IN_BACKGROUND = {"HILUM_BACKGROUND": "1"}
-"""Marks a command that may run for long, which the sandbox keeps from writing to the Git folder."""
+"""Marks a command that may run for a long time, which the sandbox keeps from writing to the Git
+folder."""
 DEADLINE_SLACK_SECONDS = 15.0
-"""Seconds by which the kernel's deadline exceeds the tool's, to return the output so far."""
+"""Seconds by which the kernel's deadline exceeds the tool's, so that the tool can return the output
+so far."""
 DEFAULT_WAIT_SECONDS = 30.0
 """Seconds to wait for a pattern if the call sets no timeout."""
 START_WATCH_SECONDS = 0.5
-"""Seconds to watch a new background command; most mistakes make it exit within that time."""
+"""Seconds to watch a new background command; with most mistakes, it exits within that time."""
 STOP_GRACE_SECONDS = 2.0
 """Seconds between SIGTERM and SIGKILL in ``stop_service``."""
 ANSWER_PAUSE_SECONDS = 0.3
@@ -48,7 +51,7 @@ ANSWER_PAUSE_SECONDS = 0.3
 
 
 SERVICE = "service {service}"
-"""The queue of a service: calls in the same answer that use the service run in order."""
+"""The queue of a service: calls in one answer that use the same service run in order."""
 
 
 def _reads_everything(arguments: dict[str, Any]) -> list[str]:
@@ -57,11 +60,11 @@ def _reads_everything(arguments: dict[str, Any]) -> list[str]:
 
 
 class Shell(Services):
-    """The tools for commands and services. This is the plugin's instance for the session."""
+    """The session plugin: the tools for commands and services."""
 
     @hookimpl
     def provide_tools(self) -> Sequence[Tool]:
-        """Return the tools, with the time limits of this session's settings."""
+        """Return the tools, with the time limits from this session's settings."""
 
         def run(arguments: dict[str, Any]) -> float:
             return self._limit(arguments["timeout"]) + DEADLINE_SLACK_SECONDS
@@ -123,9 +126,9 @@ class Shell(Services):
             service.show = call.emit
             call.output_so_far = lambda: self._output_so_far(service)
         env = ENVIRONMENT | (IN_BACKGROUND if background else {})
-        # Only a service has an input: in the foreground, a program that reads one gets its end at
-        # once instead of waiting. The two outputs of a service share a pipe, which keeps their
-        # order.
+        # Only a service has standard input: in the foreground, a program that reads from it gets
+        # end-of-file at once instead of waiting. The two outputs of a service share a pipe, which
+        # keeps their order.
         opened = call.processes.open(
             [*_shell(), command], cwd=folder, env=env, stdin=background, merge=background, hold=True
         )
@@ -135,7 +138,7 @@ class Shell(Services):
                 return await self._report_start(service, timeout)
             return await self._wait(service, timeout)
         finally:
-            # A command in the foreground ends with its call, however the call ends.
+            # A foreground command ends with its call, however the call ends.
             if not service.id or service.buffers is not None:
                 # Even a cancelled call must not leave processes behind.
                 with trio.CancelScope(shield=True):
@@ -150,7 +153,7 @@ class Shell(Services):
         return text
 
     async def _report_start(self, service: Service, timeout: float | None) -> Output:
-        """Turn a new command into a service, and report if it ends immediately."""
+        """Turn a new command into a service, and report it if the command ends immediately."""
         limit = self._limit(timeout) if timeout else None
         self.adopt(service, limit)
         with trio.move_on_after(START_WATCH_SECONDS):
@@ -185,7 +188,7 @@ class Shell(Services):
         return await self._end_late(service, limit, may_move)
 
     def _report_end(self, service: Service) -> Output:
-        """Report how a command in the foreground ended."""
+        """Report how a foreground command ended."""
         if service.failure is not None:
             raise service.failure
         text, data = self._read_streams(service)
@@ -274,7 +277,7 @@ class Shell(Services):
 
     def _too_many(self) -> str:
         return (
-            f"{self.settings.services} commands are in the background already, and more are not"
+            f"{self.settings.services} commands are already in the background, and no more are"
             " allowed."
         )
 
@@ -282,7 +285,7 @@ class Shell(Services):
 
     @tool(risk="read", effect="pure")
     def list_services(self, call: Call) -> Output:
-        """List the services: id, command line, state, size of their output."""
+        """List the services: id, command line, state, and size of the output."""
         lines = []
         listed = []
         for service in self.all():
@@ -309,15 +312,15 @@ class Shell(Services):
         timeout: float | None = None,
         offset: int | None = None,
     ) -> Output:
-        """Read the output of a service since you last read it, and its state.
+        """Read a service's output since you last read it, and its state.
 
         Args:
             service: Its id, such as s1.
             wait_for: Regular expression to wait for in a line of its output, such as "listening
                 on".
-            timeout: Seconds to wait: for the pattern (30 by default), or without a pattern for its
+            timeout: Seconds to wait for the pattern (30 by default) or, without a pattern, for its
                 end.
-            offset: Read from this byte of its output instead.
+            offset: Start reading at this byte of its output instead.
         """
         found = self.find(service, call.agent.name)
         agent = call.agent.name
@@ -345,15 +348,15 @@ class Shell(Services):
         wait_for: str = "",
         timeout: float | None = None,
     ) -> Output:
-        """Type into a service and read its answer.
+        """Write to a service's standard input and read its response.
 
         Args:
             service: Its id, such as s1.
-            text: What to type.
-            enter: End it with a line break.
+            text: Text to write.
+            enter: Add a newline.
             end_input: Close its input afterwards.
             wait_for: Regular expression to wait for, such as a prompt.
-            timeout: Seconds to wait: for the pattern (30 by default), or until it pauses (5).
+            timeout: Seconds to wait for the pattern (30 by default) or until output pauses (5).
         """
         found = self.find(service, call.agent.name)
         agent = call.agent.name
@@ -373,7 +376,7 @@ class Shell(Services):
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise ToolError(f"{service} no longer reads input.", hint="Read its output.") from None
         if writing.cancelled_caught:
-            said = "It has not read all of the input yet; the unread rest is lost.\n"
+            said = "It has not yet read all of the input; the unread rest is lost.\n"
         else:
             said = ""
         if finder is not None:
@@ -384,20 +387,20 @@ class Shell(Services):
 
     @tool(risk="execute", effect="idempotent", queues=SERVICE)
     async def stop_service(self, call: Call, service: str) -> Output:
-        """Stop a service with all its child processes, and read the last of its output.
+        """Stop a service and all its child processes, and read the rest of its output.
 
         Args:
             service: Its id, such as s1.
         """
         found = self.find(service, call.agent.name)
         agent = call.agent.name
-        await found.stop("it was asked to stop", STOP_GRACE_SECONDS)
+        await found.stop("stop_service was called", STOP_GRACE_SECONDS)
         return self._read(found, agent)
 
     def _read(
         self, service: Service, agent: str, said: str = "", offset: int | None = None
     ) -> Output:
-        """Return the output that an agent has not read, or a page from an offset."""
+        """Return the output that an agent has not read, or a page that starts at an offset."""
         start = service.cursors.get(agent, 0) if offset is None else offset
         output = report.read_output(
             service, agent, start, self.settings.output_limit, paged=offset is not None, said=said
@@ -467,12 +470,12 @@ async def _wait_for(service: Service, finder: PatternSearch, seconds: float) -> 
             if line:
                 return f"Found: {line}\n"
             if has_ended and not more:
-                return "It ended without printing the pattern.\n"
+                return "The service ended without output that matches the pattern.\n"
             if more:
                 await trio.lowlevel.checkpoint()
             else:
                 await service.wait_for_output()
-    return f"The pattern did not appear within {seconds:g} s.\n"
+    return f"No output matched the pattern within {seconds:g} s.\n"
 
 
 async def _wait_for_pause(service: Service, printed: int, seconds: float) -> None:
@@ -480,7 +483,7 @@ async def _wait_for_pause(service: Service, printed: int, seconds: float) -> Non
     with trio.move_on_after(seconds):
         while service.spool.end == printed and not service.ended.is_set():
             await service.wait_for_output()
-        # Responses arrive in pieces, such as a prompt after some output.
+        # Responses arrive in pieces, for example some output and then a prompt.
         silent = False
         while not silent and not service.ended.is_set():
             with trio.move_on_after(ANSWER_PAUSE_SECONDS) as pause:
@@ -489,7 +492,7 @@ async def _wait_for_pause(service: Service, printed: int, seconds: float) -> Non
 
 
 def _runs(agent: Agent) -> frozenset[str]:
-    """Return the ids of the runs that a call belongs to: its agent's and those of the parents."""
+    """Return the ids of the runs to which a call belongs: its agent's and those of the parents."""
     # Stopping the run of a parent also ends the services that its agents started.
     runs = set()
     above = agent.session.agents
@@ -503,7 +506,7 @@ def _runs(agent: Agent) -> frozenset[str]:
 
 @functools.cache
 def _shell() -> tuple[str, ...]:
-    """Return the shell and its arguments that precede the command line."""
+    """Return the shell and the arguments that precede the command line."""
     if sys.platform == "win32":
         return (
             shutil.which("pwsh") or "powershell",
@@ -512,5 +515,5 @@ def _shell() -> tuple[str, ...]:
             "-NonInteractive",
             "-Command",
         )
-    # After `--`, a command line that begins with `-` is not taken for an option.
+    # After `--`, a command line that begins with `-` is not mistaken for an option.
     return (shutil.which("bash") or "sh", "-c", "--")

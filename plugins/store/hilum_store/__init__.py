@@ -1,6 +1,6 @@
 """Stores sessions in one SQLite file: an append-only event log that survives a crash at any time.
 
-The plugin provides the kernel's store. The file is opened, and SQLite is imported, when the first
+The plugin provides the kernel's store. It opens the file, and imports SQLite, when the first
 session is created, listed or read.
 """
 
@@ -58,6 +58,6 @@ def database_path(path: str = "") -> Path:
 
 @hookimpl
 async def provide_store(kernel: Kernel) -> SqliteStore:
-    """Return the store of the user's sessions, which opens its file at first use."""
+    """Return the store for the user's sessions, which opens its file on first use."""
     settings = kernel.settings(StoreSettings)
     return SqliteStore(database_path(settings.path), settings.durability)

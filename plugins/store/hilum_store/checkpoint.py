@@ -1,7 +1,7 @@
 """Makes checkpoints, which move committed data from SQLite's log into the database file.
 
-A checkpoint waits for the disk and may take milliseconds, so it runs in a separate thread and never
-inside a commit; SQLite's automatic checkpoints are disabled.
+A checkpoint waits for the disk and may take several milliseconds, so it runs in a separate thread
+and never inside a commit; SQLite's automatic checkpoints are disabled.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Checkpointer:
             try:
                 make_checkpoint(self._database)
             except StoreError:
-                # Nothing is lost: committed data stays in the log beside the file, and the next
+                # Nothing is lost: committed data stays in the log next to the file, and the next
                 # checkpoint tries again. The next append or read reports a full disk or a damaged
                 # file, along with the consequences for the session.
                 continue
@@ -86,7 +86,7 @@ def make_checkpoint(database: Database) -> None:
 
 
 def _sync_log(database: Database) -> None:
-    """Write the log to disk first, which is half of the waiting time and needs no lock."""
+    """Write the log to disk first, which takes half of the waiting time and needs no lock."""
     # Only the log may be opened separately from SQLite: closing the session file would release
     # SQLite's locks on it (POSIX locks belong to the process).
     with suppress(OSError):

@@ -40,7 +40,7 @@ SEQ_BITS = 32
 SEQ_MASK = (1 << SEQ_BITS) - 1
 # A commit takes about a millisecond: a longer wait means that another program keeps the lock.
 LOCK_TIMEOUT = 5.0  # seconds to wait while another process is writing
-SWEEP_SECONDS = 0.01  # time that another process needs to remove a killed process's lease
+SWEEP_SECONDS = 0.01  # seconds that another process may need to remove a killed process's lease
 
 # AUTOINCREMENT: the number of a deleted session is never reused, so events cannot be appended to
 # the wrong session.
@@ -115,9 +115,9 @@ class Database:
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             connection.execute("PRAGMA wal_autocheckpoint = 0")  # see checkpoint.py
             # 8 MiB. SQLite overwrites its log without shortening it: one large transaction would
-            # take up space for ever.
+            # take up space forever.
             connection.execute("PRAGMA journal_size_limit = 8388608")
-            # The schema of a file that another program made must not call functions with side
+            # The schema of a file that another program created must not call functions with side
             # effects.
             connection.execute("PRAGMA trusted_schema = OFF")
         except BaseException:
@@ -132,17 +132,17 @@ class Database:
             found = self._read_stamp()
         application, version, _ = found
         if application != APPLICATION:
-            raise foreign_file_error(self.path, "another program made it")
+            raise foreign_file_error(self.path, "another program created it")
         if version > VERSION:
             raise StoreError(
-                f"The session file {self.path} was made by a newer hilum (format {version}, this"
+                f"The session file {self.path} was created by a newer hilum (format {version}, this"
                 f" one knows {VERSION}).",
                 hint=f"Update hilum, {OTHER_FILE}.",
             )
         if version != VERSION:
             raise damaged_file_error(self.path, f"it has no known format ({version})")
         if self._side.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-            # A crash occurred between the two steps of creating the file, or another program
+            # Either a crash occurred between the two steps of creating the file, or another program
             # changed the mode.
             self._create()
 
@@ -152,7 +152,7 @@ class Database:
             return value
 
         # SQLite treats a file that is shorter than a page as empty and would overwrite it, so the
-        # size is checked as well.
+        # size is also checked.
         pages = ask("page_count") or os.stat(self.path).st_size
         return ask("application_id"), ask("user_version"), pages
 

@@ -39,7 +39,8 @@ class SqliteLog:
     Args:
         database: The open file.
         lease: The lock that keeps other processes out.
-        checkpoint: Function that requests a checkpoint; called at the end of each main agent run.
+        checkpoint: Function that requests a checkpoint; called at the end of each run of the main
+            agent.
         number: The number of the session in the file.
         holder: The unique name for this opening of the session, as stored in it.
         info: The description of the session.
@@ -65,7 +66,7 @@ class SqliteLog:
         self._info = replace(info, title="")
         self._last = last
         self._size = 0
-        # One cursor for all appends saves creating one for each event.
+        # Using one cursor for all appends avoids creating one for each event.
         self._cursor = database.writer.cursor()
 
     @property
@@ -155,14 +156,14 @@ class SqliteLog:
                     f"The log of session {self._info.id} received event {event.seq} instead of"
                     f" {expected}.",
                     code=errors.E_INTERNAL,
-                    hint="Nothing was written. This is a bug in the program that appends.",
+                    hint="Nothing was written. This is a bug in the program that appends events.",
                 )
 
     def _write(self, claim: tuple[object, ...], rows: list[tuple[int, bytes]]) -> None:
         cursor = self._cursor
         cursor.execute("BEGIN IMMEDIATE")
-        # In the same transaction as the events: the session cannot change hands between check and
-        # insert.
+        # Checked in the same transaction as the events: the session cannot change hands between
+        # check and insert.
         if cursor.execute(CLAIM, claim).rowcount != 1:
             raise self._lost()
         if len(rows) == 1:

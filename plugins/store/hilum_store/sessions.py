@@ -89,7 +89,7 @@ class SessionTable:
         return [session_info(row) for row in rows]
 
     def read(self, session: str, after: int, limit: int) -> builtins.list[AnyEvent]:
-        """Return events of a session, whichever process is writing it."""
+        """Return events in a session, whichever process is writing to it."""
         number, info = self.find(session)
         with self._database.side() as side:
             return read_events(side, self._database.path, info.id, number, after, limit)
@@ -108,7 +108,7 @@ class SessionTable:
                 if added.rowcount != 1:
                     raise StoreError(
                         f"There is already a session {info.id}.",
-                        hint="Give the new one another id.",
+                        hint="Use another id for the new one.",
                     )
                 number = added.lastrowid or 0
                 # Before the commit, so that the session is never visible without its lease.
@@ -154,7 +154,7 @@ class SessionTable:
                 side.execute("DELETE FROM sessions WHERE number = ?", (number,))
         finally:
             lease.release()
-        # Until a checkpoint, deleted events can still be read in SQLite's log beside the file.
+        # Until a checkpoint, deleted events can still be read from SQLite's log next to the file.
         self._checkpointer.request()
 
     def release(self) -> None:

@@ -56,7 +56,7 @@ class SqliteStore:
 
         Raises:
             StoreError: No session or more than one matches (``E_UNKNOWN``), or another process,
-                named in the message, is writing it (``E_BUSY``).
+                named in the message, is writing to it (``E_BUSY``).
         """
         return await self._in_thread(lambda sessions: sessions.open(session))
 
@@ -73,7 +73,7 @@ class SqliteStore:
         return await self._in_thread(lambda sessions: sessions.list(workspace))
 
     async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[AnyEvent]:
-        """Return events without a lease, even while another process is writing them.
+        """Return events without acquiring a lease, even while another process is writing.
 
         Raises:
             StoreError: There is no such session, or an event is damaged.
@@ -94,7 +94,7 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Close the store and all of this process's logs; the store cannot be used again."""
-        # Set first, so that no operation in a thread opens the file again.
+        # Set first, so that no operation in a thread reopens the file.
         self._closed = True
         if self._sessions:
             # This runs here instead of in a worker thread: only this thread appends to logs, so no

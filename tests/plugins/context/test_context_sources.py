@@ -42,7 +42,7 @@ async def test_all_six_come_best_first_with_their_tags(opened, put, ask) -> None
             "cursor_context",
             "a.py",
             100,
-            f"{around}\n[Lines 70-130 of 200. The cursor is in line 100, column 3.]",
+            f"{around}\n[Lines 70-130 of 200. The cursor is on line 100, column 3.]",
         ),
         ("linter_errors", "", 0, "a.py:7:2 error F821 no such name (ruff)"),
         ("terminal_output", "", 0, "$ make\nfailed\n"),
@@ -131,7 +131,7 @@ async def test_the_cursors_lines_are_not_sent_twice(opened, put, ask) -> None:
         (
             "a.py",
             100,
-            "[The cursor is in line 100, column 1. Selected is line 98, column 1 to line 100, column 5."
+            "[The cursor is on line 100, column 1. The selection is line 98, column 1 to line 100, column 5."
             " The lines around it are in the open file above.]",
         )
     ]
@@ -215,9 +215,9 @@ async def test_a_cursor_beyond_the_end_stands_at_the_end(opened, put, ask) -> No
     async with opened() as bench:
         sent = await ask(bench, cursor={"path": "a.py", "line": 900})
     assert sent.of("cursor_context") == [
-        ("a.py", 2, "one\ntwo\n[Lines 1-2 of 2. The cursor is in line 2, column 1.]")
+        ("a.py", 2, "one\ntwo\n[Lines 1-2 of 2. The cursor is on line 2, column 1.]")
     ]
-    assert sent.left_out == {"a.py": "the cursor is in line 900 of 2; the last lines are sent"}
+    assert sent.left_out == {"a.py": "the cursor is on line 900 of 2; the last lines are sent"}
 
 
 async def test_each_open_file_takes_thirty_percent_of_what_is_left(opened, put, ask) -> None:
@@ -266,8 +266,7 @@ async def test_a_repeated_block_is_not_sent_again(opened, put, ask) -> None:
         sent = bench.requests[-1]
     assert texts[0] == LINES.rstrip()
     assert (
-        texts[1]
-        == "[Unchanged since an earlier message. Read the file if you do not see it anymore.]"
+        texts[1] == "[Unchanged since an earlier message. Read the file if you no longer see it.]"
     )
     assert texts[2] == f"{LINES}new"
     assert sum(LINES in part.text for message in sent.messages for part in message.parts) == 2
@@ -331,7 +330,7 @@ async def test_the_last_two_thousand_characters_of_the_terminal(opened, ask) -> 
 
 
 async def test_output_of_services_is_sent_until_it_is_read(opened, ask) -> None:
-    """What is in the conversation already is not; nor is a command's own result."""
+    """What is already in the conversation is not; nor is a command's own result."""
     async with opened() as bench:
         await bench.call("run_terminal_cmd", command="echo from the foreground")
         await bench.call(

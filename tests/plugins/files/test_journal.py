@@ -245,12 +245,12 @@ async def test_a_file_too_large_to_keep_is_named_and_left() -> None:
     [
         (lambda root: (root / "a.txt").write_text("one\nmine\n"), "in the same lines"),
         (lambda root: (root / "a.txt").write_bytes(b"\0\1"), "not text"),
-        (lambda root: (root / "a.txt").unlink(), "deleted since"),
-        (lambda root: (root / "new.txt").write_text("mine\n"), "changed since"),
-        (lambda root: (root / "gone.txt").write_text("mine\n"), "something else now"),
+        (lambda root: (root / "a.txt").unlink(), "since been deleted"),
+        (lambda root: (root / "new.txt").write_text("mine\n"), "since changed"),
+        (lambda root: (root / "gone.txt").write_text("mine\n"), "something else is there now"),
         (
             lambda root: ((root / "sub").rename(root / "away"), (root / "sub").symlink_to("/tmp")),
-            "link now",
+            "now a link",
         ),
     ],
 )
@@ -325,7 +325,7 @@ async def test_an_undo_that_fails_is_taken_back(monkeypatch: pytest.MonkeyPatch)
             return real(*args, **kwargs)
 
         monkeypatch.setattr(undo_steps, "replace_file", full)
-        with pytest.raises(ToolError, match="Everything is as it was before the undo"):
+        with pytest.raises(ToolError, match="All files are as they were before the undo"):
             await undoing(bench).undo()
         assert {p.name for p in bench.workspace.iterdir()} == {
             *(f"{n}.txt" for n in "abcde"),

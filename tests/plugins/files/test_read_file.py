@@ -60,7 +60,7 @@ async def test_impossible_ranges(use, root: Path) -> None:
     """A range that is none, and one behind the end, are told with what there is."""
     (root / "a.txt").write_text("one\ntwo\n")
     for arguments, words in (
-        ({"start_line": 5, "end_line": 3}, "not a range"),
+        ({"start_line": 5, "end_line": 3}, "not a valid range"),
         ({"start_line": 3}, "only 2 lines"),
     ):
         with pytest.raises(ToolError, match=words) as caught:

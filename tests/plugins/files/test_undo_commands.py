@@ -128,7 +128,7 @@ def test_undo_keeps_what_others_changed_since(folder: Path, hilum: Hilum) -> Non
     (root / "a.txt").write_text("one\nTWO\nthree\n")
     said = hilum("undo", code=1)
     assert "E_STALE" in said
-    assert "a.txt: it was changed since, in the same lines" in said
+    assert "a.txt: it has since changed in the same lines" in said
     assert not (root / "b.txt").exists()
     hilum("undo", "--keep-going")
     assert (root / "a.txt").read_text() == "one\nTWO\nthree\n"
@@ -169,7 +169,10 @@ async def work_beside_data(tmp_path: Path) -> None:
     async with open_bench(
         hilum_files, hilum_shell, hilum_store, folder=tmp_path, files=files
     ) as bench:
-        command = "mkdir -p kept/objects; echo old > kept/sessions.db; echo old > kept/objects/x; echo two > a.txt"
+        command = (
+            "mkdir -p kept/objects; echo old > kept/sessions.db; echo old > kept/objects/x; echo"
+            " two > a.txt"
+        )
         bench.model.next(use("run_terminal_cmd", command=command), say("Done."))
         await bench.run("First.")
 

@@ -148,7 +148,7 @@ async def test_what_cannot_be_deleted(use, root: Path, tmp_path: Path) -> None:
     (tmp_path / "outside").touch()
     with pytest.raises(ToolError, match="not empty") as caught:
         await use("delete_file", path="full")
-    assert caught.value.hint == "Delete its content first."
+    assert caught.value.hint == "Delete its contents first."
     for path, code in (
         (".", E_BAD_ARGS),
         ("full/..", E_BAD_ARGS),

@@ -61,7 +61,7 @@ def test_a_memory_from_its_adding_to_its_forgetting(run, here) -> None:
         f"Remembered as [1], fact, in {here}: Run the tests with uv run pytest.\n",
         "",
     )
-    assert run("add", "run the tests with uv run pytest")[1].startswith("Known already as [1]")
+    assert run("add", "run the tests with uv run pytest")[1].startswith("Already known as [1]")
     assert run("add", "I prefer short answers.")[1].startswith(
         "Remembered as [2], preference, everywhere:"
     )

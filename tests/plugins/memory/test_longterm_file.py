@@ -367,7 +367,7 @@ def folder(path) -> None:
     ("make", "said"),
     [
         (foreign_text, "is not a memory file: it is not an SQLite file"),
-        (foreign_database, "is not a memory file: another program made it"),
+        (foreign_database, "is not a memory file: another program created it"),
         (newer, "was made by a newer hilum"),
         (torn, "is damaged"),
         (garbled, "is damaged"),

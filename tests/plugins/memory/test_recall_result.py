@@ -16,7 +16,7 @@ from hilum import (
 )
 from hilum.events import Compacted
 from hilum.testing import ScriptedModel, open_bench, plugin, use
-from hilum_memory.plan import CompactionPlanner
+from hilum_memory.compaction_plan import CompactionPlanner
 
 BIG = "".join(f"row {n}: some value or other\n" for n in range(700))
 
@@ -156,7 +156,7 @@ async def test_without_the_tool_no_handle_is_named(bench):
         found = next(spec for spec in request.tools if spec.name == "find_tools")
         assert "recall_result" in found.description, "deferred: nothing was shortened yet"
     result = ToolResult("c1", "dump", (Text(BIG),))
-    from hilum_memory.plan import thin_result
+    from hilum_memory.compaction_plan import thin_result
 
     assert "recall_result" not in thin_result(result, 100, 100, handle=False)
 

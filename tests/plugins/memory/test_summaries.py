@@ -85,7 +85,7 @@ async def test_the_summarize_model_writes_it_and_its_cost_counts_to_the_run(benc
     ("answer", "why"),
     [
         (" ", "is empty"),
-        ("I'm sorry, I can't help with that.", "does not have the parts of a summary"),
+        ("I'm sorry, I can't help with that.", "does not have the sections of a summary"),
         (say("I won't.", stop="refusal"), "is a refusal"),
         (say(GOOD, stop="length"), "was cut off"),
         (GOOD + "again and again " * 2_000, "is too long"),

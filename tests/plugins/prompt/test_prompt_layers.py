@@ -152,7 +152,7 @@ POINTS = [
         r"E_FILE_NOT_FOUND.*suggested paths, then search.*user confirm the path",
     ),
     ("recovery", "R4 command failed", r"E_CMD_FAIL.*read its output"),
-    ("recovery", "R5 timed out", r"E_TIMEOUT.*nothing re-runs it"),
+    ("recovery", "R5 timed out", r"E_TIMEOUT.*it is not repeated automatically"),
     ("recovery", "R6 model silent", r"silent model"),
     ("recovery", "R7 rate limit", r"rate limits"),
     ("recovery", "R8 authentication", r"refused keys"),

@@ -252,14 +252,14 @@ def test_all_mistakes_of_front_matter_are_reported_at_once():
         (3, "globs: found '[src/**, lib', in which a bracket is not closed."),
         (4, "The field 'alwaysAply' is unknown; did you mean 'alwaysApply'?"),
         (5, "alwaysApply: found 'maybe', expected true or false; it is read as false."),
-        (6, "description: found the mapping '{a: b}', expected a text; it is read as text."),
+        (6, "description: found the mapping '{a: b}', expected a string; it is read as one."),
         (7, "Unknown fields are ignored: 'colour'."),
     ]
     text = "---\npathz: [a]\npaths: {a: {b: c}}\ndescription: [1, 2]\n---\nUse tabs.\n"
     assert sorted(read_front_matter(text.encode(), "claude-rules").problems) == [
         (2, "The field 'pathz' is unknown; did you mean 'paths'?"),
         (3, "paths: found the mapping '{a: {b: c}}', expected a pattern or a list of them."),
-        (4, "description: found the list '[1, 2]', expected a text; it is read as text."),
+        (4, "description: found the list '[1, 2]', expected a string; it is read as one."),
     ]
 
 

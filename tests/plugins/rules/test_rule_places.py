@@ -359,7 +359,7 @@ def test_files_with_keys_and_passwords_are_no_rules(put: Put, current: Read, roo
     (root / "CLAUDE.md").symlink_to(".env")
     rules = current()
     assert sentences(rules) == ["one", "@.env @deploy/id_rsa @.aws/notes.md", "in play"]
-    assert [line.split(" is kept from models: ")[0] for line in told(rules)] == [
+    assert [line.split(" is withheld from models: ")[0] for line in told(rules)] == [
         "AGENTS.md:3: @.env is not imported. It",
         "AGENTS.md:3: @deploy/id_rsa is not imported. It",
         "AGENTS.md:3: @.aws/notes.md is not imported. It",

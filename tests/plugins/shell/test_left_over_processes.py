@@ -141,7 +141,7 @@ async def test_too_many_services_end_what_is_left(tmp_path, settings):
     async with open_bench(hilum_shell, "guard", settings=chosen, workspace=tmp_path) as kit:
         output = await call(kit, "run_terminal_cmd", command="sleep 1000 & echo started")
         assert "were ended with it" in output.text
-        assert "more are not allowed" in output.text
+        assert "no more are allowed" in output.text
         assert (await call(kit, "list_services")).text == "There are no services."
 
 

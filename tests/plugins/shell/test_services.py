@@ -78,7 +78,7 @@ async def test_more_services_than_allowed_are_refused(run) -> None:
     """The limit counts those that run; one that was stopped makes room."""
     first = await begin(run, "sleep 1000", settings={"services": 2})
     await begin(run, "sleep 1000")
-    with pytest.raises(ToolError, match="2 commands are in the background already") as caught:
+    with pytest.raises(ToolError, match="2 commands are already in the background") as caught:
         await run("sleep 1000", background=True)
     assert caught.value.code == E_BUSY
     await run(tool="stop_service", service=first)
@@ -148,7 +148,7 @@ async def test_the_spool_is_bounded(run) -> None:
     name = await begin(run, command, settings={"spool": 10_000})
     output = await run(tool="read_service", service=name, wait_for="the end", offset=0)
     assert output.text.startswith("Found: the end\n")
-    assert "of its output are not kept anymore]" in output.text
+    assert "of its output are no longer kept]" in output.text
     begun = 20_000_009 - int(output.text.partition("[bytes 0 to ")[2].partition(" ")[0])
     assert 9_000 <= begun <= 20_000
 
@@ -186,12 +186,12 @@ async def test_a_pattern_that_does_not_come_is_said(run) -> None:
     """After the time, or when the command ends without it; what came is given."""
     name = await begin(run, "echo something; sleep 1000", up="thing")
     output = await run(tool="read_service", service=name, wait_for="never", timeout=0.1, offset=0)
-    assert output.text.startswith("The pattern did not appear within 0.1 s.\n")
+    assert output.text.startswith("No output matched the pattern within 0.1 s.\n")
     assert output.text.endswith("\nsomething")
     name = (await run("echo short", background=True)).data["service"]
     with trio.fail_after(60):
         output = await run(tool="read_service", service=name, wait_for="never", timeout=600)
-    assert output.text.startswith("It ended without printing the pattern.\n")
+    assert output.text.startswith("The service ended without output that matches the pattern.\n")
 
 
 @pytest.mark.parametrize("pattern", ["(", "[a", "*", "a{2,1}", "(?P<1>x)", "\\"])
@@ -232,7 +232,7 @@ async def test_listing_says_how_each_is(run) -> None:
     assert first.startswith(f"{running} (echo hello; sleep 1000): running for ")
     assert first.endswith("; 6 bytes of output")
     assert "stopped after" in second
-    assert "it was asked to stop" in second
+    assert "stop_service was called" in second
     assert "(exit code 7)" in third
     assert [row["state"] for row in output.data["services"]] == ["running", "stopped", "exited"]
 
@@ -281,7 +281,7 @@ async def test_writing_where_nothing_is_read_does_not_hang(run) -> None:
     name = await begin(run, "sleep 1000")
     with trio.fail_after(60):
         output = await run(tool="write_service", service=name, text="x" * 1_000_000, timeout=1)
-    assert output.text.startswith("It has not read all of the input yet")
+    assert output.text.startswith("It has not yet read all of the input")
     name = await begin(run, "exec <&-; echo closed; sleep 1000", up="closed")
     with pytest.raises(ToolError, match="no longer reads input"):
         await run(tool="write_service", service=name, text="x" * 1_000_000)
@@ -447,7 +447,7 @@ async def test_a_late_command_is_ended_where_there_is_no_room(
         )
     assert output.code == E_TIMEOUT
     assert output.text.startswith(
-        "0 commands are in the background already, and more are not allowed."
+        "0 commands are already in the background, and no more are allowed."
     )
     assert left(root) == []
 

@@ -86,7 +86,7 @@ async def test_database_of_another_program_is_refused(path: Path, mode: str, ver
     )
     connection.close()
     error = await refuse(path)
-    assert "another program made it" in error.message
+    assert "another program created it" in error.message
 
 
 async def test_newer_format_is_refused(path: Path) -> None:

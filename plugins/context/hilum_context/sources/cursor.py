@@ -16,9 +16,9 @@ MAX_LINE_LENGTH = 500
 
 
 class AroundCursor(ContextSource[FileText | None]):
-    """Thirty lines before and after the cursor.
+    """The thirty lines before and after the cursor.
 
-    If an open file contains these lines already, only the position is sent.
+    If a file sent above already contains these lines, only the position is sent.
     """
 
     type = "cursor_nearby"
@@ -29,14 +29,15 @@ class AroundCursor(ContextSource[FileText | None]):
         cursor = context.state.cursor
         if cursor is None:
             return None
-        # The first open file is the active one, and the cursor usually is in it.
+        # The first open file is the active one, which usually contains the cursor.
         paths = [cursor.path, *(file.path for file in context.open_files)]
         path = next(filter(None, paths), "")
         if not path:
             context.omit(
                 self.type,
                 "",
-                "the cursor is in no file: neither cursor.path nor active_file names one",
+                "the file that contains the cursor is unknown: neither cursor.path nor"
+                " active_file is set",
                 named=True,
             )
             return None
@@ -50,7 +51,7 @@ class AroundCursor(ContextSource[FileText | None]):
             return None
         if cursor.line > text.total:
             why_not = (
-                f"the cursor is in line {cursor.line:,} of {text.total:,}; the last lines are sent"
+                f"the cursor is on line {cursor.line:,} of {text.total:,}; the last lines are sent"
             )
             context.omit(self.type, path, why_not, named=True)
         return text
@@ -66,9 +67,9 @@ class AroundCursor(ContextSource[FileText | None]):
             return
         line = min(cursor.line, found.total)
         last = found.first + len(found.lines) - 1
-        where = f"The cursor is in line {line}, column {cursor.column}."
+        where = f"The cursor is on line {line}, column {cursor.column}."
         if context.state.selection:
-            where += f" Selected is {describe_selection(context.state.selection)}."
+            where += f" The selection is {describe_selection(context.state.selection)}."
         if last <= context.covered.get(found.path, 0):
             text = f"[{where} The lines around it are in the open file above.]"
         else:

@@ -1,6 +1,6 @@
 """The date and the state of the repository.
 
-Date and state change between prompts, so they cannot be in the system prompt.
+Both change between prompts, so they cannot be in the system prompt.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Environment(ContextSource[str]):
 
     async def find(self, context: GatheredContext) -> str:
         """Return the text."""
-        # In the user's time zone: "today" in a prompt means the user's day.
+        # Use the user's time zone: "today" in a prompt means the user's day.
         today = datetime.now().astimezone()
         lines = [f"Date: {today:%A, %Y-%m-%d}"]
         status = await context.git.status()
@@ -60,7 +60,7 @@ def describe_status(status: GitStatus) -> str:
 
 
 def _shorten(name: str) -> str:
-    """Return a name on one line, because a branch name must not add lines to the prompt."""
+    """Return a name as one line, because a branch name must not add lines to the prompt."""
     printable = "".join(char if char.isprintable() else "?" for char in name)
     if len(printable) <= MAX_NAME:
         return printable

@@ -25,7 +25,7 @@ MAX_MESSAGE = 300
 
 
 class LinterErrors(ContextSource["list[Diagnostic]"]):
-    """Diagnostics of the editor, and errors that the project's linters find in other files."""
+    """Diagnostics from the editor, and errors that the project's linters find in other files."""
 
     type = "linter"
     switch = "linter_errors"
@@ -37,7 +37,8 @@ class LinterErrors(ContextSource["list[Diagnostic]"]):
         lint = context.session.plugin(Lint)
         targets = self._choose_targets(context, {each.path for each in found})
         if lint is not None and targets:
-            # Less than the source's own limit, so that the editor's diagnostics are not lost.
+            # This is less than the source's own limit, so that the editor's diagnostics are not
+            # lost.
             found += await lint.errors(targets, 0.9 * context.settings.timeout)
         return found
 
@@ -64,7 +65,7 @@ class LinterErrors(ContextSource["list[Diagnostic]"]):
     ) -> list[Diagnostic]:
         shown: dict[str, str] = {}
         found = []
-        # Before the limit, because language servers send thousands of hints.
+        # Filter before applying the limit, because language servers send thousands of hints.
         relevant = [each for each in reported if each.severity in ("error", "warning")]
         for each in relevant[:MAX_EXAMINED]:
             if each.path not in shown:
@@ -109,12 +110,12 @@ class LinterErrors(ContextSource["list[Diagnostic]"]):
     ) -> Iterator[ContextPiece]:
         """Yield the list of diagnostics, errors first."""
         if found:
-            # Without duplicates: the editor and a linter may report the same error.
+            # Drop duplicates: the editor and a linter may report the same error.
             text = format_diagnostics(list(dict.fromkeys(found)), MAX_DIAGNOSTICS)
             source = "lint" if context.state.diagnostics is None else "editor"
             yield ContextPiece(self.type, text, source=source)
 
 
 def to_one_line(text: str, most: int) -> str:
-    """Return the beginning of a text on one line."""
+    """Return the beginning of a text as one line."""
     return " ".join(text.split())[:most]

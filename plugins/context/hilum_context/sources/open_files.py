@@ -18,13 +18,13 @@ MIN_TOKENS = 50
 
 
 class OpenFiles(ContextSource[list[tuple[FileText, str]]]):
-    """Three open files, each within a share of the remaining budget."""
+    """The first three open files, each limited to a share of the remaining budget."""
 
     type = "open_file"
     switch = "open_files"
 
     async def find(self, context: GatheredContext) -> list[tuple[FileText, str]]:
-        """Return the first three files that can be sent, each with the source of its text."""
+        """Return the first three files that can be sent, each with the origin of its text."""
         found: dict[str, tuple[FileText, str]] = {}
         for tried, file in enumerate(context.open_files):
             if len(found) == MAX_FILES or tried >= MAX_TRIED:
@@ -39,7 +39,7 @@ class OpenFiles(ContextSource[list[tuple[FileText, str]]]):
             except OmittedError as why:
                 context.omit(self.type, file.path, why, named=True)
                 continue
-            # By the displayed path, because two names may lead to the same file.
+            # Compare displayed paths, because two names may lead to the same file.
             found.setdefault(text.path, (text, "disk" if file.text is None else "editor"))
         return list(found.values())
 
@@ -48,7 +48,7 @@ class OpenFiles(ContextSource[list[tuple[FileText, str]]]):
         context: GatheredContext,
         found: list[tuple[FileText, str]],
     ) -> Iterator[ContextPiece]:
-        """Yield each file, cut to its share of the budget."""
+        """Yield each file, truncated to its share of the budget."""
         for text, source in found:
             # Each file gets a share of the remaining budget, so that the first one leaves room for others.
             room = min(int(SHARE * context.tokens_left), context.settings.open_file_tokens)

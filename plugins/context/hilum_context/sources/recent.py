@@ -24,7 +24,7 @@ MAX_TRIED = 12
 DAY = 86_400.0
 # Maximum number of files whose modification times are read if there is no Git repository.
 MAX_SCANNED = 50_000
-# Maximum number of files from an untracked folder, which Git reports as a whole.
+# Maximum number of files to take from an untracked folder, which Git reports as a whole.
 MAX_IN_FOLDER = 200
 # Recordings of hilum's sessions, which users do not edit. A recording that contained its own
 # beginning could not be replayed.
@@ -35,7 +35,8 @@ _SKIPPED = frozenset("node_modules __pycache__ venv target build dist".split())
 class RecentEdits(ContextSource[list[tuple[FileText, str]]]):
     """The beginnings of the five most recently edited files.
 
-    The face names them; otherwise, hilum's journal and Git do, or else modification times.
+    The face names them. If it does not, they come from hilum's journal and Git, or else from
+    modification times.
     """
 
     type = "recent_edit"
@@ -77,11 +78,11 @@ class RecentEdits(ContextSource[list[tuple[FileText, str]]]):
                 source = "git"
                 read = partial(_read_times, root, [*status.changed, *status.untracked])
             for path, at in await trio.to_thread.run_sync(read, abandon_on_cancel=True):
-                # The journal's entry wins: its time is that of the edit, and not of a checkout or a
-                # formatter.
+                # The journal's entry wins: its time is that of the edit, not that of a checkout or
+                # a formatter.
                 known.setdefault(path, (source, at))
         if scope.cancelled_caught:
-            context.omit(self.type, "", "looking for changed files took too long")
+            context.omit(self.type, "", "the search for changed files took too long")
         edited = [item for item in known.items() if not item[0].endswith(_RECORDINGS)]
         edited.sort(key=lambda item: -item[1][1])
         return [(path, source) for path, (source, _) in edited]
@@ -113,7 +114,7 @@ def _read_times(root: str, paths: list[str]) -> list[tuple[str, float]]:
         for name in names:
             try:
                 modified = os.lstat(name).st_mtime
-            except OSError:  # it has been deleted in the meantime
+            except OSError:  # it has since been deleted
                 continue
             found.append((os.path.relpath(name, root), modified))
     return found
@@ -152,7 +153,7 @@ def _walk(root: str) -> Iterator[tuple[str, float]]:
                     folders.append(entry.path)
                 elif entry.is_file(follow_symlinks=False):
                     yield entry.path, entry.stat(follow_symlinks=False).st_mtime
-        except OSError:  # it is unreadable or has been deleted in the meantime
+        except OSError:  # it is unreadable or has since been deleted
             continue
 
 

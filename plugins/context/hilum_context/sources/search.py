@@ -14,7 +14,7 @@ from hilum_context.mentions import find_identifiers, find_path_names
 from hilum_context.pieces import ContextPiece
 from hilum_context.texts import FileText, OmittedError
 
-# Minimum number of remaining tokens for searching and sending results.
+# Minimum number of remaining tokens for a search.
 MIN_TOKENS_LEFT = 1_000
 MAX_FILES = 6
 MAX_NAMED = 3
@@ -71,7 +71,7 @@ class SearchResults(ContextSource[SearchHits]):
                     found.append(text)
 
     async def _read_named_file(self, context: GatheredContext, path: str) -> FileText | None:
-        """Return the file with a path, or with a unique path that ends with it."""
+        """Return the file at a path, or the only file whose path ends with it."""
         try:
             return await context.texts.head(path, lines=HEAD_LINES)
         except OmittedError as why:
@@ -95,14 +95,14 @@ class SearchResults(ContextSource[SearchHits]):
         words: list[str],
         found: list[MatchedFile],
     ) -> None:
-        # Imported with the first search, because most prompts contain no identifier.
+        # Imported by the first search, because most prompts contain no identifiers.
         from hilum_search import find_mentions
 
         try:
             mentions = await find_mentions(
                 context.session,
                 words,
-                # Twice as many, because some of the files may not be sent.
+                # Request twice as many, because some of the files may not be sent.
                 limit=2 * MAX_FILES,
                 seconds=context.settings.search_timeout,
             )
@@ -113,7 +113,7 @@ class SearchResults(ContextSource[SearchHits]):
             if len(found) == MAX_FILES:
                 return
             try:
-                # The search reads files without asking the gates, so each result is checked here.
+                # The search does not consult the gates, so each result is checked here.
                 _, path = await context.texts.find(mention.path)
             except OmittedError as why:
                 context.omit(self.type, mention.path, why)

@@ -13,7 +13,7 @@ from hilum_context.pieces import ContextPiece
 
 # Maximum number of characters to send.
 MAX_CHARACTERS = 2_000
-# Number of preceding characters to read, to recognize a secret that begins in them.
+# Number of preceding characters to read, in order to recognize a secret that begins in them.
 OVERLAP = 4_000
 
 
@@ -56,7 +56,7 @@ class Terminal(ContextSource[tuple[str, str]]):
                 context.omit(
                     self.type,
                     "",
-                    f"the output of {each.title} is in the conversation already",
+                    f"the output of {each.title} is already in the conversation",
                 )
             else:
                 found.append(f"$ {each.title} [{each.state}]\n{each.text}")

@@ -1,8 +1,8 @@
-"""Replaces a piece of a file, even if the model did not copy it exactly.
+"""Replaces part of a file, even if the model did not copy it exactly.
 
-These are pure functions: they neither read nor write files. A text that the file contains exactly
-is replaced exactly. Otherwise, it is matched line by line, and then without line numbers or
-escapes, and it must match exactly one place. An edit with an uncertain intention is refused,
+These are pure functions: they neither read nor write files. Text that the file contains exactly is
+replaced exactly. Otherwise, it is matched line by line, and then without line numbers or escapes,
+and it must match exactly one location. If the intent of an edit is unclear, the edit is refused,
 because a wrong edit is much worse than a refusal.
 """
 
@@ -54,23 +54,23 @@ class Edit(NamedTuple):
 
 
 def apply_edit(content: str, old: str, new: str) -> Edit:
-    """Replace one piece of a text.
+    """Replace one part of a file's text.
 
     Line endings and a byte order mark are ignored: the file keeps its own.
 
     Args:
         content: The whole text of the file.
-        old: The piece to replace, as the model copied it. It may be empty only if ``content`` is.
-        new: The replacement. If ``old`` is not exact, the lines shared by both texts keep the form
-            they have in the file, and the other lines are written as given. If every line of
-            ``old`` is indented differently from the file, the leading whitespace of the new lines
-            is adjusted in the same way.
+        old: The text to replace, as the model copied it. It may be empty only if ``content`` is.
+        new: The replacement. If ``old`` is not an exact copy, lines that occur in both texts keep
+            the form they have in the file, and the other lines are written as given. If every line
+            of ``old`` is indented differently from the file, the leading whitespace of the new
+            lines is adjusted in the same way.
 
     Returns:
-        The new content, how the piece was found, and which lines changed.
+        The new content, how the old text was found, and which lines changed.
 
     Raises:
-        EditError: The piece is missing, occurs several times, or the intention is uncertain:
+        EditError: The old text is missing or occurs several times, or the intent is unclear:
             ``E_NOT_FOUND``, ``E_MULTIPLE_MATCHES``, or ``E_BAD_ARGS`` for an empty ``old``.
     """
     # Models cannot see line endings and byte order marks, so neither may affect a match.
@@ -90,7 +90,7 @@ def apply_edit(content: str, old: str, new: str) -> Edit:
     exact = replace_exactly(source, old, new)
     if exact:
         return _make_edit(source, exact, exact.slip or "exact")
-    # Whitespace is tried first: a text that then matches needs no other interpretation.
+    # Whitespace is tried first: text that then matches needs no other interpretation.
     edit = _edit_fuzzily(source, old, new) or _edit_as_reread(source, old, new)
     if edit:
         return edit
@@ -98,14 +98,14 @@ def apply_edit(content: str, old: str, new: str) -> Edit:
 
 
 def apply_edits(content: str, edits: Sequence[tuple[str, str]]) -> list[Edit]:
-    """Apply several edits to a text in order, all or none.
+    """Apply several edits to a file's text in order: all of them or none.
 
     Args:
         content: The whole text of the file.
         edits: The old and new text of each edit. An edit applies to the result of the previous one.
 
     Returns:
-        One result for each edit; the last one has the final content.
+        One result per edit; the last one contains the final content.
 
     Raises:
         EditError: An edit cannot be applied; the message contains its number.
@@ -156,8 +156,8 @@ def _edit_fuzzily(source: Source, old: str, new: str, kind: str = "") -> Edit | 
     old_lines = TextLines(old)
     if not old_lines.filled:
         return None
-    # Taken literally, a newline that only the new text contains is a blank line, and replacing a
-    # line without its newline by an empty text leaves a blank line.
+    # Without this step, a newline that only the new text contains would add a blank line, and
+    # replacing a line (but not its newline) with nothing would leave one.
     if not old.endswith("\n") and (not new or new.endswith("\n")):
         new += "\n"
     new_lines = TextLines(new)
@@ -179,7 +179,7 @@ def _edit_fuzzily(source: Source, old: str, new: str, kind: str = "") -> Edit | 
 
 
 def _describe_match(match: FuzzyMatch, kind: str) -> str:
-    """Return the value of ``Edit.match`` for a text that was found."""
+    """Return the value of ``Edit.match`` for text that was found."""
     slips = [slip for slip in SLIPS if slip in match.slips]
     if kind:
         slips.insert(0, kind)
@@ -187,7 +187,7 @@ def _describe_match(match: FuzzyMatch, kind: str) -> str:
 
 
 def _is_applied(source: Source, new: TextLines, first: int, last: int) -> bool:
-    """Return whether the file already contains the new text, including the old text's place."""
+    """Return whether the file already contains the new text at the location of the old text."""
     lines = [new.lines[index] for index in new.filled]
     if not lines:
         return False
@@ -203,7 +203,7 @@ def _is_applied(source: Source, new: TextLines, first: int, last: int) -> bool:
 
 
 def _edit_as_reread(source: Source, old: str, new: str) -> Edit | None:
-    """Try the other interpretations of both texts; those that match must agree."""
+    """Try the other interpretations of both texts; all that match must agree."""
     edit = _edit_without_numbers(source, old, new)
     if edit:
         return edit
@@ -217,7 +217,9 @@ def _edit_as_reread(source: Source, old: str, new: str) -> Edit | None:
     # Trailing blanks do not distinguish two interpretations.
     if len({_TRAILING_BLANKS.sub("", edit.content) for edit in edits}) > 1:
         raise uncertain_error(
-            "The escapes in the texts can be read in two ways.", edits[0].removed.start - 1, source
+            "The escapes in old_string and new_string can be read in two ways.",
+            edits[0].removed.start - 1,
+            source,
         )
     return edits[0]
 
@@ -265,7 +267,7 @@ def _edit_as_read(source: Source, reading: Reading) -> Edit | None:
 
 
 def _begins_at(source: Source, old: str, line: int) -> bool:
-    """Return whether the file contains a text from a given line on, including its blank lines."""
+    """Return whether the file contains a text, blank lines included, starting at a given line."""
     if line <= 0:
         return False
     lines = old.removesuffix("\n").split("\n")
@@ -274,7 +276,7 @@ def _begins_at(source: Source, old: str, line: int) -> bool:
 
 
 def _find_place(source: Source, old: str) -> range | None:
-    """Return the indexes of the lines that a text matches, or ``None`` if the file lacks it."""
+    """Return the indexes of the lines that the text matches, or ``None`` if the file lacks it."""
     exact = replace_exactly(source, old, old)
     if exact:
         # The line after a trailing newline is not part of the text.
@@ -289,8 +291,9 @@ def _find_place(source: Source, old: str) -> range | None:
 
 
 def _find_line_numbers(source: Source, text: str) -> list[int]:
-    """Return the line numbers, from 1, at which a text occurs in the file."""
-    # Every file contains lines of brackets, so they do not prove an earlier edit.
+    """Return the 1-based line numbers at which the text occurs in the file."""
+    # Every file has lines that consist only of brackets, so they do not prove that the edit was
+    # made.
     if not any(char.isalnum() for char in text):
         return []
     starts = find_runs(TextLines(text).keys, source.keys)

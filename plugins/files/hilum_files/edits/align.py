@@ -38,7 +38,7 @@ class Opcode(NamedTuple):
 
 
 class TooMuch(Exception):
-    """The texts are too long and too repetitive to be compared in time."""
+    """Raised if the texts are too long and repetitive to be compared in time."""
 
 
 def align(
@@ -78,7 +78,7 @@ def align(
 
 
 def _mirror(codes: list[Opcode], a_size: int, b_size: int) -> list[Opcode]:
-    """Convert the alignment of two reversed sequences to that of the original sequences."""
+    """Convert the alignment of two reversed sequences to one of the original sequences."""
     mirrored: list[Opcode] = []
     for kind, i1, i2, j1, j2 in reversed(codes):
         mirrored.append(Opcode(kind, a_size - i2, a_size - i1, b_size - j2, b_size - j1))
@@ -88,7 +88,7 @@ def _mirror(codes: list[Opcode], a_size: int, b_size: int) -> list[Opcode]:
 def _align_middle(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Opcode]:
     from difflib import SequenceMatcher  # 2 ms, needed only when lines were changed
 
-    # difflib takes quadratic time, above all for lines that occur often.
+    # difflib takes quadratic time, especially for lines that occur often.
     counts = Counter(b)
     equal_pairs = sum(counts[item] for item in a)
     if equal_pairs > MAX_EQUAL_PAIRS or len(a) * len(b) > MAX_PAIRS:
@@ -107,7 +107,7 @@ def find_runs(needle: Sequence[str], hay: Sequence[str]) -> list[int]:
         return []
     if len(needle) == 1:
         return [index for index, item in enumerate(hay) if item == needle[0]]
-    # This check is cheap, and true for most texts that are not in the file.
+    # This cheap check rules out most texts that are not in the file.
     if not set(needle) <= set(hay):
         return []
     back = _failure_table(needle)
@@ -124,7 +124,7 @@ def find_runs(needle: Sequence[str], hay: Sequence[str]) -> list[int]:
 
 
 def _failure_table(needle: Sequence[str]) -> list[int]:
-    """Return, for each index, the length of the longest prefix of ``needle`` that ends there."""
+    """Return the length of the longest proper prefix that ends at each index of ``needle``."""
     back = [0] * len(needle)
     at = 0
     for index in range(1, len(needle)):

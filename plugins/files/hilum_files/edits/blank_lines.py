@@ -16,7 +16,7 @@ from hilum_files.edits.source import Source
 from hilum_files.edits.typography import UncertainEdit
 
 MIN_PART = 5
-"""Minimum length of a common prefix for one line to count as part of the other."""
+"""Minimum length of a prefix shared by two lines for one to count as part of the other."""
 _UNCERTAIN = -1
 
 
@@ -48,7 +48,7 @@ def align_blank_lines(
     """Return both texts with as many blank lines as the file has.
 
     Raises:
-        UncertainEdit: The intention is not certain.
+        UncertainEdit: The intent is unclear.
         TooMuch: The texts are too long.
     """
     above, below = _count_around(source, match)
@@ -64,7 +64,7 @@ def align_blank_lines(
         if new_gaps != _place_gaps(old, new, file_gaps, late=True):
             raise UncertainEdit(
                 "Blank lines differ from the file, and it is unclear which of several similar"
-                " lines they are next to."
+                " lines they belong to."
             )
     else:
         new_gaps = []
@@ -98,7 +98,7 @@ def _count_around(source: Source, match: FuzzyMatch) -> tuple[int, int]:
 
 
 def _blank_lines_at_end(old: int, new: int, file: int, keeps_lines: bool) -> tuple[int, int]:
-    """Return how many of the file's blank lines at one end are replaced, and by how many."""
+    """Return how many of the file's blank lines at one end are replaced, and with how many."""
     if old <= file:
         return old, new
     if keeps_lines and new != old and (new or file):
@@ -109,7 +109,7 @@ def _blank_lines_at_end(old: int, new: int, file: int, keeps_lines: bool) -> tup
 
 
 def _check_ends(old: TextLines, new: TextLines, above: int, below: int) -> None:
-    """Check that the edit keeps the lines beside blank lines which only the old text has."""
+    """Check that the edit keeps the lines next to blank lines that only the old text has."""
     keys = new.keys or [""]
     # The first (or last) line is removed if the new text begins (or ends) with another old line.
     is_first_removed = not new.filled or old.keys[0] != keys[0] in old.keys
@@ -127,7 +127,7 @@ def _check_ends(old: TextLines, new: TextLines, above: int, below: int) -> None:
 
 
 def _spread(text: TextLines, gaps: list[int], top: int, bottom: int) -> list[str]:
-    """Return the lines of a text with the given numbers of blank lines.
+    """Return the lines of a text with the given numbers of blank lines between them.
 
     Blank lines whose number does not change are kept as they are.
     """
@@ -135,7 +135,7 @@ def _spread(text: TextLines, gaps: list[int], top: int, bottom: int) -> list[str
     stops = [*text.filled[1:], None]
     for at, stop, count in zip(text.filled, stops, [*gaps, bottom], strict=False):
         blank = text.lines[at + 1 : stop]
-        # Blank lines that contain whitespace are kept if their number is right.
+        # Blank lines that contain whitespace are kept as they are if their number does not change.
         if len(blank) != count:
             blank = [""] * count
         lines.append(text.lines[at])

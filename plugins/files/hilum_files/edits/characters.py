@@ -63,12 +63,12 @@ def to_plain(text: str) -> str:
 
 
 def tokenize(body: str) -> list[str]:
-    """Split a text into words, runs of whitespace, ellipses, and single other characters."""
+    """Split text into words, runs of whitespace, ellipses, and single other characters."""
     return _TOKEN.findall(body)
 
 
 def is_blank(text: str) -> bool:
-    """Return whether a text is empty or consists of whitespace."""
+    """Return whether the text is empty or consists of whitespace."""
     return not text or text.isspace()
 
 

@@ -1,4 +1,4 @@
-"""Removes a superfluous level of escapes that a model added to a text."""
+"""Removes a superfluous level of escaping that a model added to the text."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from hilum_files.edits.readings import Reading
 _ESCAPE = re.compile(r"""\\(.)""", re.DOTALL)
 _TRIPLE_QUOTES = re.compile(r"""(?:\\?["']){3}""")
 _TAB = re.compile(r"\\t")
-# TeX commands and Windows folders that begin like an escape.
+# TeX commands and Windows folder names that begin like an escape.
 _NO_ESCAPE = re.compile(
     r"\\(?:n(?:u|e|eq|abla|ot|ewline|ewcommand|oindent)|t(?:o|au|heta|imes|ext\w*|ilde|op|able))\b"
     r"|\b[A-Za-z]:\\[nt]"
 )
-# An escaped newline that is likely to be intended, as in a regular expression, a format or a list.
+# An escaped newline that is probably intentional, as in a regular expression, a format string or a
+# list.
 _LITERAL = re.compile(r"(?:[?^|%$]|(?<!\*)/)\n|\[\n\]|`\n`|\(\n\)|\n(?:\+|/[^/*])")
 _PLAIN = {"n": "\n", "t": "\t", '"': '"', "'": "'", "\\": "\\"}
 _KNOWN = ("nt\"'\\", "nt\"'", "\"'", "\"'\\")
-"""The sets of escapes that models add, tried one after the other."""
+"""The sets of escapes that models add, in the order in which they are tried."""
 
 
 def without_escapes(old: str, new: str) -> list[Reading]:
@@ -51,13 +52,16 @@ def _read_both(old: str, new: str, known: str) -> Reading | None:
         return Reading("escapes", plain_old, new)
     plain_new = _unescape(new, known)
     if plain_new is None:
-        doubt = "old_string has too many escapes; it is unclear which in new_string are intended."
+        doubt = (
+            "old_string has too many escapes; it is unclear which of those in new_string are"
+            " intended."
+        )
         return Reading("escapes", plain_old, new, doubt)
     return Reading("escapes", plain_old, plain_new, _find_doubt(old, new, known))
 
 
 def _find_doubt(old: str, new: str, known: str) -> str:
-    """Return why the escapes in the new text may be intended; empty if they are not."""
+    """Return why the escapes in the new text may be intentional; empty if they are not."""
     for quote in "\"'":
         old_has_plain = _has_plain(old, quote) and not _has_escaped(old, quote)
         if _has_escaped(new, quote) and (_has_plain(new, quote) or old_has_plain):
@@ -73,7 +77,7 @@ def _find_doubt(old: str, new: str, known: str) -> str:
 
 def _unescape(text: str, known: str) -> str | None:
     """Remove one level of escapes; return ``None`` if the model cannot have added it."""
-    # A text that was escaped as a whole has no lone backslash.
+    # Text that was escaped as a whole has no lone backslash.
     if "\\" in known and any(match[1] not in known for match in _ESCAPE.finditer(text)):
         return None
     return _ESCAPE.sub(lambda match: _PLAIN[match[1]] if match[1] in known else match[0], text)

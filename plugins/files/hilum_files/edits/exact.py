@@ -1,4 +1,4 @@
-"""Replaces a text that the file contains exactly as the model wrote it."""
+"""Replaces text that the file contains exactly as the model wrote it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class LineReplacement(NamedTuple):
 
 
 class _Occurrence(NamedTuple):
-    """The place at which the file contains the old text.
+    """The location of the old text in the file.
 
     Attributes:
         first: Index of the line in which it begins.
@@ -67,14 +67,14 @@ class _Occurrence(NamedTuple):
 
 
 def replace_exactly(source: Source, old: str, new: str) -> LineReplacement | None:
-    """Replace a text that the file contains once, ignoring line endings and byte order mark.
+    """Replace text that the file contains once, ignoring line endings and byte order mark.
 
     Returns:
         The replacement, or ``None`` if the file lacks the text, or the text must be matched as
         whole lines.
 
     Raises:
-        EditError: The text occurs several times, or the intention is uncertain.
+        EditError: The text occurs several times, or the intent is unclear.
     """
     at = source.text.find(old)
     if at == -1:
@@ -83,7 +83,7 @@ def replace_exactly(source: Source, old: str, new: str) -> LineReplacement | Non
     if source.text.find(old, at + 1) != -1:
         raise multiple_matches_error(_find_all_lines(source, old))
     place = _occurrence(source, at, at + len(old))
-    # A match that ends inside a number or word is probably not the place that the model meant.
+    # A match that ends inside a number or word is probably not what the model meant.
     cut = _describe_cut(place.before, old, place.after)
     if cut:
         raise uncertain_error(
@@ -110,7 +110,7 @@ def replace_exactly(source: Source, old: str, new: str) -> LineReplacement | Non
 
 
 def _strands_blanks(place: _Occurrence, old: str, new: str) -> bool:
-    """Return whether the edit would move the trailing blanks to another line."""
+    """Return whether the edit would move trailing blanks to another line."""
     if not is_blank(place.before) or not place.after or not is_blank(place.after):
         return False
     return old.count("\n") != new.count("\n")
@@ -123,7 +123,7 @@ def _occurrence(source: Source, start: int, stop: int) -> _Occurrence:
 
 
 def _line_ends(source: Source, first: int, stop: int, lines: list[str]) -> list[int | None]:
-    """Return, for each new line, the line of the file whose newline it takes."""
+    """Return, for each new line, the index of the line in the file whose newline it takes."""
     ends_from: list[int | None] = [None] * len(lines)
     if not source.mixed:
         return ends_from
@@ -144,7 +144,7 @@ def _line_ends(source: Source, first: int, stop: int, lines: list[str]) -> list[
 
 
 def is_one_to_one(code: Opcode) -> bool:
-    """Return whether an opcode replaces lines with the same number of lines."""
+    """Return whether an opcode replaces lines with an equal number of lines."""
     is_same_size = code.stop - code.start == code.new_stop - code.new_start
     return code.kind == "replace" and is_same_size
 
@@ -153,7 +153,7 @@ def is_one_to_one(code: Opcode) -> bool:
 
 
 def _describe_cut(before: str, old: str, after: str) -> str:
-    """Return which token a match cuts (number, operator or word), or an empty text if none.
+    """Return which token a match cuts (number, operator or word), or an empty string if none.
 
     Operators and words count only if the text has more than one word. The parts of a hyphenated
     word or a version number count as words.
@@ -183,14 +183,14 @@ def _describe_joint(left: str, right: str, is_phrase: bool) -> str:
 
 
 def _is_at_decimal_point(left: str, right: str) -> bool:
-    """Return whether the boundary of two texts is next to the point of a decimal number."""
+    """Return whether the boundary between two texts is next to the point of a decimal number."""
     if left[-1].isdigit():
         return bool(_FRACTION.match(right))
     return right[0].isdigit() and bool(_NUMBER_WITH_POINT.search(left))
 
 
 def _is_in_version(left: str, right: str) -> bool:
-    """Return whether the boundary of two texts is inside a version number."""
+    """Return whether the boundary between two texts is inside a version number."""
     head = _NAME_BEFORE.search(left[-_MAX_VERSION_CHARACTERS:])
     tail = _NAME_AFTER.match(right[:_MAX_VERSION_CHARACTERS])
     # The characters around the boundary that can belong to one version number.
@@ -199,7 +199,7 @@ def _is_in_version(left: str, right: str) -> bool:
 
 
 def _end_like_old(source: Source, place: _Occurrence, old: str, new: str) -> str:
-    """Return the new text with the old text's newline, if it replaces whole lines.
+    """Return the new text with the old text's final newline added if it replaces whole lines.
 
     Models often omit the newline, which would join two lines. If the edit replaces parts of lines,
     it is refused.
@@ -230,7 +230,7 @@ def _end_like_old(source: Source, place: _Occurrence, old: str, new: str) -> str
 
 def _may_drop_end(source: Source, place: _Occurrence, old: str, new: str) -> bool:
     """Return whether the missing newline of the new text may be intended."""
-    # A blank instead of the newline, or the end of the file, may be deliberate.
+    # Replacing the newline with a blank, or removing it at the end of the file, may be deliberate.
     joins_words = new[-1] in BLANKS and old[-2] not in BLANKS
     is_at_end = place.last == len(source.lines) - 1 and not place.after
     return joins_words or is_at_end or old.endswith("\n\n")
@@ -249,7 +249,7 @@ def _joined_lines_error(source: Source, place: _Occurrence) -> EditError:
 
 
 def _indent_new(source: Source, place: _Occurrence, old: str, new: str) -> str | None:
-    """Return the new text adjusted to an indentation that the old text did not include.
+    """Return the new text, adjusted to indentation that the old text left out.
 
     Returns:
         The text, or ``None`` if the lines must be matched as underindented lines.
@@ -274,7 +274,7 @@ def _indent_new(source: Source, place: _Occurrence, old: str, new: str) -> str |
 
 
 def _wraps_line(indent: str, old: str, lines: list[str]) -> bool:
-    """Return whether the new lines include one that was copied without its indentation."""
+    """Return whether the new lines include a line that was copied without its indentation."""
     if not lines[0] or old.rstrip("\n") not in lines[1:]:
         return False
     # Tabs in the new text do not match an indentation of spaces.

@@ -1,7 +1,7 @@
-"""Finds the lines that match a text that was not copied exactly.
+"""Finds the lines that match an inexact copy.
 
-The words, numbers and operators of every line must be those of the file. Typography and the
-whitespace around them may differ, and only one place may match.
+The words, numbers and operators in every line must be those in the file. Typography, and the
+whitespace around them, may differ. Only one location may match.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from hilum_files.edits.refusals import multiple_matches_error, uncertain_error
 from hilum_files.edits.source import Source
 
 SLIPS = ("line ends", "trailing blanks", "indentation", "blank lines", "spaces", "typography")
-"""The accepted differences, by the names that are reported to the model."""
+"""The accepted differences, under the names that are reported to the model."""
 MAX_COMPARED = 200_000
-"""Maximum number of lines compared when a text matches several places."""
+"""Maximum number of lines to compare when a text matches several locations."""
 
 
 class TextLines:
@@ -71,7 +71,7 @@ def gaps_between(indexes: Sequence[int]) -> list[int]:
 
 
 class FuzzyMatch:
-    """A candidate match: lines of the file that a text may refer to.
+    """A candidate match: lines of the file to which a text may refer.
 
     Attributes:
         filled: The indexes of the file's non-blank lines, one for each non-blank line of the text.
@@ -132,23 +132,23 @@ class FuzzyMatch:
             their_offset += len(theirs)
 
     def _check_indents(self, indents: list[tuple[str, str]]) -> None:
-        """Check that each indentation of the text has exactly one in the file, and vice versa."""
+        """Check that the indentations in the text and those in the file correspond one to one."""
         pairs = set(indents)
         old_depths = {old for old, _ in pairs}
         file_depths = {file for _, file in pairs}
         if len(old_depths) == len(file_depths) == len(pairs):
             return
-        # Models often copy a text from its first letter on, without the indentation.
+        # Models often copy from the first letter on, without the indentation.
         (first, _), *others = indents
         self.first_bare = first == "" and all(old == file for old, file in others)
         if not self.first_bare:
             self.problem = (
-                "The relative indentation of the lines of old_string differs from the file."
+                "The relative indentation of the lines in old_string differs from the file."
             )
 
 
 def _describe_slip(ours: str, theirs: str) -> str:
-    """Return how two tokens differ: a name of ``SLIPS``, ``text``, or an empty text if equal."""
+    """Return how two tokens differ: a name of ``SLIPS``, ``text``, or an empty string if equal."""
     if ours == theirs:
         return ""
     if to_plain(ours) == to_plain(theirs):
@@ -159,23 +159,23 @@ def _describe_slip(ours: str, theirs: str) -> str:
 
 
 def find_match(source: Source, old: TextLines) -> FuzzyMatch | None:
-    """Find the only place that matches.
+    """Find the only location that matches.
 
     Returns:
-        The place, or ``None`` if the file does not contain the words.
+        The match, or ``None`` if the file does not contain the words.
 
     Raises:
-        EditError: Several places match, or the only one has a difference that may matter.
+        EditError: Several locations match, or the only match has a difference that may matter.
     """
     starts = find_runs(old.keys, source.keys)
     if not starts:
         return None
     count = len(old.filled)
-    # A repetitive file would take quadratic time, with the same error as the result.
+    # A repetitive file would take quadratic time and end in the same error.
     if len(starts) > 1 and len(starts) * count > MAX_COMPARED:
         raise multiple_matches_error([source.filled[start] + 1 for start in starts], fuzzy=True)
     matches = [FuzzyMatch(source, old, source.filled[start : start + count]) for start in starts]
-    # A place with a difference that may matter does not compete with one without.
+    # A match with a difference that may matter does not compete with one without.
     candidates = [match for match in matches if not match.problem] or matches
     if len(candidates) > 1:
         raise multiple_matches_error([match.filled[0] + 1 for match in candidates], fuzzy=True)

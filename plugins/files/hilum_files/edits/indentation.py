@@ -12,8 +12,8 @@ from math import gcd
 from typing import NamedTuple
 
 Rule = Callable[[str], str | None]
-"""Converts the model's indentation to the file's, or returns ``None`` if that is uncertain."""
-# Columns of a tab in the order in which they are tried, the most usual number first.
+"""A function that converts the model's indentation to the file's, or returns ``None`` if unsure."""
+# Tab widths in columns, in the order in which they are tried: the most common first.
 _WIDTHS = (4, 8, 2, 3)
 
 
@@ -39,14 +39,14 @@ def find_rule(
     Args:
         pairs: The indentation of each non-blank line in the model's text and in the file.
         new: The indentations of the new lines, as the model wrote them.
-        around: Returns the indentations of the file's lines around the place.
+        around: Returns the indentations of the lines around the match in the file.
 
     Returns:
         The rule, or ``None`` if none applies.
     """
     table = dict(pairs)
     if len(set(pairs)) != len(table) or len(set(table.values())) != len(table):
-        return None  # one depth became two, or two became one
+        return None  # one depth corresponds to two, or two to one
     if all(old == file for old, file in table.items()):
         return keep_indent
     # Known indentations are converted exactly; the rule is only for those that were not matched.
@@ -98,7 +98,7 @@ def _shift_in(table: dict[str, str], new: Iterable[str], more: str, least: str) 
     file_has_tabs = _have_tabs(table.values())
 
     def shift(indent: str) -> str | None:
-        # A line that is indented less than all matched lines may be intended as it is.
+        # The indentation of a line that is indented less than all matched lines may be intentional.
         if indent.startswith(least) and (file_has_tabs or "\t" not in indent):
             return more + indent
         return None
@@ -132,7 +132,7 @@ def _find_retyping(
 
 
 def _find_width_shift(table: dict[str, str], width: int) -> int | None:
-    """Return how many more columns the file has than the model, if all lines agree."""
+    """Return how many columns further the file is indented than the text, if all lines agree."""
     shifts = {_width(file, width) - _width(old, width) for old, file in table.items()}
     return shifts.pop() if len(shifts) == 1 else None
 
@@ -199,7 +199,7 @@ def follows_file(
     shared: Sequence[SharedIndent],
     closes: bool,
 ) -> bool | None:
-    """Return whether the new text is indented like the file, although the old text is not.
+    """Return whether the new text is indented like the file although the old text is not.
 
     Args:
         pairs: As for ``find_rule``.
@@ -209,7 +209,7 @@ def follows_file(
             lines it replaces.
 
     Returns:
-        ``None`` if it is uncertain.
+        Whether it is, or ``None`` if that is unclear.
     """
     table = dict(pairs)
     if all(table.get(indent) == indent for indent in new):
@@ -231,7 +231,7 @@ def follows_file(
 
 
 def _is_further_out(indent: str, pairs: Sequence[tuple[str, str]]) -> bool:
-    """Return whether a line is indented less than the place.
+    """Return whether a line is indented less than the matched lines.
 
     Such a line may open a block into which lines of both texts were moved.
     """
@@ -239,7 +239,7 @@ def _is_further_out(indent: str, pairs: Sequence[tuple[str, str]]) -> bool:
 
 
 def _compare_all_depths(pairs: Sequence[tuple[str, str]], new: Sequence[str]) -> bool | None:
-    """Decide by all indentations, if the first matched line is indented as in the file."""
+    """Decide by all indentations, for a first matched line that is indented as in the file."""
     old_indents = {old for old, _ in pairs}
     file_indents = {file for _, file in pairs}
     old_has_tabs = _have_tabs(old_indents)
@@ -258,7 +258,7 @@ def _compare_first_depth(
     shared: Sequence[SharedIndent],
     closes: bool,
 ) -> bool | None:
-    """Decide by the first line, if it is not indented as in the file."""
+    """Decide by the first line, for one that is not indented as in the file."""
     first = new[0]
     if first != pairs[0][0]:
         return None

@@ -1,4 +1,4 @@
-"""Removes the line numbers that a model copied from the output of a tool."""
+"""Removes line numbers that a model copied from a tool's output."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def without_line_numbers(old: str, new: str) -> Iterator[Reading]:
     numbers = _numbers_of(new_numbered.values())
     if any(not first <= number <= first + max_lines for number in numbers):
         doubt = "The lines of new_string begin with numbers other than those of old_string."
-    # A single line like "80: web" is just as likely to be a line of a configuration file.
+    # A single line such as "80: web" is just as likely to come from a configuration file.
     is_certain = len(numbered) == len(old_lines) and (len(numbered) > 1 or mark != ":")
     line = 0 if is_certain else first
     for has_space in _spacings([*numbered.values(), *new_numbered.values()]):
@@ -107,7 +107,7 @@ def _find_new_numbered(
 
 
 def _find_bare_numbers(candidates: _Numbered, numbers: set[int]) -> _Numbered:
-    """Return the lines that are only one of these numbers, without mark and text."""
+    """Return the lines that consist of only one of these numbers, without a mark or text."""
     found: _Numbered = {}
     for index, match in candidates.items():
         if not match["mark"] and int(match["number"]) in numbers:
@@ -116,7 +116,7 @@ def _find_bare_numbers(candidates: _Numbered, numbers: set[int]) -> _Numbered:
 
 
 def _spacings(matches: list[re.Match[str]]) -> tuple[bool, ...]:
-    """Return whether to remove the space after each number; both values if that is uncertain."""
+    """Return whether to remove the space after each number; both values if that is unclear."""
     if all(match["space"] or not match["text"] for match in matches):
         return (True, False)
     return (False,)
@@ -128,7 +128,7 @@ def _strip_numbers(text: str, numbered: Mapping[int, re.Match[str]], has_space: 
     Args:
         text: The text.
         numbered: The lines that begin with a line number.
-        has_space: Whether the space after each number belongs to it.
+        has_space: Whether the space after each number is removed with it.
     """
     lines = text.split("\n")
     for index, match in numbered.items():

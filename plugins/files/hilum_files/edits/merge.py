@@ -41,7 +41,7 @@ _CLOSES_BLOCK = re.compile(r"[})\]]|(?:else|elif|except|finally|end|case|esac|fi
 LINES_AROUND = 100
 MAX_SMALL = 2000
 """Maximum number of lines for which all alignments of both texts are compared."""
-# Each old line is compared with every one of these lines, letter by letter.
+# Each old line is compared with each of these lines, character by character.
 MAX_PARTNERS = 200
 _MAX_CODE_SHARE = 0.4
 
@@ -59,7 +59,7 @@ def merge(source: Source, match: FuzzyMatch, old: TextLines, new: TextLines) -> 
         new: The new text, as the model wrote it.
 
     Raises:
-        UncertainEdit: The intention is uncertain.
+        UncertainEdit: The intent is unclear.
     """
     try:
         texts = align_blank_lines(source, match, old, new)
@@ -69,7 +69,7 @@ def merge(source: Source, match: FuzzyMatch, old: TextLines, new: TextLines) -> 
         if len(texts.old) + len(texts.new) < MAX_SMALL:
             variants += [(False, False), (True, False)]
         for late, trim in variants:
-            # The result must not depend on which of several equal lines difflib matches.
+            # The result must not depend on which of several equal lines the alignment matches.
             other = merger.merge_lines(late=late, trim=trim)
             if _rstrip_lines(merged) != _rstrip_lines(other):
                 raise UncertainEdit("It is unclear which of several similar lines are changed.")
@@ -133,7 +133,7 @@ class _Merger:
     # --- indentation ------------------------------------------------------------------------------
 
     def _indent_first(self) -> None:
-        """Add the indentation that the first line lacks in both texts."""
+        """Add the indentation that the first lines of both texts lack."""
         at = _first_filled(self.old)
         indent = split_line(self.file[at]).indent
         self.old[at] = indent + self.old[at]
@@ -158,15 +158,15 @@ class _Merger:
         """Find the rule for the indentation of new lines."""
         if all(old == file for old, file in self.indents):
             return keep_indent
-        # Lines of brackets occur everywhere, with every indentation.
+        # Lines that consist only of brackets occur everywhere, with any indentation.
         if not any(map(str.isalnum, "".join(self.old_keys))):
-            raise UncertainEdit("Brackets alone do not identify a place.")
+            raise UncertainEdit("Brackets alone do not identify a location.")
         new_lines = [line for line in self.new if not is_blank(line)]
         new = [_depth(split_line(line)) for line in new_lines]
         rule = find_rule(self.indents, new, self._indents_around)
         if rule is None:
             raise UncertainEdit(
-                "The relative indentation of the lines of old_string differs from the file."
+                "The relative indentation of the lines in old_string differs from the file."
             )
         if new:
             closes = bool(_CLOSES_BLOCK.match(new_lines[0].strip()))
@@ -199,7 +199,7 @@ class _Merger:
         return follows
 
     def _check_block(self, equal: list[Opcode], shared: list[SharedIndent]) -> None:
-        """Check that the edit does not mean to move the lines into the block above them."""
+        """Check that the edit is not meant to move the lines into the block above them."""
         # The old text begins with lines that the new text lacks.
         is_start_removed = equal[0].start > 0 == equal[0].new_start
         if is_start_removed and self._may_move_in(shared[0]):
@@ -216,20 +216,20 @@ class _Merger:
             )
 
     def _may_move_in(self, shared: SharedIndent) -> bool:
-        """Return whether the edit may move a line into the block above the place."""
+        """Return whether the edit may be meant to move a line into the block above the match."""
         above = self._line_above()
         least = len(shared.new) + len(shared.file) - len(shared.old)
         return bool(_OPENS_BLOCK.search(above)) or len(split_line(above).indent) >= least
 
     def _line_above(self) -> str:
-        """Return the nearest non-blank line above the place, or an empty text if there is none."""
+        """Return the nearest non-blank line above the match; empty if there is none."""
         for line in reversed(self.source.lines[: self.first]):
             if not is_blank(line):
                 return line
         return ""
 
     def _shared_indents(self, equal: list[Opcode]) -> list[SharedIndent]:
-        """Return the indentation of the lines that show how the new text is indented."""
+        """Return the indentations of the lines that show how the new text is indented."""
         ends = (len(self.old), len(self.new))
         first = [code for code in equal if code.start == code.new_start == 0]
         last = [code for code in equal if (code.stop, code.new_stop) == ends]
@@ -242,7 +242,7 @@ class _Merger:
         return self._indents_of(equal)
 
     def _indents_of(self, codes: list[Opcode], *, wrapped: bool = True) -> list[SharedIndent]:
-        """Return the indentation of each line that is in both texts.
+        """Return the indentations of each line that is in both texts.
 
         Args:
             codes: The opcodes of equal lines.
@@ -285,7 +285,7 @@ class _Merger:
         return [split_line(line).indent for line in self._lines_around()]
 
     def _lines_around(self) -> list[str]:
-        """Return the file's non-blank lines around the place."""
+        """Return the non-blank lines around the match in the file."""
         start = max(self.first - LINES_AROUND, 0)
         stop = self.first + len(self.old) + LINES_AROUND
         return [line for line in self.source.lines[start:stop] if not is_blank(line)]
@@ -293,7 +293,7 @@ class _Merger:
     # --- lines ------------------------------------------------------------------------------------
 
     def merge_lines(self, *, late: bool = False, trim: bool = True) -> LineReplacement:
-        """Merge all lines, aligned with the given arguments of ``align``."""
+        """Merge all lines, passing the given arguments to ``align``."""
         pairs: list[_Pair] = []
         for kind, i1, i2, j1, j2 in self._align(late=late, trim=trim):
             partners: list[int | None] = list(range(i1, i2))
@@ -364,7 +364,7 @@ class _Merger:
         return i is not None and self.old_parts[i].body == self.new_parts[j].body
 
     def _merge_line(self, i: int | None, j: int, kind: str, moved: dict[str, int | None]) -> str:
-        """Return a line of the new text in the form in which it is written.
+        """Return a line of the new text in the form in which it is written to the file.
 
         Args:
             i: Index of the old line from which it was made.
@@ -382,7 +382,7 @@ class _Merger:
         index = i if stays else moved.get(new.body)
         if index is not None:
             return self._kept_line(index, new, in_place=stays)
-        # From here on, the line is not in the file yet.
+        # From here on, the line is new to the file.
         self.typography.check(line)
         if i is not None:
             self._check_changed(i, j)
@@ -456,6 +456,7 @@ def _merge_trailing(old: LineParts, file: LineParts, new: LineParts) -> str:
         return new.trailing
     if old.trailing != new.trailing and (new.trailing or file.trailing):
         raise UncertainEdit(
-            "In both texts, the trailing spaces of an unchanged line differ from the file."
+            "The trailing spaces of an unchanged line differ from the file in both old_string"
+            " and new_string."
         )
     return file.trailing

@@ -12,8 +12,9 @@ class Reading(NamedTuple):
         kind: What was removed: ``line numbers`` or ``escapes``.
         old: The old text.
         new: The new text.
-        doubt: A sentence on why the new text cannot be interpreted in this way; empty if it can.
-        line: Number of the line, from 1, at which the old text must begin; 0 if it is not known.
+        doubt: A sentence that explains why the new text cannot be interpreted in this way; empty if
+            it can.
+        line: 1-based number of the line at which the old text must begin; 0 if unknown.
     """
 
     kind: str

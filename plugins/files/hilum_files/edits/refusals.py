@@ -1,4 +1,4 @@
-"""Errors for refused edits, with hints that help the model to send a better one."""
+"""Errors for refused edits, with hints that help the model to send a better edit."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class EditError(ToolError):
 
     Attributes:
         code: ``E_NOT_FOUND``, ``E_MULTIPLE_MATCHES`` or ``E_BAD_ARGS``.
-        count: The number of places that match; 0 if the text is not in the file.
-        lines: Line numbers, from 1, at which those places begin; if there are none, those of the
-            nearest lines, or of the lines at which the new text already is.
+        count: The number of matching locations; 0 if the text is not in the file.
+        lines: 1-based line numbers at which the matches begin. If nothing matches, those of the
+            nearest lines, or of the lines at which the new text already occurs.
         already: Whether the file contains the new text but not the old one, because the edit was
             already made.
     """
@@ -43,11 +43,11 @@ class EditError(ToolError):
 
 
 def multiple_matches_error(lines: Sequence[int], *, fuzzy: bool = False) -> EditError:
-    """Create the error for a text that matches several places in the file.
+    """Create the error for a text that matches several locations in the file.
 
     Args:
-        lines: Line numbers, from 1, at which the places begin.
-        fuzzy: Whether the places match only if whitespace and typography are ignored.
+        lines: 1-based line numbers at which the matches begin.
+        fuzzy: Whether the locations match only if whitespace and typography are ignored.
     """
     numbers = _format_numbers(lines)
     if len(lines) > MAX_LINE_NUMBERS:
@@ -56,20 +56,20 @@ def multiple_matches_error(lines: Sequence[int], *, fuzzy: bool = False) -> Edit
     return EditError(
         f"old_string {found} {len(lines)} times, at lines {numbers}; nothing was changed.",
         code=errors.E_MULTIPLE_MATCHES,
-        hint="Include more surrounding lines so that it matches exactly one place.",
+        hint="Include more surrounding lines so that it matches exactly one location.",
         count=len(lines),
         lines=lines,
     )
 
 
 def uncertain_error(why: str, line: int, source: Source, count: int = 1) -> EditError:
-    """Create the error for an edit whose place is known, but whose intention is uncertain.
+    """Create the error for an edit whose location is known but whose intent is unclear.
 
     Args:
-        why: A sentence on what is uncertain.
-        line: Index, from 0, of the first line of the place.
+        why: A sentence that states what is unclear.
+        line: 0-based index of the first line of the location.
         source: The file.
-        count: Number of lines of the place.
+        count: Number of lines at the location.
     """
     stop = min(line + min(count, MAX_LINES_SHOWN), len(source.lines))
     # With the exact lines, the model can repeat the edit without reading the file again.
@@ -79,7 +79,10 @@ def uncertain_error(why: str, line: int, source: Source, count: int = 1) -> Edit
     excerpt = "\n".join(shown)
     return EditError(
         f"{why} Nothing was changed.",
-        hint=f"The file has there:\n{excerpt}\nCopy whole lines exactly, whitespace included.",
+        hint=(
+            f"The file contains these lines:\n{excerpt}\nCopy whole lines exactly, whitespace"
+            " included."
+        ),
         lines=range(line + 1, line + 1 + len(shown)),
     )
 
@@ -90,7 +93,7 @@ def not_found_error(source: Source, old: str, lines_of_new: Sequence[int]) -> Ed
     Args:
         source: The file.
         old: The text.
-        lines_of_new: Line numbers, from 1, at which the new text is.
+        lines_of_new: 1-based line numbers at which the new text occurs.
     """
     if lines_of_new:
         return EditError(
@@ -106,8 +109,8 @@ def not_found_error(source: Source, old: str, lines_of_new: Sequence[int]) -> Ed
         hint = "Leave out the line numbers (N | ): they are not in the file."
     elif only_space:
         hint = (
-            "They differ from old_string only in whitespace; copy it exactly, at both ends of each"
-            " line."
+            "They differ from old_string only in whitespace; copy the whitespace at both ends of"
+            " each line exactly."
         )
     if nearest:
         excerpt = "\n".join(nearest)

@@ -1,4 +1,4 @@
-"""Splits the content of a file into lines, without byte order mark and line endings."""
+"""Splits a file's content into lines, without its byte order mark and line endings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hilum_files.text import BOM
 
 
 class Source:
-    """The content of a file, split at its line endings.
+    """The content of a file, split into lines.
 
     Attributes:
         text: The content without byte order mark, with ``\\n`` as line endings.
@@ -30,7 +30,7 @@ class Source:
         # Each `\r\n` that was replaced made the text one character shorter.
         crlf_count = len(self._body) - len(self.text)
         end_count = len(self.lines) - 1
-        # New lines get the more frequent line ending.
+        # New lines get the more common line ending.
         self._newline = "\r\n" if crlf_count * 2 > end_count else "\n"
         self.mixed = crlf_count not in (0, end_count)
 

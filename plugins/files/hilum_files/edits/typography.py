@@ -16,7 +16,7 @@ TYPOGRAPHIC = frozenset([*_PLAIN_FORMS, *_OTHERS])
 
 
 class UncertainEdit(Exception):
-    """The intention of an edit is uncertain; the message is a complete sentence."""
+    """Raised if the intent of an edit is unclear; the message is a complete sentence."""
 
 
 class Typography:
@@ -34,7 +34,7 @@ class Typography:
         # A model that "corrects" one quote has usually corrected all of them.
         for old, file in pairs:
             self._compare(old, file)
-        # Quotes come in pairs: if one of them is wrong, so is probably the other.
+        # Quotes come in pairs: if one of them is wrong, the other probably is, too.
         quotes = {"'", '"'} & set(self._altered.values())
         self._untrusted = set(self._altered)
         for char, plain in _PLAIN_FORMS.items():

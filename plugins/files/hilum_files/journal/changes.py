@@ -1,8 +1,8 @@
 """The session plugin that requires reading files before changes and makes all changes undoable.
 
 It takes a snapshot of the tree before the first of several concurrent commands, and after each of
-them. Changes that others make between two snapshots cannot be distinguished from those of the
-commands, which is reported.
+them. It cannot distinguish changes that others make between two snapshots from those that the
+commands make, and reports this.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CLOSE_TIMEOUT = 4.0
 MAX_UNDONE_SHOWN = 20
 MAX_DESCRIPTION = 200
 FILE_TOOLS = frozenset({"write_file", "edit_file", "multi_edit", "delete_file"})
-"""The tools of this plugin, which record their own changes."""
+"""This plugin's tools, which record their own changes."""
 
 
 class RunningCommand(msgspec.Struct):
@@ -58,9 +58,9 @@ class RunningCommand(msgspec.Struct):
     Attributes:
         record: The data recorded about it.
         started: Whether it was allowed to run.
-        began: When the last snapshot before it was taken, Unix time in seconds.
-        starts_no_process: Whether it begins as soon as it is allowed, because it starts no process
-            before which another snapshot could be taken.
+        began: When the last snapshot before the command was taken, as Unix time in seconds.
+        starts_no_process: Whether the call begins as soon as it is allowed, because it starts no
+            process before which another snapshot could be taken.
     """
 
     record: Record
@@ -70,7 +70,7 @@ class RunningCommand(msgspec.Struct):
 
 
 class Changes:
-    """The file changes in a session, and the contents that agents have seen.
+    """The file changes made in a session, and the contents that agents have seen.
 
     ``session.plugin(Changes)`` returns it.
 
@@ -89,21 +89,23 @@ class Changes:
         self._running: dict[tuple[str, str], RunningCommand] = {}
         self._snapshot_taken = 0.0
         self._has_process = False
-        self._problem = ""  # why the changes of the commands that run now cannot be undone
+        self._problem = ""  # why the changes made by the running commands cannot be undone
         self._lasting_problem = ""
         if not settings.snapshots:
-            self._lasting_problem = "Snapshots are off (files.snapshots): it cannot be undone."
-        # Held while a snapshot is taken, and during an undo.
+            self._lasting_problem = (
+                "Snapshots are off (files.snapshots), so its changes cannot be undone."
+            )
+        # Held while a snapshot is taken and during an undo.
         self._lock = trio.Lock()
 
     # --- session operations -----------------------------------------------------------------------
 
     def records(self, scope: Scope = "session", name: str = "") -> list[Record]:
-        """Return the changes of a call, turn, run or session that are in effect.
+        """Return the changes made by a call, turn, run or session that are still in effect.
 
         Args:
             scope: The kind of unit: ``call``, ``turn``, ``run``, ``session``, or ``undo``.
-            name: Its id; without it, the last one that changed something.
+            name: The unit's id; by default, the last unit that changed something.
 
         Returns:
             Records, oldest first.
@@ -120,8 +122,9 @@ class Changes:
             limit: Maximum number of paths.
 
         Returns:
-            Paths relative to the workspace, each with the Unix time of the change in seconds. Paths
-            whose change was deleted or undone since are left out.
+            Paths relative to the workspace, each with the time of the change as Unix time in
+            seconds. Files that have since been deleted, and changes that have since been undone,
+            are left out.
         """
         ledger = self._update().ledger
         last: dict[str, float] = {}  # by path; 0 if it is deleted
@@ -130,12 +133,12 @@ class Changes:
                 for change in ledger.changes_in_effect(record):
                     is_file = change.after is not None and change.after.kind == "file"
                     last.setdefault(change.path, record.at if is_file else 0.0)
-            if len(last) >= 10 * limit:  # the log of a long session is not read completely
+            if len(last) >= 10 * limit:  # do not read all of a long session's log
                 break
         return [(unspell_path(path), at) for path, at in last.items() if at][:limit]
 
     async def diff(self, scope: Scope = "run", name: str = "") -> list[FileDiff]:
-        """Return the changes of a call, turn, run or session as unified diffs, one for each path.
+        """Return the changes made by a call, turn, run or session as one unified diff per path.
 
         Takes the arguments of ``records``.
         """
@@ -165,15 +168,15 @@ class Changes:
 
         Args:
             scope: The kind of unit: ``call``, ``turn``, ``run``, or ``undo`` to undo an undo.
-            name: Its id; without it, the last one that changed something.
-            keep_going: Whether to restore the rest if a file was changed since and cannot be
+            name: The unit's id; by default, the last unit that changed something.
+            keep_going: Whether to restore the other files if one has changed since and cannot be
                 merged.
             shared: Whether to also undo changes that another session may have made at the same
                 time.
 
         Raises:
             UsageError: Nothing matches, or commands are running (``E_BUSY``).
-            ToolError: ``E_STALE`` if a file was changed since and cannot be merged, or the undo
+            ToolError: A file has changed since and cannot be merged (``E_STALE``), or the undo
                 failed. In both cases, nothing is undone.
         """
         async with self._lock:  # no command can begin in the meantime
@@ -194,12 +197,12 @@ class Changes:
     def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Awaitable[None] | None:
         """Take a snapshot before a command, and before other plugins' tools that change files.
 
-        The hook runs again for a call that was approved. It is the same command, and another
-        snapshot is taken when it starts a process.
+        The hook runs again after a call was approved. The command is the same, and another snapshot
+        is taken when it starts a process.
         """
         is_command = tool.risk in ("execute", "write") and tool.name not in FILE_TOOLS
         if not tool.changes_files and not is_command:
-            return None  # without a task, because most calls only read
+            return None  # no task is started, because most calls only read
         known = self._running.get((agent.name, call.id))
         if known is None or known.started:
             return self._begin_command(agent, call, tool)
@@ -210,14 +213,14 @@ class Changes:
     async def _refresh_snapshot(self, waiting: RunningCommand) -> None:
         """Take another snapshot for a call that waited for approval.
 
-        Changes that the user made in the meantime must not be attributed to the call.
+        Changes that the user made while the call waited must not be attributed to it.
         """
         async with self._lock:
             if not self._has_process and self._is_outdated(waiting):
                 await self._take_snapshot()
 
     def _is_outdated(self, waiting: RunningCommand | None = None) -> bool:
-        """Return whether another snapshot should be taken for a command that had to wait.
+        """Return whether a command that had to wait needs another snapshot.
 
         If another call is already running, its changes must not appear to precede the snapshot.
         """
@@ -251,7 +254,7 @@ class Changes:
     async def wrap_process(self, command: Command) -> None:
         """Take another snapshot if a command had to wait, for example for approval.
 
-        Changes made in the meantime must not be attributed to the command.
+        Changes made while it waited must not be attributed to the command.
         """
         if self._running and not self._has_process:
             async with self._lock:
@@ -265,7 +268,7 @@ class Changes:
     def check_result(
         self, agent: Agent, call: ToolCall, result: ToolResult
     ) -> Awaitable[None] | None:
-        """Find the changes of a command."""
+        """Find the changes that a command made."""
         running = self._running.get((agent.name, call.id))
         return self._end_command(agent, call, running) if running else None
 
@@ -306,14 +309,14 @@ class Changes:
             )
         except SNAPSHOT_ERRORS as error:
             self._problem = errors.end_once(f"Its changes cannot be undone: {error}.")
-            if isinstance(error, TreeTooLarge):  # the next snapshot would take just as long
+            if isinstance(error, TreeTooLarge):  # The next snapshot would take just as long.
                 self._lasting_problem = self._problem
         self._snapshot_taken = time.monotonic()
 
     async def _record_changes(self, running: RunningCommand) -> None:
         """Record the changes of a command once. The caller holds the lock."""
         key = running.record.agent, running.record.call
-        # A cancelled command ends twice: with its event, and with the session.
+        # A cancelled command is reported twice: by its event and when the session closes.
         if self._running.get(key) is not running:
             return
         changes: list[Change] = []
@@ -322,7 +325,7 @@ class Changes:
             try:
                 changes = await trio.to_thread.run_sync(self._snapshots.find_changes, running.began)
             except SNAPSHOT_ERRORS as error:
-                problem = errors.end_once(f"Its changes are not known: {error}.")
+                problem = errors.end_once(f"Its changes are unknown: {error}.")
         self._running.pop(key, None)
         others = tuple(other.record.call for other in self._running.values())
         record = msgspec.structs.replace(
@@ -351,7 +354,7 @@ class Changes:
                 await self._record_changes(running)
 
     def recover(self) -> None:
-        """Record the result of changes and commands that were interrupted when hilum ended.
+        """Record the outcome of changes and commands that were interrupted when hilum ended.
 
         Blocks; called once, in a thread.
         """
@@ -361,7 +364,7 @@ class Changes:
     # --- changes by tools -------------------------------------------------------------------------
 
     def track_workspace(self, call: Call) -> TrackedWorkspace:
-        """Return the workspace for a call of a tool that changes files."""
+        """Return the workspace for a call that changes files."""
         seen = self._update().ledger.seen_by(call.agent.name)
         recorder = CallRecorder(call, self._journal, self._note_own_changes)
         return TrackedWorkspace.wrap(call.workspace, recorder, seen)
@@ -373,7 +376,7 @@ class Changes:
 
     @contextmanager
     def sharing(self, agent: str, name: str) -> Iterator[None]:
-        """Let several agents share their record of seen contents while the body runs.
+        """Let several agents share a record of the contents they have seen while the body runs.
 
         Args:
             agent: One of the agents.
@@ -388,15 +391,15 @@ class Changes:
             del names[agent]
 
     def content_hash(self, data: bytes) -> str:
-        """Return the hash by which the journal identifies the content of a file."""
+        """Return the hash with which the journal identifies a file's content."""
         return hash_content(data)
 
     def mark_as_read(self, agent: Agent, files: Mapping[str, str]) -> None:
-        """Record the files contained in full in the agent's next prompt, which count as read.
+        """Record that files count as read because the agent's next prompt contains them in full.
 
         Args:
             agent: The agent.
-            files: ``content_hash`` of each file, by path relative to the workspace.
+            files: The ``content_hash`` of each file, keyed by path relative to the workspace.
         """
         data = {"files": {spell_path(path): hashed for path, hashed in files.items()}}
         self._session.emit(events.PluginEvent(name=SHOWN, data=data), agent, agent.starting)
@@ -404,7 +407,7 @@ class Changes:
     # --- events -----------------------------------------------------------------------------------
 
     def _update(self) -> Journal:
-        """Apply the events that were logged since the previous call."""
+        """Apply the events logged since the previous call of this method."""
         while page := self._session.journal.since(self._journal.ledger.last):
             self._journal.apply_events(page)
         return self._journal
@@ -461,13 +464,13 @@ class CallRecorder:
         self._note_changes(changes)
 
     def describe_cause(self, path: str) -> str:
-        """Describe what last changed a path; return an empty text if that is not known."""
+        """Describe what last changed a path; return an empty string if that is unknown."""
         ledger = self._journal.ledger
         record = ledger.records.get(ledger.causes.get(path, ""))
         if record is None:
             return ""
         if record.is_undo:
-            return "by an undo of the user"
+            return "by an undo that the user requested"
         if record.what:
             return f"by {record.what!r}"
         return f"by {record.tool} of the agent {record.agent}"
@@ -492,7 +495,7 @@ def _turn_and_run(agent: Agent) -> tuple[int, str]:
 
 
 def _describe_call(call: ToolCall) -> str:
-    """Return a call's command on one short line, or the tool's name if there is no command."""
+    """Return a call's command as one short line, or the tool's name if there is no command."""
     try:
         arguments = msgspec.json.decode(call.arguments or "{}")
     except msgspec.DecodeError:
@@ -524,7 +527,7 @@ async def open_changes(session: Session) -> AsyncIterator[Changes]:
 
 async def _sweep_daily(settings: FilesSettings) -> None:
     """Delete expired contents and changes once a day."""
-    # Sweeping may take long, and a session that closes does not wait for it.
+    # Sweeping may take a long time, and closing a session does not wait for it.
     await trio.to_thread.run_sync(_sweep, settings, abandon_on_cancel=True)
 
 

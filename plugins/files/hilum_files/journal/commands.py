@@ -35,19 +35,19 @@ MAX_LEFT_OUT_SHOWN = 5
 MAX_NAMES_LISTED = 3
 MAX_SESSIONS_SEARCHED = 50
 _NAMING = """\
-Without ID, the command uses the last unit that changed something and is not undone. A run is
+Without ID, the command uses the last unit that changed something and has not been undone. A run is
 everything that resulted from one of your prompts, including the changes of sub-agents. ID is the id
 of a call or run, or a prefix of it; for a turn, it is the number in the last run, or RUN:NUMBER.
 `hilum diff --list` shows them all.
 """
 DIFF = f"""\
-Show what a session changed: each file once, from its first to its last content. Undone changes are
+Show what a session changed: each file once, from its first to its last version. Undone changes are
 left out.
 
 {_NAMING}"""
 UNDO = f"""\
-Undo what a call, a turn or a run changed, including commands, tools of MCP servers and sub-agents:
-all of it or nothing. Files that were changed since are merged; if that is not possible, nothing is
+Undo what a call, turn or run changed, including commands, MCP tools and sub-agents:
+all of it or nothing. Files that have changed since are merged; if that is not possible, nothing is
 undone. An undo can be undone: `hilum undo undo`.
 
 {_NAMING}"""
@@ -79,12 +79,12 @@ def undo(argv: Sequence[str]) -> int:
         "--keep-going",
         "-k",
         action="store_true",
-        help="restore the rest if something cannot be restored",
+        help="restore everything else if something cannot be restored",
     )
     parser.add_argument(
         "--shared",
         action="store_true",
-        help="also undo what another session may have changed at the same time",
+        help="also undo changes that another session may have made at the same time",
     )
     return _run(parser, argv, _undo_changes)
 
@@ -96,7 +96,7 @@ def _make_parser(name: str, description: str, scopes: Sequence[str]) -> Parser:
         nargs="?",
         default="run",
         choices=scopes,
-        help="the unit; by default the last run",
+        help="the unit; by default, the last run",
     )
     parser.add_argument(
         "id", nargs="?", default="", metavar="ID", help="id of the call, turn or run"
@@ -106,7 +106,7 @@ def _make_parser(name: str, description: str, scopes: Sequence[str]) -> Parser:
         "-s",
         default="",
         metavar="ID",
-        help="the session; by default this folder's last one",
+        help="the session; by default, this folder's last one",
     )
     parser.add_argument("--workspace", "-C", default=".", metavar="DIR", help="another workspace")
     return parser
@@ -127,12 +127,12 @@ def _run(parser: Parser, argv: Sequence[str], action: Action) -> int:
 
 
 async def _run_with_journal(options: argparse.Namespace, action: Action) -> None:
-    """Read the session's log, and run an action; an undo also opens the log for writing."""
+    """Read the session's log and run an action; for an undo, also open the log for writing."""
     async with open_kernel() as kernel:
         session, logged = await _find_session(kernel, options)
         info = await kernel.store.info(session)
         is_writing = action is _undo_changes and not options.dry_run
-        # Reading works while the session is open; only an undo needs the session's lock.
+        # The log can be read while the session is open; only an undo needs the session's lock.
         log = await kernel.store.open(session) if is_writing else None
         workspace = Workspace(unspell_folder(info.workspace), kernel.options.extra_roots)
         journal = Journal(workspace, ContentStore(contents_folder()), _ignore, session)
@@ -155,7 +155,7 @@ async def _run_with_journal(options: argparse.Namespace, action: Action) -> None
 
 
 def _ignore(event: events.PluginEvent) -> None:
-    """Ignore an event: nothing is written to the log."""
+    """Ignore an event instead of writing it to the log."""
 
 
 def _make_writer(log: Log, journal: Journal) -> Callable[[events.PluginEvent], None]:
@@ -180,7 +180,7 @@ async def _find_session(
     if options.session:
         session = (await kernel.store.info(options.session)).id
         return session, await _read_events(kernel, session)
-    # Each log is read completely, so the number of logs is limited.
+    # Each log is read in full, so the number of logs is limited.
     sessions = await kernel.store.list(options.workspace)
     for info in sessions[:MAX_SESSIONS_SEARCHED]:
         logged = await _read_events(kernel, info.id)
@@ -319,7 +319,7 @@ def _report(plan: Plan, *, is_dry_run: bool) -> None:
     for path, why in plan.conflicts.items():
         say(f"{show(unspell_path(path))}: left as it is: {why}")
     if not plan.steps:
-        say("Everything is already as it was; nothing was written.")
+        say("Everything has already been restored; nothing was written.")
 
 
 def _describe_step(step: Change, is_merged: bool, is_dry_run: bool) -> str:
@@ -335,7 +335,7 @@ def _describe_step(step: Change, is_merged: bool, is_dry_run: bool) -> str:
 
 
 def _warn(journal: Journal, records: Iterable[Record]) -> None:
-    """Print warnings about limitations of the result."""
+    """Print warnings about the limits of the result."""
     runs: set[str] = set()
     for record in records:
         runs.add(record.run)
@@ -353,7 +353,7 @@ def _warn(journal: Journal, records: Iterable[Record]) -> None:
 
 
 def _print_warning(text: str) -> None:
-    sys.stdout.flush()  # so that both streams are in order on a terminal
+    sys.stdout.flush()  # keeps both streams in order on a terminal
     say(f"hilum: {text}", to=sys.stderr)
 
 

@@ -23,7 +23,7 @@ def join_changes(
     Args:
         entries: All changes of the path, oldest first.
         selected: The records to join.
-        cancelled: Undos, each with the records that it undid. Together they change nothing, and are
+        cancelled: Undos, each with the records that it undid. Such a group changes nothing and is
             skipped as a whole.
     """
     present = {entry.record for entry in entries}
@@ -50,7 +50,7 @@ def join_changes(
 def _split_passing_over(
     entries: Sequence[Entry], selected: set[str], groups: list[set[str]]
 ) -> list[list[Entry]]:
-    """Split changes into parts, with as many of the groups as possible.
+    """Split changes into parts, skipping as many of the groups as possible.
 
     A group is included only if all of its changes are in one part.
     """

@@ -1,4 +1,4 @@
-"""Stores the file contents that an undo can restore, each once under its hash.
+"""Stores the file contents that an undo can restore, each only once, keyed by hash.
 
 The store is one SQLite file: thousands of small contents are written in one transaction, several
 processes may write, and a crash does not leave a partial content.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DAY_SECONDS = 86400.0
 MAX_PARAMETERS = 500
 """Maximum number of parameters in one SQL statement; old versions of SQLite allow 999."""
-# The first byte of a stored content, which shows whether the rest is compressed.
+# The first byte of a stored entry, which shows whether the rest is compressed.
 _PLAIN = b"\0"
 _COMPRESSED = b"\1"
 # Smaller contents hardly shrink.
@@ -43,7 +43,7 @@ CREATE INDEX IF NOT EXISTS changes_by_path ON changes (path, id)
 
 
 def hash_content(data: bytes) -> str:
-    """Return the hash of a content: 160 bits of BLAKE2b, in hexadecimal digits."""
+    """Return the hash of a file's content: 160 bits of BLAKE2b, in hexadecimal."""
     return blake2b(data, digest_size=20).hexdigest()
 
 
@@ -51,7 +51,7 @@ class ContentStore:
     """A store of contents in a folder, which any number of threads can use.
 
     Args:
-        folder: The folder, which is created at first use with access for the user only.
+        folder: The folder, which is created on first use and is accessible only to the user.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -73,7 +73,7 @@ class ContentStore:
             stored = _encode(data)
             rows.append((hash_content(data), now, len(stored), stored))
         with self.connection() as database:
-            # A lookup comes first, because most contents are already stored and a write takes much
+            # Look it up first, because most contents are already stored and a write takes much
             # longer.
             new = [row for row in rows if not self._is_fresh(database, row[0], now)]
             if new:
@@ -87,13 +87,13 @@ class ContentStore:
 
     @staticmethod
     def _is_fresh(database: sqlite3.Connection, name: str, now: float) -> bool:
-        """Return whether a content is stored and was used within a day."""
+        """Return whether the content with a hash is stored and was used within the last day."""
         row = database.execute("SELECT used FROM objects WHERE hash = ?", (name,)).fetchone()
-        # Renewing the time at most once a day turns most writes into lookups.
+        # Updating the time at most once a day turns most writes into lookups.
         return row is not None and row[0] > now - DAY_SECONDS
 
     def get(self, name: str) -> bytes | None:
-        """Return a content, or ``None`` if it is damaged or no longer kept."""
+        """Return the content with a hash, or ``None`` if it is damaged or no longer kept."""
         with self.connection() as database:
             row = database.execute("SELECT data FROM objects WHERE hash = ?", (name,)).fetchone()
         if row is None:
@@ -102,11 +102,11 @@ class ContentStore:
             data = _decode(row[0])
         except zlib.error:
             return None
-        # An undo must never write a damaged content.
+        # An undo must never write damaged content.
         return data if hash_content(data) == name else None
 
     def touch(self, names: Iterable[str]) -> set[str]:
-        """Return the hashes of the contents that are kept, and mark these as used."""
+        """Return the hashes of the contents that are kept, and mark those contents as used."""
         wanted = list(set(names))
         found = set[str]()
         now = time.time()
@@ -129,7 +129,7 @@ class ContentStore:
         """Delete contents that have not been used for long, and the oldest ones above a size limit.
 
         Args:
-            days: Days after which an unused content is deleted.
+            days: Days after which unused content is deleted.
             max_bytes: Maximum number of bytes to keep on disk.
 
         Returns:
@@ -148,7 +148,7 @@ class ContentStore:
         return deleted
 
     def close(self) -> None:
-        """Close the file, which the next use opens again."""
+        """Close the file; the next use reopens it."""
         with self._lock:
             if self._open is not None:
                 self._open.close()
@@ -170,7 +170,7 @@ class ContentStore:
                 yield self._open
             except (sqlite3.Error, OSError) as error:
                 raise StoreError(
-                    f"The contents for undo cannot be kept in {self._folder}: {error}.",
+                    f"File contents for undo cannot be stored in {self._folder}: {error}.",
                     hint="Free some space there, or set HILUM_DATA to another folder.",
                 ) from error
 
@@ -215,7 +215,7 @@ def placeholders(values: Sequence[object]) -> str:
 
 
 def _encode(data: bytes) -> bytes:
-    """Return a content in its stored form, which is compressed if that is smaller."""
+    """Return content in its stored form, compressed if that makes it smaller."""
     if len(data) > _MIN_COMPRESSED:
         # The fastest level, because a command waits until its snapshot is stored.
         compressed = zlib.compress(data, 1)

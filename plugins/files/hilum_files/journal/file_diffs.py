@@ -1,4 +1,4 @@
-"""Unified diffs of the changes in records, one for each path."""
+"""Creates unified diffs of recorded changes, one per path."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEFT_OUT = "left out of snapshots"
 
 
 class FileDiff(msgspec.Struct, frozen=True):
-    """The changes of one path.
+    """The changes at one path.
 
     Args:
         path: The path, for messages.
@@ -41,7 +41,7 @@ class FileDiff(msgspec.Struct, frozen=True):
 
 
 def net_changes(ledger: Ledger, records: Sequence[Record]) -> list[Change]:
-    """Return, for each path, its state before the first record and after the last one.
+    """Return the state of each path before the first record and after the last one.
 
     Undone changes between the two are ignored.
     """
@@ -97,7 +97,7 @@ def _describe_change(change: Change) -> Literal["created", "deleted", "changed"]
 
 
 def _describe_nodes(before: Node | None, after: Node | None) -> str:
-    """Describe how kind or permissions changed; return an empty text if they did not."""
+    """Describe how kind or permissions changed; return an empty string if they did not."""
     if before is None or after is None:
         return ""
     if before.kind != after.kind:
@@ -128,7 +128,7 @@ def _diff_contents(
 def _diff_files(
     path: str, old: bytes | None, new: bytes | None, *, is_deleted: bool
 ) -> tuple[str, str]:
-    """Return the diff of two files, or a note on why there is none.
+    """Return the diff of two files, or a note explaining why there is none.
 
     Args:
         path: The path, for the header of the diff.
@@ -146,7 +146,7 @@ def _diff_files(
         new_text = decode(new, path)
     except ToolError:
         return "", f"not text; {len(old):,} bytes became {len(new):,}"
-    # The type of line endings is ignored.
+    # Line endings are ignored.
     diff = unified_diff(path, with_newlines(old_text, "\n"), with_newlines(new_text, "\n"))
     if not diff:
         return "", "line endings only" if old != new else "empty"

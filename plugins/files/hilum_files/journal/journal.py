@@ -1,6 +1,6 @@
 """The journal of a session, which records changes and undoes them.
 
-It does not require an open session, because ``hilum diff`` and ``hilum undo`` use it, too.
+It does not require an open session, because ``hilum diff`` and ``hilum undo`` also use it.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ class Journal:
             self.ledger.apply(event)
 
     def finish_interrupted(self) -> None:
-        """Record the result of changes that were interrupted when hilum ended. Blocks."""
+        """Record the outcome of changes that were interrupted when hilum ended. Blocks."""
         for record in list(self.ledger.open.values()):
             self._finish(record, include_doubtful=not record.is_undo)
 
     def _finish(self, record: Record, *, include_doubtful: bool) -> None:
-        """Record the result of an interrupted change, as found on disk."""
+        """Record the outcome of an interrupted change, as found on disk."""
         root = self.workspace.root
         changes = find_made_changes(root, record.changes, include_doubtful=include_doubtful)
         paths = [root / unspell_path(change.path) for change in record.changes]
@@ -95,7 +95,7 @@ class Journal:
         Raises:
             UsageError: Nothing matches.
         """
-        from hilum_files.journal.undo_plan import make_plan  # with the first undo
+        from hilum_files.journal.undo_plan import make_plan  # imported by the first undo
 
         records = self.ledger.select(scope, name)
         return make_plan(
@@ -116,8 +116,8 @@ class Journal:
 
         Args:
             scope: ``call``, ``turn``, ``run``, or ``undo`` to undo an undo.
-            name: Its id; without it, the last one.
-            keep_going: Whether to restore the rest if something cannot be restored.
+            name: Its id; by default, the last one.
+            keep_going: Whether to restore everything else if something cannot be restored.
             shared: Whether to also undo changes that another session may have made at the same
                 time.
 
@@ -126,10 +126,10 @@ class Journal:
 
         Raises:
             UsageError: Nothing matches.
-            ToolError: ``E_STALE`` if a file was changed since and cannot be merged, or the undo
+            ToolError: A file has changed since and cannot be merged (``E_STALE``), or the undo
                 failed. In both cases, nothing is undone.
         """
-        from hilum_files.journal.undo_steps import carry_out  # with the first undo
+        from hilum_files.journal.undo_steps import carry_out  # imported by the first undo
 
         with self.tree_lock, lock_workspace(self.workspace.root):
             plan = self.plan(scope, name, shared=shared)
@@ -149,7 +149,8 @@ class Journal:
             self.emit(record.to_event(CHANGING))
             try:
                 carry_out(self.workspace, self.store, plan.steps)
-            # Also if the undo was cancelled or interrupted: the log must describe what was written.
+            # This must run even if the undo was cancelled or interrupted: the log must describe
+            # what was written.
             except BaseException:
                 self._finish(record, include_doubtful=False)
                 raise
@@ -162,7 +163,7 @@ class Journal:
 
         Args:
             record: The record, which the ledger contains or will contain.
-            began: When its call began, Unix time in seconds; by default now.
+            began: When its call began, as Unix time in seconds; by default, now.
         """
         if began is None:
             began = time.time()
@@ -174,7 +175,7 @@ class Journal:
                 self.shared.set_undone(self._undone_states(record))
 
     def _undone_states(self, undo: Record) -> Iterator[tuple[str, str, bool]]:
-        """Yield each change at the paths of an undo, and whether it is now undone."""
+        """Yield each change at the paths affected by an undo, and whether it is now undone."""
         paths = set().union(*undo.undoes.values())
         for name, record in self.ledger.records.items():
             for change in record.changes:
@@ -182,14 +183,14 @@ class Journal:
                     yield name, change.path, (name, change.path) in self.ledger.undone
 
     def content(self, node: Node | None) -> bytes | None:
-        """Return the content of a file or the target of a link; ``None`` if it is not kept."""
+        """Return a file's content or a link's target; ``None`` if it was not kept."""
         if node is None or node.kind in ("folder", "skipped"):
             return b""
         return self.store.get(node.hash) if node.kept else None
 
 
 def _made_undoes(record: Record, made: Sequence[Change]) -> dict[str, tuple[str, ...]]:
-    """Return what an interrupted undo undid, judging by the changes that it made."""
+    """Return what an interrupted undo had undone, according to the changes it made."""
     if not made:
         return {}
     # A path that the undo did not have to change counts as undone, too.
@@ -211,8 +212,8 @@ def conflict_error(plan: Plan) -> ToolError:
         shown.append(f"  … and {len(listed) - MAX_CONFLICTS_SHOWN} more")
     hints: list[str] = []
     if plan.shared:
-        hints.append("To undo changes that both sessions may have made: --shared.")
+        hints.append("To undo changes that either session may have made, use --shared.")
     if plan.sessions:
-        hints.append(f"To undo the later changes: hilum undo --session {plan.sessions[0]}.")
+        hints.append(f"To undo the later changes, run hilum undo --session {plan.sessions[0]}.")
     hints.append("Restore these files yourself, or undo the rest with --keep-going.")
     return ToolError("\n".join(shown), code=errors.E_STALE, hint=" ".join(hints))

@@ -1,4 +1,4 @@
-"""Computes the state described by the log: contents seen by agents, changes and undos."""
+"""Computes state from the log: the contents that agents have seen, changes and undos."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hilum_files.journal.records import (
 )
 
 WHOLE_FILE_SOURCES = ("context:open_file", "context:recently_edited")
-"""Sources of prompt parts that contain a whole file."""
+"""The sources of prompt parts that contain a whole file."""
 
 
 class Ledger:
@@ -38,15 +38,18 @@ class Ledger:
         records: The changes, oldest first, including undos.
         undone: The changes that are currently undone, as pairs of record and path.
         undos: All undos, including those that wrote nothing.
-        open: Changes that began and have no recorded end.
-        commands: Commands that began and whose changes have not been looked for, by agent and call.
-        seen: The hash of each file's content as each agent last saw it, by agent and spelled path.
-        names: The name under which an agent's seen files are recorded, if it is not its own.
-        causes: The record that last changed each path.
-        unprotected: Commands whose changes are not known.
-        news: Undos made since the last run began.
-        shown: The hash of each file that a run's prompt will contain in full, by run and spelled
+        open: Changes that have begun and have no recorded end.
+        commands: Commands that have begun and whose changes have not been determined, keyed by
+            agent and call.
+        seen: The hash of each file's content as each agent last saw it, keyed by agent and spelled
             path.
+        names: The name under which the files that an agent has seen are recorded, if it is not the
+            agent's own name.
+        causes: The record that last changed each path.
+        unprotected: Commands whose changes are unknown.
+        news: Undos made since the last run began.
+        shown: The hash of each file that a run's prompt will contain in full, keyed by run and
+            spelled path.
         origins: The origin of each run.
     """
 
@@ -89,7 +92,7 @@ class Ledger:
             self.seen_by(event.agent)[str(event.result.data.get("file"))] = hashed
 
     def _apply_run(self, event: events.RunStarted) -> None:
-        # The prompt of this run has informed the agent of them.
+        # This run's prompt has informed the agent of these undos.
         self.news = []
         shown = self.shown.pop(event.run, None)
         if not shown:
@@ -145,9 +148,9 @@ class Ledger:
     def _without_own(self, record: Record) -> Record:
         """Return a record without the files that hilum itself wrote while a command ran.
 
-        Older versions of hilum recorded these files. Its databases change all the time, so such a
-        change conflicts with every undo. Changes that a file tool made there are kept, because the
-        user approved them, and so are their undos.
+        Older versions of hilum recorded these files. hilum's databases change all the time, so such
+        a change would conflict with every undo. Changes made there by a file tool, and undos of
+        these changes, are kept because the user approved them.
         """
         if not record.is_undo and not record.what:
             return record
@@ -164,7 +167,7 @@ class Ledger:
     # --- what is undone ---------------------------------------------------------------------------
 
     def _mark_undone(self, undone: set[tuple[str, str]], name: str, paths: set[str]) -> None:
-        """Mark a record as undone at these paths.
+        """Mark a record as undone at some paths.
 
         If the record was itself an undo, the changes that it had undone are in effect again.
         """
@@ -173,7 +176,7 @@ class Ledger:
             self._mark_in_effect(undone, target, target_paths & paths)
 
     def _mark_in_effect(self, undone: set[tuple[str, str]], name: str, paths: set[str]) -> None:
-        """Mark a record as in effect again at these paths.
+        """Mark a record as in effect again at some paths.
 
         If the record was an undo, the changes that it had undone are undone again.
         """
@@ -192,7 +195,7 @@ class Ledger:
         return [(target, set(paths)) for target, paths in record.undoes.items()]
 
     def undone_with(self, path: str, names: Iterable[str]) -> set[str]:
-        """Return the records that are undone at a path after the given ones are undone there."""
+        """Return the records that will be undone at a path once the given ones are undone there."""
         # A copy is used, because the state itself must not change.
         undone = {pair for pair in self.undone if pair[1] == path}
         for name in names:
@@ -200,13 +203,13 @@ class Ledger:
         return {name for name, _ in undone}
 
     def changes_in_effect(self, record: Record) -> tuple[Change, ...]:
-        """Return the changes of a record that are not undone."""
+        """Return a record's changes that are not undone."""
         return tuple(
             change for change in record.changes if (record.id, change.path) not in self.undone
         )
 
     def is_last(self, path: str, records: Sequence[Record]) -> bool:
-        """Return whether no change in effect follows the selected ones at this path."""
+        """Return whether no change in effect follows the selected ones at a path."""
         selected = {record.id for record in records}
         for record in reversed(self.records.values()):
             if not record.changes_path(path):
@@ -235,7 +238,7 @@ class Ledger:
     def compose(self, records: Sequence[Record]) -> dict[str, list[Change]]:
         """Join the selected changes of each path into as few as possible, oldest first.
 
-        A change that was undone between two others leaves a gap: the later change begins with a
+        A change that was undone between two others leaves a gap: the later change begins with
         content that is no longer in effect. A change and its undo together change nothing, and are
         skipped if no other change is between them.
 
@@ -256,7 +259,7 @@ class Ledger:
         return composed
 
     def _undos_in_effect(self, path: str, selected: set[str]) -> dict[str, set[str]]:
-        """Return the unselected undos in effect at a path, each with the records that it undid."""
+        """Return the unselected undos in effect at a path, each with the records it undid."""
         undos: dict[str, set[str]] = {}
         for name, record in self.undos.items():
             if name in selected or (name, path) in self.undone:
@@ -271,11 +274,11 @@ class Ledger:
     def select(self, scope: Scope, name: str = "") -> list[Record]:
         """Return the records of a call, turn or run, oldest first, with the changes in effect.
 
-        Changes of sub-agents belong to the call, turn and run that started these agents, and to the
-        enclosing ones.
+        Changes made by sub-agents belong to the call, turn and run that started these agents, and
+        to the enclosing ones.
 
         Args:
-            scope: The kind of unit; ``undo`` is an undo itself, ``session`` the whole session.
+            scope: The kind of unit; ``undo`` means an undo itself, ``session`` the whole session.
             name: The unit's id or a prefix of it; for a turn, ``RUN:NUMBER`` or the number in the
                 last run. By default, the last unit that changed something and is not undone; a
                 default run or turn is one that the user prompted.
@@ -306,7 +309,7 @@ class Ledger:
         return scope != "undo" or not self._is_redo(record)
 
     def _is_redo(self, record: Record) -> bool:
-        """Return whether a record reverted an undo and not a change."""
+        """Return whether a record reverted an undo instead of a change."""
         undos = [self.undos[name] for name in record.undoes if name in self.undos]
         return any(not self._is_redo(undo) for undo in undos)
 
@@ -351,7 +354,7 @@ def _find_named_unit(
 
 
 def _select_undo(candidates: Sequence[Record], name: str) -> list[Record]:
-    """Return the undo of that name, or the last one."""
+    """Return the undo with a given name, or the last one."""
     named = [record for record in candidates if record.id.startswith(name)]
     chosen = [record for record in named if record.id == name] or named
     if name and len(chosen) > 1:
@@ -362,7 +365,7 @@ def _select_undo(candidates: Sequence[Record], name: str) -> list[Record]:
 def _nothing_found_error(scope: Scope, name: str) -> UsageError:
     problem = f"No {scope} {name}".rstrip() + " has changes to show or undo."
     if scope == "undo":
-        problem = "There is no undo that could be undone."
+        problem = "There is no undo to revert."
     return UsageError(problem, code=errors.E_NOT_FOUND, hint="hilum diff --list shows all changes.")
 
 

@@ -1,4 +1,4 @@
-"""Merges three versions of a content that several sessions, programs or people changed."""
+"""Merges three versions of content that several sessions, programs or people changed."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from hilum_files.journal.records import Change
 from hilum_files.journal.tree import Node
 
 MAX_MERGE_BYTES = 2_000_000
-# Git, too, searches only the first bytes of a file (8,000) for a null byte.
+# Like Git, which searches only the first 8,000 bytes of a file for a null byte.
 _BINARY_CHECK_BYTES = 8192
 
 
 class Conflict(Exception):
-    """A path that cannot be restored; the message is the reason."""
+    """Raised if a path cannot be restored; the message is the reason."""
 
 
 def revert(store: ContentStore, now: Node | None, change: Change) -> Node | None:
-    """Return the state of a path without a change, but with the later changes of others.
+    """Return the state of a path without a change, but with changes that others made later.
 
     Raises:
         Conflict: Others changed the same lines.
@@ -45,7 +45,7 @@ def reapply(
     Raises:
         Conflict: Both differences affect the same lines, or one of the contents is not text.
     """
-    # There was no other change, or the change is already applied.
+    # There was no other change, or this change has already been applied.
     if now in (goal, base):
         return goal
     if base == goal:
@@ -62,14 +62,14 @@ def _merge_nodes(
     store: ContentStore, now: Node | None, base: Node | None, goal: Node | None, *, force: bool
 ) -> Node | None:
     if now is None:
-        raise Conflict("it was deleted since")
+        raise Conflict("it has since been deleted")
     kinds = {node.kind for node in (now, base, goal) if node is not None}
     if kinds == {"folder"}:
         return _merge_folders(now, base, goal)
     if goal is None:
-        raise Conflict("it was changed since")
+        raise Conflict("it has since changed")
     if base is None:
-        raise Conflict("there is something else now")
+        raise Conflict("something else is there now")
     # Links cannot be merged: they have one target.
     if kinds != {"file"}:
         raise Conflict("it is something else now")
@@ -90,11 +90,11 @@ def _merge_modes(now: int, base: int, goal: int) -> int:
         return goal
     if base == goal or now == goal:
         return now
-    raise Conflict("its permissions were changed since")
+    raise Conflict("its permissions have since changed")
 
 
 def _merge_contents(store: ContentStore, now: str, base: str, goal: str, *, force: bool) -> str:
-    """Merge three contents, given by their hashes: ``base`` became ``now`` and ``goal``."""
+    """Merge contents, given by their hashes: ``base`` was changed to ``now`` and to ``goal``."""
     if now in (base, goal):
         return goal
     if base == goal:
@@ -103,11 +103,9 @@ def _merge_contents(store: ContentStore, now: str, base: str, goal: str, *, forc
     for name in (base, now, goal):
         data = store.get(name)
         if data is None:
-            raise Conflict(
-                "it was changed since, and a content needed for a merge is no longer kept"
-            )
+            raise Conflict("it has since changed, and content needed for a merge is no longer kept")
         if b"\0" in data[:_BINARY_CHECK_BYTES] or len(data) > MAX_MERGE_BYTES:
-            raise Conflict("it was changed since, and is not text that could be merged")
+            raise Conflict("it has since changed, and is not text that can be merged")
         texts.append(data.splitlines(keepends=True))
     return store.put([_merge_lines(*texts, force=force)])[0]
 
@@ -122,5 +120,5 @@ def _merge_lines(base: list[bytes], now: list[bytes], goal: list[bytes], *, forc
         elif force:
             lines += group[3]  # the lines of the goal, which follow those of base and now
         else:
-            raise Conflict("it was changed since, in the same lines")
+            raise Conflict("it has since changed in the same lines")
     return b"".join(lines)

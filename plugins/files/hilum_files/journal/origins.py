@@ -1,4 +1,4 @@
-"""Tracks the agent, run, turn and call of each change, and what started that agent."""
+"""Tracks the agent, run, turn and call that made each change, and what started the agent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hilum_files.journal.records import Record, Scope
 QUEUED = "agents.queued"
 """The event of the plugin that runs agents when one agent starts another."""
 RESULT = "agents.result"
-"""The same plugin's event when that agent has finished, or was never started."""
+"""The same plugin's event when that agent has finished, or if it was never started."""
 _KEY_FIELDS = {"call": 4, "turn": 3, "run": 2}
 
 
@@ -42,7 +42,7 @@ class _Start(msgspec.Struct, frozen=True):
     key: str = ""
 
     def origin(self) -> Origin:
-        """Return the call that started the agent, or only its run if the call is not known."""
+        """Return the call that started the agent, or only its run if the call is unknown."""
         fields = self.key.rsplit("/", 3)
         if len(fields) == 4:
             _, run, turn, call = fields
@@ -82,7 +82,7 @@ class OriginTracker:
 
     def _apply_start(self, event: events.PluginEvent) -> None:
         """Remember the origin of an agent's next run."""
-        with suppress(msgspec.ValidationError):  # a later version wrote it
+        with suppress(msgspec.ValidationError):  # written by a later version of hilum
             start = msgspec.convert(event.data, _Start)
             self._waiting.setdefault(start.actor, []).append(start)
 
@@ -91,10 +91,10 @@ class OriginTracker:
             waiting[:] = [start for start in waiting if start.agent_id != agent_id]
 
     def _apply_prompt(self, event: events.PromptQueued) -> None:
-        """Find the origin of a run by its prompt."""
+        """Find the origin of a run from its prompt."""
         waiting = self._waiting.get(event.agent)
         if waiting is None:
-            # A program added the agent, which works for its parent while the parent is running.
+            # A program added this agent, which works for its parent while the parent is running.
             parent = self._parents.get(event.agent, "")
             if parent in self._runs:
                 self.started[event.run] = Origin(parent, self._runs[parent])
@@ -108,7 +108,7 @@ class OriginTracker:
                 return
 
     def trace(self, record: Record) -> list[Origin]:
-        """Return a record's origin and those of its agent's starts, up to the user's prompt."""
+        """Return the origins of a record and of its agent's starts, up to the user's prompt."""
         origin = Origin(record.agent, record.run, record.turn, record.call or record.id)
         origins = [origin]
         runs = {record.run}
@@ -122,7 +122,7 @@ class OriginTracker:
 
 
 def find_named(origins: list[Origin], scope: Scope, name: str) -> list[Origin]:
-    """Return the origins that match a name, which is a prefix of an id or a turn's number.
+    """Return the origins that match a name: a prefix of an id, or the number of a turn.
 
     A number without a run refers to the run that the user prompted.
     """

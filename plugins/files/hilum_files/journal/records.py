@@ -1,4 +1,4 @@
-"""The events in the log that record changes of files.
+"""The events in the log that record file changes.
 
 A change is logged twice: as ``files.changing`` before it is made, and as ``files.changed`` after
 it. After a crash between the two, only the first exists, and the disk shows what really happened.
@@ -35,7 +35,7 @@ def spell_path(path: str) -> str:
 
 
 def unspell_path(text: str) -> str:
-    """Return the path that ``spell_path`` converted."""
+    """Return the path from which ``spell_path`` created a spelled path."""
     if text.startswith("\0"):
         return os.fsdecode(bytes.fromhex(text[1:]))
     return text
@@ -60,7 +60,7 @@ class Change(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Changes that were made together.
+    """A group of changes that were made together.
 
     Attributes:
         id: Its id.
@@ -70,10 +70,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         call: Id of the call.
         others: Ids of calls that ran at the same time and may have made some of the changes.
         turn: Number of the turn in its run.
-        undoes: The paths that an undo restored, by the id of the record that changed them.
-        cut_off: Whether the call was cancelled, or hilum ended before it looked for the changes, so
+        undoes: The paths that an undo restored, keyed by the id of the record that changed them.
+        cut_off: Whether the call was cancelled, or hilum ended before it determined the changes, so
             that others may have made some of them.
-        unprotected: Why changes of the command are unknown, or cannot be undone.
+        unprotected: Why changes made by the command are unknown or cannot be undone.
         agent: The agent; this and the following attributes are taken from the event.
         run: Its run.
         at: Unix time in seconds.
@@ -101,7 +101,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.tool == "undo"
 
     def changes_path(self, path: str) -> bool:
-        """Return whether one of the changes is at a path, given as ``spell_path`` returns it."""
+        """Return whether one of the changes is at a path, given in spelled form."""
         return any(change.path == path for change in self.changes)
 
     def to_event(self, name: str) -> events.PluginEvent:

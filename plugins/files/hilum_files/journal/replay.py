@@ -25,7 +25,7 @@ class Step(NamedTuple):
     Attributes:
         base: The state when the change was made.
         goal: The result of the change.
-        early: Whether everything that is undone or redone was made after this change.
+        early: Whether all undone or redone changes were made after this change.
         foreign: Whether the user, another session or another program made the change.
     """
 
@@ -40,9 +40,9 @@ def replay(
 ) -> tuple[Node | None, bool]:
     """Return the state of a path without the selected records.
 
-    A change of this session takes precedence over earlier changes that were undone, because the
-    user accepted that when undoing them. No change takes precedence over changes of others or over
-    changes after the selected ones.
+    A change made by this session takes precedence over earlier changes that were undone, because
+    the user accepted that when undoing them. No change takes precedence over changes made by
+    others, or over changes that were made after the selected ones.
 
     Args:
         store: The store of contents.
@@ -89,7 +89,7 @@ def _list_steps(
 ) -> Iterator[Step]:
     """Yield the changes that are kept, oldest first.
 
-    If a change does not begin with the result of the previous one, somebody else made a change
+    If a change does not start from the result of the previous one, somebody else made a change
     between the two.
     """
     early = True
@@ -107,7 +107,7 @@ def _list_steps(
 
 
 def _join_steps(steps: Iterator[Step]) -> list[Step]:
-    """Join successive steps in which each begins with the previous result."""
+    """Join successive steps if each starts from the previous result."""
     joined: list[Step] = []
     for step in steps:
         last = joined[-1] if joined else None

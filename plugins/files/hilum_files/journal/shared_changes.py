@@ -1,4 +1,4 @@
-"""Shares the changes of all sessions on this machine.
+"""Shares the changes made by all sessions on this machine.
 
 A session finds the changes of a command by comparing two snapshots of the tree. Another session may
 have changed files between the two, so each session records its changes here, in the order in which
@@ -30,8 +30,8 @@ class SharedChange(NamedTuple):
 
     Attributes:
         session: Id of the session.
-        began: When the call that made the change began, Unix time in seconds.
-        at: When the change was recorded, Unix time in seconds.
+        began: When the call that made the change began, as Unix time in seconds.
+        at: When the change was recorded, as Unix time in seconds.
         change: The change.
     """
 
@@ -42,7 +42,7 @@ class SharedChange(NamedTuple):
 
 
 class OtherChanges(NamedTuple):
-    """The changes of other sessions at a path.
+    """The changes that other sessions made at a path.
 
     Attributes:
         changes: The changes in effect, oldest first.
@@ -73,12 +73,12 @@ class SharedChanges:
     def add(
         self, record: str, changes: Sequence[Change], began: float, *, undo: bool = False
     ) -> None:
-        """Record changes of this session.
+        """Record changes that this session made.
 
         Args:
             record: Id of their record.
             changes: The changes.
-            began: When the call began, Unix time in seconds.
+            began: When the call began, as Unix time in seconds.
             undo: Whether the record is an undo. It is recorded as undone from the beginning, so
                 that no other session treats it as a change to keep.
         """
@@ -98,7 +98,7 @@ class SharedChanges:
             )
 
     def set_undone(self, pairs: Iterable[tuple[str, str, bool]]) -> None:
-        """Store whether records of this session, each with a path, are undone at that path."""
+        """Store whether this session's records are undone, each at a given path."""
         rows = [(undone, self._session, record, self._key(path)) for record, path, undone in pairs]
         with self._store.connection() as database, database:
             database.executemany(
@@ -106,13 +106,13 @@ class SharedChanges:
             )
 
     def last_number(self) -> int:
-        """Return the number of the last change of any session."""
+        """Return the number of the last change made by any session."""
         with self._store.connection() as database:
             row = database.execute("SELECT coalesce(max(id), 0) FROM changes").fetchone()
         return int(row[0])
 
     def since(self, number: int, path: str) -> list[SharedChange]:
-        """Return the changes of other sessions at a path after the given number, oldest first."""
+        """Return other sessions' changes at a path after a given change number, oldest first."""
         statement = (
             "SELECT session, began, at, before, after FROM changes"
             " WHERE path = ? AND id > ? AND session != ? ORDER BY id"
@@ -172,7 +172,7 @@ class SharedChanges:
 
 
 def subtract_others(found: Change, others: Sequence[SharedChange]) -> list[Change]:
-    """Return a difference between two snapshots without the changes of other sessions.
+    """Return the difference between two snapshots without the changes made by other sessions.
 
     Args:
         found: The difference at a path.
@@ -198,8 +198,8 @@ def subtract_others(found: Change, others: Sequence[SharedChange]) -> list[Chang
 def _is_doubtful(other: SharedChange, own: Iterable[tuple[float, float]]) -> bool:
     """Return whether one of two calls may have made a change that the other recorded.
 
-    This is possible if each call ran for a while without the other. If one call ran entirely within
-    the other, it recorded its changes before the other call's snapshot, so the other did not claim
+    This is possible if each call ran for a while without the other. A call that ran entirely within
+    another recorded its changes before the other call's snapshot, so the other call did not claim
     them.
     """
     for began, at in own:

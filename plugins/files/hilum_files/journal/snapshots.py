@@ -1,4 +1,4 @@
-"""Takes snapshots of a session's workspace to find the changes of commands."""
+"""Takes snapshots of a session's workspace to find the changes that commands make."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Snapshots:
         self._root = journal.workspace.root
         self._tree: Tree | None = None
         self._is_saved = False
-        # Number of the last change of any session before the last snapshot.
+        # Number of the last change that any session made before the last snapshot.
         self._last_number = 0
 
     def take(
@@ -60,7 +60,7 @@ class Snapshots:
 
         Raises:
             TreeTooLarge: The snapshot takes too long.
-            HilumError: Contents cannot be kept, or another session holds the lock.
+            HilumError: Contents cannot be stored, or another session holds the lock.
         """
         # Under the lock, no session is in the middle of a change.
         with self._journal.tree_lock, lock_workspace(self._root):
@@ -84,7 +84,7 @@ class Snapshots:
         """Take a snapshot, and return the differences that no other session made.
 
         Args:
-            began: When the command began, Unix time in seconds.
+            began: When the command began, as Unix time in seconds.
         """
         # Before `take`, which replaces this number.
         since = self._last_number
@@ -111,7 +111,7 @@ class Snapshots:
                 self._tree[name] = TreeEntry(change.after, ())
 
     def recover(self) -> None:
-        """Record the result of changes and commands that were interrupted when hilum ended."""
+        """Record the outcome of changes and commands that were interrupted when hilum ended."""
         ledger = self._journal.ledger
         if not ledger.open and not ledger.commands:
             return
@@ -124,7 +124,7 @@ class Snapshots:
             if any(not command.unprotected for command in pending):
                 changes = self._find_changes_since(pending[0])
         except (*SNAPSHOT_ERRORS, msgspec.DecodeError) as error:
-            problem = errors.end_once(f"Its changes are not known: {error}.")
+            problem = errors.end_once(f"Its changes are unknown: {error}.")
         # The changes cannot be distinguished, so they are attributed to the last command.
         for command in reversed(pending):
             problem = command.unprotected or problem
@@ -136,7 +136,7 @@ class Snapshots:
             changes = []
 
     def _find_changes_since(self, command: Record) -> list[Change]:
-        """Return the unrecorded changes since a command of an earlier process."""
+        """Return the unrecorded changes since a command that an earlier process ran."""
         self._tree = decode_tree((self._folder / self._session).read_bytes())
         for record in self._journal.ledger.records.values():
             if record.seq > command.seq:
@@ -147,13 +147,13 @@ class Snapshots:
 
     @property
     def _folder(self) -> Path:
-        """The folder with the last snapshot of each session in this workspace."""
+        """The folder that contains the last snapshot of each session in this workspace."""
         return contents_folder() / "trees" / hash_content(os.fsencode(self._root))
 
     def _load_newest(self) -> Tree:
-        """Read the last snapshot of any session, without entries whose content was deleted."""
+        """Read the latest snapshot of any session, without entries whose content was deleted."""
         try:
-            # The snapshot of another session serves as well, because it only saves reading
+            # Another session's snapshot will do, because its only purpose is to avoid reading
             # unchanged files.
             newest = max(self._folder.iterdir(), key=_modification_time, default=None)
             tree = decode_tree(newest.read_bytes()) if newest else {}

@@ -1,9 +1,9 @@
 """A workspace in which an agent changes only files it has read, and every change is recorded.
 
-The steps of a change: take the lock, compare, store the old and the new content, record that the
-change begins, make it, record that it was made. Two hilum processes in one workspace wait for each
-other at the lock. A program that does not use the lock can still change a file in the instant
-between comparing and replacing.
+A change takes these steps: take the lock, compare, store the old and the new content, record that
+the change begins, make it, and record that it was made. Two hilum processes in one workspace wait
+for each other at the lock. A program that does not use the lock can still change a file in the
+instant between the comparison and the replacement.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CHUNK_BYTES = 1 << 20
 def lock_workspace(root: Path) -> Iterator[None]:
     """Hold the lock shared by all hilum processes in a workspace.
 
-    On systems and disks without such locks, it does nothing.
+    On systems and file systems without such locks, it does nothing.
 
     Raises:
         ToolError: ``E_BUSY`` if another process holds it for twenty seconds.
@@ -62,7 +62,7 @@ def lock_workspace(root: Path) -> Iterator[None]:
         _wait_for_lock(root, descriptor)
         yield
     finally:
-        os.close(descriptor)  # which releases the lock
+        os.close(descriptor)  # this releases the lock
 
 
 def _wait_for_lock(root: Path, descriptor: int) -> None:
@@ -70,7 +70,7 @@ def _wait_for_lock(root: Path, descriptor: int) -> None:
     pause = 0.0005
     while True:
         try:
-            # A blocking call would have no time limit.
+            # A blocking call would have no timeout.
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
@@ -79,7 +79,8 @@ def _wait_for_lock(root: Path, descriptor: int) -> None:
             return
         if time.monotonic() > deadline:
             raise ToolError(
-                f"Another hilum has been changing files in {root} for {LOCK_TIMEOUT:g} seconds.",
+                f"Another hilum process has been changing files in {root} for {LOCK_TIMEOUT:g}"
+                " seconds.",
                 code=errors.E_BUSY,
                 hint="Try again later.",
             )
@@ -120,13 +121,13 @@ class TrackedWorkspace(Workspace):
             ToolError: As for ``check``.
         """
         data = file.read(limit)
-        # A file that was read completely need not be read again.
+        # A file that was read in full need not be read again.
         hashed = hash_content(data) if len(data) < limit else hash_file(file)
         self.check(real, data, hashed)
         return data
 
     def check(self, real: Path, data: bytes, hashed: str) -> None:
-        """Check that the agent has seen the content of a file that it changes.
+        """Check that the agent has seen the content of a file that it is about to change.
 
         Empty files and files that are not text need not be read first.
 
@@ -164,7 +165,7 @@ class TrackedWorkspace(Workspace):
         self.expected[real] = hash_file(file)
 
     def _describe_difference(self, shown: str, known: str, data: bytes) -> str:
-        """Return a short diff from the content that the agent saw, if that content is kept."""
+        """Return a short diff against the content that the agent saw, if that content was kept."""
         old = self.recorder.store.get(known)
         if old is None or len(old) + len(data) > MAX_DIFF_BYTES or not _is_readable(old):
             return ""
@@ -228,9 +229,9 @@ class TrackedWorkspace(Workspace):
         with suppress(FileNotFoundError):
             if os.lstat(real).st_size > MAX_KEPT_BYTES:
                 raise ToolError(
-                    f"{quote(real.name)} is larger than {MAX_KEPT_BYTES:,} bytes: it could not be"
-                    " restored.",
-                    hint="Use a command if it is necessary.",
+                    f"{quote(real.name)} is larger than {MAX_KEPT_BYTES:,} bytes: an undo could"
+                    " not restore it.",
+                    hint="If you must change it, use a command.",
                 )
         before = node_at(real, keep)
         expected = self.expected.get(real)
@@ -248,9 +249,9 @@ class TrackedWorkspace(Workspace):
 
 
 def hash_file(file: BinaryIO) -> str:
-    """Return the hash of an open file of any size, and seek to its beginning."""
+    """Return the hash of an open file of any size, and seek back to its beginning."""
     file.seek(0)
-    # The same hash as `hash_content`, without reading the whole file into memory.
+    # The same hash that `hash_content` returns, without reading the whole file into memory.
     digest = blake2b(digest_size=20)
     while chunk := file.read(_CHUNK_BYTES):
         digest.update(chunk)
@@ -261,7 +262,7 @@ def hash_file(file: BinaryIO) -> str:
 def find_made_changes(
     root: Path, changes: Iterable[Change], *, include_doubtful: bool
 ) -> tuple[Change, ...]:
-    """Return the changes that were made, as found on disk.
+    """Return the changes that were really made, according to the disk.
 
     Args:
         root: The workspace.
@@ -283,14 +284,14 @@ def find_made_changes(
 
 
 def _has_same_content(a: Node | None, b: Node | None) -> bool:
-    """Return whether two nodes are equal apart from their permissions."""
+    """Return whether two nodes are equal except for their permissions."""
     if a is None or b is None:
         return a is b
     return (a.kind, a.hash) == (b.kind, b.hash)
 
 
 def _is_readable(data: bytes) -> bool:
-    """Return whether a content is non-empty text."""
+    """Return whether content is non-empty text."""
     try:
         return bool(decode(data, ""))
     except ToolError:

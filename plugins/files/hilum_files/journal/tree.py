@@ -1,4 +1,4 @@
-"""Snapshots of a tree of files: content, permissions, links, empty folders.
+"""Takes snapshots of a file tree: content, permissions, links and empty folders.
 
 They are exact enough for an undo. hilum walks the tree itself in every workspace, because a version
 control system records what it would check out (line endings, filters, large files elsewhere)
@@ -25,7 +25,8 @@ LEFT_OUT = frozenset(
     ".git .hg .svn .jj .bzr node_modules .venv venv __pycache__ .tox .nox .mypy_cache .pytest_cache"
     " .ruff_cache .gradle".split()
 )
-"""Names of folders that are left out: version control, and folders that tools can recreate."""
+"""Names of folders that are left out: version control folders, and folders that tools can
+recreate."""
 CACHE_TAG = "CACHEDIR.TAG"  # marks other cache folders: https://bford.info/cachedir
 TEMPORARY = ".hilum-"
 HILUM_FOLDER = ".hilum"
@@ -34,7 +35,7 @@ _RACY_NS = 50_000_000
 # Some file systems store times in seconds, or in steps of two seconds.
 _COARSE_NS = 2_000_000_000
 _SECOND_NS = 1_000_000_000
-# Bounds the memory for contents that were read but are not stored yet.
+# Limits the memory used for contents that have been read but not stored yet.
 _BATCH_BYTES = 8_000_000
 # A pipe must not block, and a link that replaced a file must not be followed.
 _READ_FLAGS = (
@@ -72,7 +73,7 @@ class Node(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class TreeEntry(NamedTuple):
-    """A node, and the times and numbers by which the next walk recognizes it as unchanged.
+    """A node, and the times and numbers that show the next walk whether it has changed.
 
     Without these, the next walk reads the file again.
     """
@@ -84,11 +85,11 @@ class TreeEntry(NamedTuple):
 Tree = dict[str, TreeEntry]
 """The entries of a tree, by path relative to its root."""
 Difference = tuple[str, Node | None, Node | None]
-"""A path, and its earlier and current node."""
+"""A path, with its earlier and its current node."""
 
 
 class SnapshotLimits(NamedTuple):
-    """The limits of a snapshot: bytes of one file, bytes of all files, seconds."""
+    """The limits of a snapshot: bytes per file, bytes in total, and seconds."""
 
     file: int = 10_000_000
     total: int = 1_000_000_000
@@ -101,7 +102,7 @@ class HilumPaths(NamedTuple):
     Attributes:
         folders: Its data, configuration and cache folders.
         placeholders: Empty folders and files that a sandbox creates where commands must not create
-            any.
+            anything.
     """
 
     folders: frozenset[str] = frozenset()
@@ -154,7 +155,7 @@ def _is_empty(path: str, status: os.stat_result) -> bool:
 
 
 class TreeTooLarge(Exception):
-    """The tree cannot be walked within the time limit."""
+    """Raised if the tree cannot be walked within the time limit."""
 
 
 def node_at(path: str | os.PathLike[str], keep: Callable[[bytes], str]) -> Node | None:
@@ -213,7 +214,8 @@ class TreeWalk:
         own: HilumPaths | None = None,
     ) -> None:
         self._own = own or HilumPaths()
-        # Most trees contain no entries of hilum, and checking each path takes 5 % of a walk.
+        # Most trees contain no entries that hilum keeps, and checking each path takes 5 % of a
+        # walk.
         self._has_own = bool(self._own.folders or self._own.placeholders)
         self._root = root
         self._base = base
@@ -236,7 +238,7 @@ class TreeWalk:
 
         Raises:
             TreeTooLarge: The walk took too long.
-            StoreError: Contents cannot be kept.
+            StoreError: Contents cannot be stored.
         """
         folders = [""]
         while folders:
@@ -286,7 +288,7 @@ class TreeWalk:
         return name in self._own.placeholders and _is_empty(path, status)
 
     def _take_file(self, name: str, last_name: str, status: os.stat_result) -> None:
-        """Copy the entry of a file from the base if it is unchanged; otherwise plan to read it."""
+        """Copy an unchanged file's entry from the base, or plan to read the file."""
         if stat.S_ISLNK(status.st_mode):
             self._changed.append((name, status))
         elif stat.S_ISREG(status.st_mode):
@@ -312,10 +314,10 @@ class TreeWalk:
         self, name: str, last_name: str, status: os.stat_result, known: TreeEntry | None
     ) -> bool:
         if known is not None and known.node.kind == "folder":
-            # A cache tag that appears later must not look like a deletion of all files.
+            # A cache tag that appears later must not make all files look deleted.
             return False
-        # A folder stays left out even if its cache tag is removed: otherwise all of its files would
-        # appear to be new.
+        # A folder stays left out even if its cache tag is removed; otherwise, all of its files
+        # would appear to be new.
         if known is not None and known.node.kind == "skipped" and known.stamp == (status.st_ino,):
             return True
         # A folder on another device is a mount, which may be slow or very large.
@@ -352,7 +354,7 @@ class TreeWalk:
         self.not_kept[name] = why
 
     def _refusal(self, status: os.stat_result) -> str:
-        """Return why the content of a file is not kept, or an empty text if it is."""
+        """Return why a file's content is not kept, or an empty string if it is."""
         if status.st_size > self._limits.file:
             return f"larger than {self._limits.file:,} bytes"
         if self._total + status.st_size > self._limits.total:
@@ -362,11 +364,11 @@ class TreeWalk:
         return ""
 
     def _take_unreadable(self, name: str, status: os.stat_result) -> bool:
-        """Copy the entry of an unreadable file from the base, if its content is unchanged."""
+        """Copy an unreadable file's entry from the base if its content is unchanged."""
         known = self._base.get(name)
         if known is None or len(known.stamp) != len(_stamp(status)):
             return False
-        # The file's mode changed, and with it the change time.
+        # A changed mode also changes the change time.
         _, mtime, _, size, inode = known.stamp
         if (mtime, size, inode) != (status.st_mtime_ns, status.st_size, status.st_ino):
             return False
@@ -381,7 +383,7 @@ class TreeWalk:
             self._flush()
 
     def _flush(self) -> None:
-        """Store the contents read so far in one transaction, which is much faster than many."""
+        """Store the contents read so far in one transaction, which is faster than using many."""
         self._check_cancelled()
         if not self._batch:
             return
@@ -398,9 +400,9 @@ class TreeWalk:
         self._batch_bytes = 0
 
     def _is_settled(self, status: os.stat_result) -> bool:
-        """Return whether a later change of a file would change its times."""
+        """Return whether a later change to a file would change its times."""
         changed = max(status.st_mtime_ns, status.st_ctime_ns) + _RACY_NS
-        if status.st_mtime_ns % _SECOND_NS == 0:  # or a copied time
+        if status.st_mtime_ns % _SECOND_NS == 0:  # or a time copied from another file
             changed += _COARSE_NS
         return changed < self._began_ns
 
@@ -439,7 +441,7 @@ def find_differences(before: Tree, after: Tree) -> list[Difference]:
 
 
 def _node_of(name: str, entry: TreeEntry | None) -> Node | None:
-    """Return what an entry is; ``None`` if it is missing or the folder ``.hilum``."""
+    """Return the node of an entry; ``None`` if it is missing or is the folder ``.hilum``."""
     if entry is None:
         return None
     if name == HILUM_FOLDER and entry.node.kind == "folder":

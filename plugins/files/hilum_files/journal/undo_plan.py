@@ -1,4 +1,4 @@
-"""Plans an undo, in which later changes of others are merged or their paths left unchanged."""
+"""Plans an undo. Later changes by others are merged, or their paths are left unchanged."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from hilum_files.paths import chmod_unless_link
 
 @attrs.frozen
 class Plan:
-    """The plan of an undo. Paths are in the form that ``spell_path`` returns.
+    """The plan for an undo. Paths are in the form that ``spell_path`` returns.
 
     Attributes:
         steps: The paths that change, with their current and their new content.
         merged: Paths where later changes by others are kept and merged with the undo.
         conflicts: Paths that cannot be restored, each with the reason.
-        left: Paths of folders that are not recorded and left unchanged.
+        left: Paths of folders that are not recorded and are therefore left unchanged.
         undoes: The paths of each record that is undone, keyed by the record's id.
         shared: Paths that another session may have changed at the same time, each with the ids of
             such sessions. They are also in ``conflicts`` unless these changes are undone, too.
@@ -61,8 +61,8 @@ def make_plan(
         store: The store of contents.
         ledger: The session's ledger.
         records: The records, oldest first, with the changes to undo.
-        shared: The changes of other sessions.
-        include_shared: Whether to undo what another session may have changed at the same time.
+        shared: The changes that other sessions made.
+        include_shared: Whether to undo changes that another session may have made at the same time.
 
     Raises:
         StoreError: The current contents cannot be stored.
@@ -148,8 +148,8 @@ class _Planner:
         if target != now:
             self._steps.append(Change(path, now, target))
         elif not self._ledger.is_last(path, self._records):
-            # Later changes already reverted the change. It is kept in the chain of changes, so that
-            # the later ones can be undone.
+            # Later changes have already reverted this one. It stays in the chain of changes, so
+            # that the later ones can be undone.
             self._unchanged.add(path)
 
     def _claim(self, path: str, doubtful: Sequence[SharedChange]) -> bool:
@@ -169,7 +169,7 @@ class _Planner:
         try:
             # An undo must not write through a link that replaced a folder.
             if self._workspace.resolve(real, follow=False) != real:
-                raise Conflict("one of its parent folders is a link now")
+                raise Conflict("one of its parent folders is now a link")
             status = os.lstat(real)
             if stat.S_ISREG(status.st_mode) and status.st_size > MAX_KEPT_BYTES:
                 raise Conflict(
@@ -179,7 +179,7 @@ class _Planner:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except ToolError:
-            raise Conflict("one of its parent folders is a link now") from None
+            raise Conflict("one of its parent folders is now a link") from None
         except OSError as error:
             raise Conflict(f"it cannot be read: {error.strerror}") from None
 
@@ -191,11 +191,11 @@ class _Planner:
     def _find_target(
         self, path: str, now: Node | None, records: Sequence[Record]
     ) -> tuple[Node | None, bool]:
-        """Return the target of a path, and whether later changes were merged.
+        """Return the target state of a path, and whether later changes were merged.
 
         A redo restores the exact former state if nothing was changed after the undo. Otherwise, the
-        target is the state without the records. If that cannot be determined, the changes of the
-        records are reverted in the current content.
+        target is the state without the records. If that cannot be determined, the records' changes
+        are reverted in the current content.
 
         Raises:
             Conflict: The path cannot be restored.
@@ -215,7 +215,7 @@ class _Planner:
         return target, merged
 
     def _check_kept(self, target: Node | None) -> None:
-        """Check that a content was kept and is still stored.
+        """Check that content was kept and is still stored.
 
         Raises:
             Conflict: The content is not stored.
@@ -279,7 +279,7 @@ def _read_node(path: Path, status: os.stat_result, keep: Callable[[bytes], str])
     try:
         return node_at(path, keep)
     except PermissionError:
-        # The user owns this unreadable file, so it is made readable for a moment.
+        # The user owns this unreadable file, so it may be made readable for a moment.
         mode = stat.S_IMODE(status.st_mode)
         if not stat.S_ISREG(status.st_mode) or mode & 0o400:
             raise

@@ -1,4 +1,4 @@
-"""Carries out either all or none of the steps of an undo."""
+"""Carries out either all steps of an undo or none."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def carry_out(workspace: Workspace, store: ContentStore, steps: Sequence[Change]
             _apply(workspace, store, taken_back, [])
         except (OSError, HilumError) as second:
             raise ToolError(
-                f"{problem} Reverting its first steps failed, too: {second}.",
-                hint="Run hilum undo again to continue it.",
+                f"{problem} Reverting the completed steps also failed: {second}.",
+                hint="Run hilum undo again to continue.",
             ) from error
         raise ToolError(
-            f"{problem} Everything is as it was before the undo.",
-            hint="Remove the cause, then undo again.",
+            f"{problem} All files are as they were before the undo.",
+            hint="Fix the cause, then undo again.",
         ) from error
 
 
@@ -58,9 +58,9 @@ def _describe_failure(error: OSError | HilumError) -> str:
 def _apply(
     workspace: Workspace, store: ContentStore, steps: Sequence[Change], done: list[Change]
 ) -> None:
-    """Carry out steps in an order that works, and add each to ``done``.
+    """Carry out steps in a safe order, and add each to ``done``.
 
-    First, entries that are in the way are removed, deepest first. Then, the new content is created,
+    First, entries that are in the way are removed, deepest first. Then, new content is created,
     outermost first.
     """
     # A command may have made a folder read-only.
@@ -120,12 +120,12 @@ def _open_exactly(workspace: Workspace, name: str, *, make: bool = False) -> Ite
 
     A program that the agent started may still be running and may have created a link there after
     the plan was made. Therefore no link is followed, neither out of the workspace nor to another
-    place in it.
+    location in it.
     """
     path = workspace.root / name
     with workspace.at(path, make=make, follow=False) as place:
         if place.path != path:
-            raise ToolError(f"A parent folder of {show(name)} is a link now.", code=errors.E_STALE)
+            raise ToolError(f"A parent folder of {show(name)} is now a link.", code=errors.E_STALE)
         yield place
 
 
@@ -138,7 +138,7 @@ def _remove(workspace: Workspace, name: str, node: Node, *, is_final: bool) -> N
             os.rmdir(place.name, dir_fd=place.folder)
         except OSError:
             if not is_final:
-                raise  # otherwise the folder contains files of others and is kept
+                raise  # otherwise, the folder contains other files and is kept
 
 
 def _create(
@@ -167,7 +167,7 @@ def _create(
             os.symlink(os.fsdecode(data), place.name, dir_fd=place.folder)
             return
         if stat.S_ISLNK(_mode_at(place)):
-            raise ToolError(f"{show(name)} is a link now.", code=errors.E_STALE)
+            raise ToolError(f"{show(name)} is now a link.", code=errors.E_STALE)
         replace_file(workspace, path, data, mode=node.mode)
 
 

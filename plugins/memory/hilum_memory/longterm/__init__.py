@@ -36,7 +36,7 @@ CLOSE_TIMEOUT = 3.0
 
 
 def __getattr__(name: str) -> Any:
-    """Return the class that imports SQLite, at its first use."""
+    """Return the class that imports SQLite, on first use."""
     if name == "Memories":
         return lazy.memories.Memories
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -55,7 +55,7 @@ async def open_session(session: Session) -> AsyncIterator[LongTermMemory]:
             memory = LongTermMemory(session, jobs, session.settings(LongTermSettings))
             watcher.start_soon(memory.watch)
             yield memory
-            # The last run may have ended after the watcher last ran.
+            # The last run may have ended since the watcher last ran.
             memory.catch_up()
             jobs.cancel_scope.deadline = trio.current_time() + CLOSE_TIMEOUT
         if jobs.cancel_scope.cancelled_caught:

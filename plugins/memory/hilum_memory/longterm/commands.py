@@ -26,8 +26,8 @@ from hilum_memory.longterm.validation import check_text
 EPILOG = """\
 A memory belongs to you (it applies everywhere) or to a folder. Without --user or --workspace, commands apply to both.
 
-  hilum memory                       what is remembered about you and this folder
-  hilum memory show 12               its origin, and what it replaced
+  hilum memory                       list what is remembered about you and this folder
+  hilum memory show 12               show its origin, and what it replaced
   hilum memory add "Run the tests with uv run pytest."
   hilum memory edit 12 "…"           without a text: in $EDITOR
   hilum memory forget 12 13          delete permanently; --all asks first
@@ -35,7 +35,7 @@ A memory belongs to you (it applies everywhere) or to a folder. Without --user o
 """
 Action = Callable[[argparse.Namespace, Memories], object]
 _ORIGINS = {
-    "user": "you asked for it, or wrote it",
+    "user": "you requested or wrote it",
     "tool": "the model saved it for you",
     "run": "learned after a run",
 }
@@ -112,7 +112,9 @@ def make_parser() -> Parser:
         action="store_true",
         help="also list replaced memories",
     )
-    scoped(command("search", _search, "find memories as a prompt would")).add_argument(
+    scoped(
+        command("search", _search, "find memories that a prompt with this text would recall")
+    ).add_argument(
         "text",
         nargs="+",
         metavar="TEXT",
@@ -120,7 +122,7 @@ def make_parser() -> Parser:
     command(
         "show",
         _show,
-        "show one memory, where it comes from, and what it replaced",
+        "show a memory, where it comes from, and what it replaced",
     ).add_argument("id", type=int, metavar="ID")
     made = scoped(command("add", _add, "remember something"))
     made.add_argument("text", nargs="+", metavar="TEXT", help="one short sentence")
@@ -128,12 +130,10 @@ def make_parser() -> Parser:
     made = command("edit", _edit, "change the text of a memory; without TEXT in $EDITOR")
     made.add_argument("id", type=int, metavar="ID")
     made.add_argument("text", nargs="*", metavar="TEXT")
-    made = scoped(
-        command("forget", _forget, "permanently delete memories and those that they replaced")
-    )
+    made = scoped(command("forget", _forget, "permanently delete memories and those they replaced"))
     made.add_argument("ids", type=int, nargs="*", metavar="ID")
-    made.add_argument("--all", action="store_true", help="delete all of them; asks first")
-    made.add_argument("--yes", action="store_true", help="without asking")
+    made.add_argument("--all", action="store_true", help="delete all of them, after confirmation")
+    made.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     for name, off in (("off", True), ("on", False)):
         made = command(name, _switch, f"switch memory {name}; nothing is deleted")
         made.set_defaults(off=off)
@@ -148,7 +148,7 @@ def make_parser() -> Parser:
 def _memories(options: argparse.Namespace) -> Memories:
     """Return the memories, with the limits from the settings if memories are added."""
     path = memory_path()
-    # Other commands need no limits, and work even if the settings have a mistake.
+    # Other commands need no limits, and work even if there is a mistake in the settings.
     if options.action is not _add:
         return Memories(path)
     found = load([LongTermSettings], workspace=None, known=None).get(LongTermSettings)
@@ -266,7 +266,7 @@ def _add(options: argparse.Namespace, memories: Memories) -> None:
 
 def _describe_result(written: WriteResult) -> str:
     new = written.memory
-    what = "Known already" if written.what == "same" else "Remembered"
+    what = "Already known" if written.what == "same" else "Remembered"
     where = "everywhere" if new.scope == USER else f"in {new.scope}"
     if written.replaced:
         replaced = [str(old.id) for old in written.replaced]
@@ -295,11 +295,11 @@ def _edit_in_editor(text: str) -> str:
     if not editor or not sys.stdin.isatty():
         hint = 'Pass the text: hilum memory edit ID "…"; or set EDITOR, on a terminal.'
         raise UsageError(
-            "There is no new text, and no editor to enter it.",
+            "There is no new text, and no editor in which to enter it.",
             code=errors.E_BAD_ARGS,
             hint=hint,
         )
-    # A private folder (mode 0700), because an editor may write copies beside the file.
+    # Use a private folder (mode 0700), because an editor may write copies next to the file.
     with TemporaryDirectory(prefix="hilum-memory-") as folder:
         file = Path(folder) / "memory.txt"
         file.write_text(text + "\n")
@@ -340,7 +340,9 @@ def _forget(options: argparse.Namespace, memories: Memories) -> int:
     for line in lines:
         say(line)
     if count:
-        say("The text of a session stays in its log; to delete it: hilum sessions delete ID.")
+        say(
+            "What was said in a session remains in its log; to delete it: hilum sessions delete ID."
+        )
     return 0
 
 

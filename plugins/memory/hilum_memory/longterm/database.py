@@ -88,7 +88,7 @@ def open_database(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connec
             _create_file(path)
         with closing(_connect(path)) as connection:
             if write:
-                # Take the write lock now: if two transactions read first and then both want to
+                # Take the write lock now: if two transactions both read first and then try to
                 # write, SQLite fails one of them at once instead of waiting.
                 connection.execute("BEGIN IMMEDIATE")
             # Inside the transaction, so that two processes cannot both create the tables.
@@ -157,11 +157,11 @@ def _check_schema(connection: sqlite3.Connection, path: Path, write: bool) -> No
             connection.execute(statement)
     application, version = _read_stamp(connection)
     if application != APPLICATION:
-        raise _foreign(path, "another program made it")
+        raise _foreign(path, "another program created it")
     # An older hilum could damage data that it does not know.
     if version > VERSION:
         raise StoreError(
-            f"The file of memories {path} was made by a newer hilum (format {version}, this one"
+            f"The file of memories {path} was created by a newer hilum (format {version}, this one"
             f" knows {VERSION}).",
             hint="Update hilum. Until then nothing is remembered.",
         )

@@ -73,15 +73,15 @@ class _Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @attrs.define
 class RunMaterial:
-    """The material in a run from which memories may be derived, folded from the run's events.
+    """The material from which memories of a run may be derived, collected from the run's events.
 
     Attributes:
         agent: Name of the agent.
         run: Id of the run.
         said: Text that the user typed, and the user's reasons for rejecting calls.
         done: The commands that ran, and whether each one succeeded.
-        outside: Whether the run read from the network. If so, its commands may originate there and
-            are ignored.
+        outside: Whether the run read from the network. If so, its commands may originate from there
+            and are ignored.
     """
 
     agent: str
@@ -92,11 +92,11 @@ class RunMaterial:
     _open: dict[str, str] = attrs.Factory(dict)
 
     def apply(self, event: Event) -> None:
-        """Add the material in an event of the run."""
+        """Add the material from an event of the run."""
         match event:
             case RunStarted(message=message):
                 self.said.append(remove_requests(message.typed))
-            # Why the user rejects a call is often a preference.
+            # The reason for which the user rejects a call is often a preference.
             case ApprovalAnswered(accepted=False, by="user", reason=reason) if reason:
                 self.said.append(remove_foreign_text(reason))
             case CallStarted(call=call, risk=risk):
@@ -120,7 +120,7 @@ class RunMaterial:
         """The texts from which a memory may be derived."""
         if self.outside:
             return list(self.said)
-        # A command that failed is no example to follow.
+        # A command that failed is not an example to follow.
         succeeded = [command for command, good in self.done.items() if good]
         return [*self.said, *succeeded]
 

@@ -124,7 +124,7 @@ class Memories:
     # --- writing ----------------------------------------------------------------------------------
 
     def add(self, memory: Memory, replaces: Iterable[int] = ()) -> WriteResult:
-        """Write a memory, replacing one with the same subject, or confirm it if it is known.
+        """Write a memory, replacing one with the same subject, or confirm it if already known.
 
         Args:
             memory: The memory; this method sets its number and times.
@@ -148,7 +148,8 @@ class Memories:
             new = msgspec.structs.replace(new, id=_insert(file, new, about))
             for one in alike:
                 file.execute("UPDATE memories SET replaced = ? WHERE id = ?", (new.id, one.id))
-            # Old memories are deleted at each write, because no background job runs for memories.
+            # Old memories are deleted on each write, because there is no background job for
+            # memories.
             self._delete_surplus(file, new, now)
             return WriteResult(new, "replaces" if alike else "new", tuple(alike))
 
@@ -171,7 +172,7 @@ class Memories:
             return new
 
     def used(self, ids: Sequence[int]) -> None:
-        """Record that memories were recalled; recalled memories are kept longer."""
+        """Record that memories were recalled, so that they are kept longer."""
         with open_database(self.path, write=True) as file:
             assert file is not None
             rows = [(self._clock(), id) for id in ids]
@@ -211,7 +212,7 @@ class Memories:
 
     def _delete_surplus(self, file: sqlite3.Connection, new: Memory, now: float) -> None:
         """Delete memories that are too old or unused, or exceed the maximum number."""
-        # Only memories that a model chose expire; the user's own requests do not.
+        # Only memories that a model chose expire; those that the user requested do not.
         unused = """SELECT id FROM memories
             WHERE origin = 'run' AND replaced = 0 AND max(updated, used) < ?"""
         gone = _find_ids(file, unused, now - self._keep_days * DAY)
@@ -293,7 +294,7 @@ def _insert(file: sqlite3.Connection, memory: Memory, about: str) -> int:
 
 
 def _delete(file: sqlite3.Connection, given: Iterable[int]) -> None:
-    ids = list(dict.fromkeys(given))  # removing words from the index twice would corrupt the index
+    ids = list(dict.fromkeys(given))  # removing words from the index twice would corrupt it
     _unindex(file, ids)
     file.executemany("DELETE FROM memories WHERE id = ?", [(id,) for id in ids])
 

@@ -19,7 +19,7 @@ HEAD = (
 )
 # A preference applies to most prompts, a fact only to prompts about its subject.
 WEIGHTS = {"preference": 1.3, "decision": 1.1, "fact": 1.0}
-# Number of days after which the bonus for a new memory is halved.
+# Number of days in which the bonus for a new memory halves.
 HALF_LIFE_DAYS = 90.0
 # Minimum score of a memory, as a fraction of the best score.
 MIN_SCORE_SHARE = 0.25
@@ -44,7 +44,7 @@ def recall_memories(
         text: The prompt.
         scopes: The scopes to search.
         now: The current time.
-        first: Whether this is the beginning of the conversation, to which the user's latest
+        first: Whether this is the beginning of the conversation. If so, the user's latest
             preferences are added.
     """
     found = memories.search(text[:MAX_PROMPT], scopes)
@@ -57,7 +57,7 @@ def recall_memories(
     best = sorted(fitting, key=lambda memory: -scores[memory.id])
     if first:
         preferences = memories.preferences(scopes, MAX_PREFERENCES)
-        # At the end: memories that fit the prompt take the budget first.
+        # Added at the end: memories that fit the prompt take precedence in the budget.
         best += [memory for memory in preferences if memory.id not in scores]
     return best
 
@@ -84,7 +84,7 @@ def fit_budget(found: Iterable[Memory], budget: int, known: frozenset[str]) -> l
     for memory in found:
         line = format_memory(memory)
         size = estimate(line)
-        # A memory that does not fit does not end the loop, because a shorter one may still fit.
+        # Continue after a memory that does not fit, because a shorter one may still fit.
         if line not in known and size <= room:
             kept.append(memory)
             room -= size

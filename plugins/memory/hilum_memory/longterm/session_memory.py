@@ -45,8 +45,8 @@ MAX_PER_RUN = 5
 # Time limit, in seconds, for learning from a run.
 LEARNING_TIMEOUT = 30.0
 SOURCE = "context:memory"
-# A prompt without any of these words does not ask to remember anything, so the patterns need not be
-# imported.
+# A prompt without any of these words contains no request to remember anything, so the patterns need
+# not be imported.
 CUES = ("remember", "forget", "memori", "note", "记", "忘")
 
 
@@ -92,7 +92,7 @@ class LongTermMemory:
     @hookimpl
     async def gather_context(self, agent: Agent, request: ContextRequest) -> Sequence[Block] | None:
         """Save the memories that a prompt requests, and return those relevant to the prompt."""
-        # The prompt of a sub-agent is from another agent, not from the user.
+        # A sub-agent's prompt comes from another agent, not from the user.
         if not self.settings.enabled or agent.parent:
             return None
         asks = any(cue in request.typed.casefold() for cue in CUES)
@@ -120,7 +120,7 @@ class LongTermMemory:
         if asks:
             written = await self._write_requests(agent, request.typed)
         found: list[Memory] = []
-        # At most a quarter, because other plugins share the budget for context.
+        # At most a quarter, because other plugins share the context budget.
         budget = min(self.settings.budget, request.budget // 4)
         if budget and not self._is_kept_out():
             found = await self._recall(agent, request.subject, budget)
@@ -243,7 +243,7 @@ class LongTermMemory:
     def _report_written(self, written: WriteResult) -> None:
         new = written.memory
         replaced = [old.id for old in written.replaced]
-        what = "known already" if written.what == "same" else "remembered"
+        what = "already known" if written.what == "same" else "remembered"
         if replaced:
             what += f", in place of {', '.join(map(str, replaced))}"
         self.session.note(
@@ -315,7 +315,8 @@ class LongTermMemory:
             # user typed.
             if not lazy.user_text.is_drawn_from(text, await self._find_user_texts(agent)):
                 raise ToolDenied(
-                    "Only the user's own statements are remembered, and this says more.",
+                    "Only the user's own statements are remembered, and this text goes beyond"
+                    " them.",
                     hint=(
                         "Use the user's own words; or ask the user to write it: hilum memory add"
                         ' "…".'
@@ -325,11 +326,11 @@ class LongTermMemory:
             ids = await self._find_related(scope, text, replaces or ())
             memory = Memory(scope=scope, kind=kind, text=text, origin="tool", run=agent.run.id)
             written = await self._write(memory, ids)
-        what = "Known already" if written.what == "same" else "Remembered"
+        what = "Already known" if written.what == "same" else "Remembered"
         return f"{what} as [{written.memory.id}]."
 
     async def _find_related(self, scope: str, text: str, ids: Collection[int]) -> list[int]:
-        """Return the given memories that share a significant word with a text.
+        """Return those of the given memories that share a significant word with a text.
 
         The model could pass any number, but it must not be able to delete unrelated memories.
         """
@@ -353,7 +354,7 @@ class LongTermMemory:
             if not any(map(lazy.user_text.asks_to_forget, texts[-1:])):
                 raise ToolDenied(
                     "The user has not asked to forget anything.",
-                    hint=f"hilum memory forget {number} does it.",
+                    hint=f"The user can run hilum memory forget {number}.",
                 )
             memory = await _in_thread(lambda: self.memories.get(number))
             # A number must not reach the memories of another workspace.
@@ -420,8 +421,8 @@ class LongTermMemory:
         material.apply(event)
         if isinstance(event, RunEnded):
             del self._runs[event.run]
-            # No model is asked about a stopped or failed run, which shows little about the user's
-            # wishes, nor about a run without lasting statements.
+            # Do not send a request to a model after a stopped or failed run, which shows little
+            # about the user's wishes, or after a run without lasting statements.
             if event.state in ("completed", "partial_success") and material.is_promising():
                 self.jobs.start_soon(self._learn, material, name=f"memories of run {event.run}")
 
@@ -473,9 +474,13 @@ class LongTermMemory:
                 self._report_refusal(error)
 
     def report_interruption(self) -> None:
-        """Report that the session closed before learning ended."""
+        """Report that the session was closed before learning finished."""
         if self.session.journal.broken is None:
-            self._report_refusal(HilumError("The session closed first.", code=errors.E_INTERRUPTED))
+            self._report_refusal(
+                HilumError(
+                    "The session was closed before learning finished.", code=errors.E_INTERRUPTED
+                )
+            )
 
 
 def _find_blocks(agent: Agent) -> list[str]:

@@ -35,7 +35,7 @@ class LongTermSettings:
         default=2_000,
         minimum=1,
         project=False,
-        help="Maximum number of memories for the user, and for each workspace.",
+        help="Maximum number of memories for the user and for each workspace.",
     )
     keep_days: float = setting(
         default=180.0,

@@ -1,6 +1,6 @@
 """Splits texts in any script into words, which are used to find and compare memories.
 
-SQLite's trigram tokenizer finds nothing shorter than three characters, and most Chinese words have
+SQLite's trigram tokenizer finds nothing shorter than three characters, but most Chinese words have
 two. This module therefore splits Chinese, Japanese and Korean text into single characters and
 pairs; the index contains the result, separated by spaces.
 """
@@ -38,14 +38,15 @@ _NOT = (
 def split_runs(text: str) -> list[str]:
     """Split a text into runs of letters and digits.
 
-    Each run is either entirely in a script without spaces, or contains no such characters.
+    Each run is either entirely in a script without spaces, or contains no characters of such a
+    script.
     """
     # Full-width letters and composed characters must equal their plain forms.
     return re.findall(_PIECES, unicodedata.normalize("NFKC", text))
 
 
 def tokenize(text: str, *, whole: bool = False) -> list[str]:
-    """Return the stems of the words of a text, in order.
+    """Return the stems of the words in a text, in order.
 
     Names are also split into their parts, and text without spaces into characters and pairs.
 

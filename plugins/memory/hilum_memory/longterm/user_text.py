@@ -1,8 +1,8 @@
 """Interprets the user's words: requests to remember, lasting statements, support for memories.
 
 Memories are derived only from the user's words and from commands that ran. Piped, quoted or fenced
-text may be from somebody else and is ignored. Tool results and model answers are not read, so a web
-page or a file cannot plant a memory.
+text may come from somebody else and is ignored. Tool results and model answers are not read, so a
+web page or a file cannot plant a memory.
 """
 
 from __future__ import annotations
@@ -132,9 +132,9 @@ def guess_kind(text: str) -> Kind:
 
 
 def applies_everywhere(text: str) -> bool:
-    """Return whether a sentence is about all workspaces.
+    """Return whether a sentence applies to all workspaces.
 
-    Such a sentence names all projects, or is about the user and not about this project.
+    Such a sentence mentions all projects, or is about the user and not about this project.
     """
     if re.search(_EVERYWHERE, text):
         return True
@@ -181,7 +181,7 @@ def is_drawn_from(text: str, sources: Iterable[str], *, part: float = 0.6) -> bo
     whole = "\n".join(sources)
     theirs = set(find_significant_words(whole))
     folded = " ".join(whole.casefold().split())
-    # One wrong letter in a name or number makes a memory wrong, however many words agree.
+    # One wrong character in a name or number makes a memory wrong, however many words agree.
     for name in _find_code_names(text):
         if name.strip(_PUNCTUATION).casefold() not in folded:
             return False

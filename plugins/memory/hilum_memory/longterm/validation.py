@@ -36,7 +36,7 @@ def _redactor() -> Redactor:
 
 
 def check_text(text: str) -> str:
-    """Return a text on one line without invisible characters. The first call takes 10 ms.
+    """Return a text as one line, without invisible characters. The first call takes 10 ms.
 
     Raises:
         ToolError: The text is empty, too long, or seems to contain a secret. The message does not
@@ -58,7 +58,7 @@ def check_text(text: str) -> str:
         raise _too_long(len(line))
     if _seems_secret(line):
         raise ToolError(
-            "It seems to contain a secret, so it is not remembered.",
+            "The text seems to contain a secret, so it is not remembered.",
             code=errors.E_DENIED,
             hint=(
                 "Keep secrets in the environment or a password manager, and remember where they"

@@ -1,4 +1,4 @@
-"""Checks that enforce hard constraints, and the judges of calls, answers and contexts."""
+"""Checks that enforce hard constraints, and functions that judge calls, answers and contexts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ __all__ = [
     "judge_call",
 ]
 
-# Modules load on first use: most sessions have no enforced rules and do not need them.
+# Modules are loaded on first use, because most sessions have no enforced rules and do not need
+# them.
 _MODULES = {
     "Check": "model",
     "Compiled": "model",

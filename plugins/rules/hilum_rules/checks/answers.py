@@ -1,4 +1,4 @@
-"""Judges final answers by forbidden forms, and files by the sessions that may load them."""
+"""Judges the form of final answers, and whether a session may load a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_MATCHED = 100_000
 
 
 def judge_answer(rules: Iterable[EnforcedRule], text: str) -> str | None:
-    """Return the rule that a final answer breaks, and how; ``None`` if it breaks none.
+    """Return the message about the rule that a final answer breaks; ``None`` if it breaks none.
 
     Args:
         rules: The rules.
@@ -55,7 +55,7 @@ def _normalize(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-# --- answers with a text --------------------------------------------------------------------------
+# --- answers with text --------------------------------------------------------------------------
 
 
 def _has_word(plain: str, wanted: str) -> bool:
@@ -66,7 +66,7 @@ def _has_word(plain: str, wanted: str) -> bool:
 
 
 def _starts(plain: str, wanted: str) -> bool:
-    # Markdown marks are not displayed, so they do not count.
+    # Markdown markers are not displayed, so they do not count.
     return plain.lstrip("*_#> ").startswith(wanted)
 
 
@@ -99,7 +99,7 @@ def _find_emoji(constraint: Answers, text: str) -> str:
     if found is None:
         return ""
     if found[0] == "\ufe0f":
-        return "it has an emoji with a picture variation selector"
+        return "it has an emoji with an emoji variation selector"
     return f"it has the emoji {unicodedata.name(found[0], '?').lower()}"
 
 
@@ -174,7 +174,7 @@ def _is_same(name: str, wanted: str) -> bool:
     """Return whether a name matches a loaded path: as a pattern, folder, or file name anywhere."""
     if name.casefold() in ("memory.md", "memory") and wanted in ("memory", "long-term memory"):
         return True
-    # The file system may not distinguish upper and lower case.
+    # The file system may be case-insensitive.
     low = wanted.casefold()
     plain = name.casefold().rstrip("/")
     if fnmatchcase(low, plain) or low.startswith(f"{plain}/") or wanted.endswith(f"/{name}"):

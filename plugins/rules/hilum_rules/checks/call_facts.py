@@ -1,4 +1,4 @@
-"""What a call does, as far as its arguments show: its paths, commands and hosts."""
+"""Determines what a call does, as far as its arguments show: its paths, commands and hosts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _READERS = re.compile(
 )
 _DELETERS = re.compile(r"delete|remove|unlink|trash|erase", re.IGNORECASE)
 _MOVERS = re.compile(r"move|rename", re.IGNORECASE)
-# These tools return names, but nothing from the files' contents.
+# These tools return names but no file contents.
 _LISTERS = frozenset(("list_directory", "glob_search"))
 
 
@@ -81,7 +81,7 @@ class CallFacts:
 
     @cached_property
     def _strings(self) -> list[tuple[str, str]]:
-        """The strings in the arguments, each with the last part of its name."""
+        """The strings in the arguments, each with the last part of its key."""
         return [
             (key.rpartition(".")[2], text) for key, text in _find_strings(self.arguments, "", 0)
         ]
@@ -94,7 +94,7 @@ class CallFacts:
         if self.tool.risk != "execute":
             return []
         folder = self._find_folder()
-        # Another tool may have an argument ``text`` or ``input`` that is not a command.
+        # In other tools, an argument ``text`` or ``input`` may not be a command.
         names = _COMMANDS | _INPUTS if self._is_own else _COMMANDS
         return [
             judge_command(text, workspace=self.matcher.root, folder=folder)
@@ -127,10 +127,10 @@ class CallFacts:
     @cached_property
     def unknown_command(self) -> str:
         """Why some effects of the call are known only at run time; empty if all are known."""
-        # A part that the guard could not read may do anything, so rules about paths and commands
-        # ask for approval.
+        # A part that the guard could not parse may do anything, so rules about paths and commands
+        # require approval.
         if not all(verdict.complete for verdict in self._verdicts):
-            return "the command cannot be read completely"
+            return "the command cannot be parsed completely"
         for command in self.commands:
             is_unknown = command.words == (UNKNOWN,)
             if is_unknown or code_texts.runs_unknown_script(command.effects, command.cwd):
@@ -141,7 +141,7 @@ class CallFacts:
 
     @cached_property
     def accesses(self) -> list[FileAccess]:
-        """The effects of the call on files named in its words."""
+        """The effects of the call on files that it names."""
         named = [access for access, findings in self._command_accesses if findings is None]
         # The command of one of hilum's own tools shows what is accessed; another tool may also use
         # paths in its other arguments.
@@ -181,8 +181,8 @@ class CallFacts:
 
     def _argument_accesses(self) -> Iterator[FileAccess]:
         for name, text in self._strings:
-            # hilum's tools declare which arguments they write; for other tools, the names must
-            # suffice.
+            # hilum's tools declare which arguments name files that they write; for other tools, the
+            # names must suffice.
             is_path = name in self.tool.writes or _PATHS.search(_snake_case(name))
             if is_path and name not in _TEXTS and 0 < len(text) <= MAX_PATH:
                 path = _local_path(text)
@@ -195,8 +195,8 @@ class CallFacts:
         if self.tool.risk == "read" or (not self._is_own and _READERS.match(name)):
             if name not in _LISTERS:
                 yield attrs.evolve(access, kind="read")
-        # A server does not say what its tool does, so its name decides. Without a hint it may write
-        # and read, which is the strictest assumption.
+        # A server does not state what its tool does, so the tool's name decides. Without a hint in
+        # the name, the tool may write and read, which is the strictest assumption.
         elif _DELETERS.search(name):
             yield attrs.evolve(access, kind="delete", deep="all")
         elif _MOVERS.search(name):

@@ -1,4 +1,4 @@
-"""Parses Chinese sentences: what they forbid, or what the user must approve.
+"""Parses Chinese sentences that forbid actions or require the user's approval.
 
 A sentence becomes a constraint only if hilum understands all of it.
 """
@@ -102,8 +102,8 @@ def _sentence_frames() -> CompiledFrames:
             Frame(
                 closed, lambda found, sentence: denial(_read_files(found["what"], WRITES, sentence))
             ),
-            # This pattern comes last, because it is the most general: it would match most other
-            # sentences, too.
+            # This pattern comes last, because it is the most general: it would also match most
+            # other sentences.
             Frame(rf"{_NOT}(?P<own>{_OWN})?(?P<act>.+?){_ENDS}", _read_prohibition),
         ]
     )
@@ -257,7 +257,7 @@ def _read_files(
 ) -> Paths | None:
     """Read the object of a verb about files: ``⟦0⟧ 目录下的文件``."""
     found = _files_pattern().fullmatch(text.strip())
-    # ``等`` ("and so on") means files that are not named, so hilum cannot know all of them.
+    # ``等`` ("and so on") refers to files that are not named, so hilum cannot know all of them.
     if found is None or "等" in found["kind"]:
         return None
     described = found["lead"] + found["kind"]

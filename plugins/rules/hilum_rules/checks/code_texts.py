@@ -1,4 +1,4 @@
-"""Texts that programs run and that no command parser reads: inline code and scripts."""
+"""Code that programs run and that no command parser reads: inline code and scripts."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ _PATH = re.compile(r"""[\w.~/@*?-]+""")
 
 
 def find_paths(text: str) -> list[str]:
-    """Return the words of a text that may be paths, even if code joins them from parts."""
+    """Return the words in a text that may be paths, even if code joins them from parts."""
     # Otherwise ``open(".e" + "nv")`` would get past a rule about ``.env``.
     added = re.sub(r"""['"]\s*\+\s*['"]""", "", text)
     # The same for ``os.path.join("src", "gen")`` and ``Path("src") / "gen"``.

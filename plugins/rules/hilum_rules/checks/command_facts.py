@@ -1,4 +1,4 @@
-"""The effects of one simple command of a call, as all matchers use them."""
+"""The effects of one simple command in a call, as used by all matchers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @attrs.define(slots=False)
 class CommandFacts:
-    """One simple command of a call.
+    """A simple command in a call.
 
     Attributes:
         command: The command.

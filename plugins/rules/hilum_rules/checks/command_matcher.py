@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hilum_rules.checks.command_facts import CommandFacts
 
 Words = tuple[str, ...]
-# Words of a command that installs packages already listed in the project.
+# Words of commands that install packages already listed in the project.
 _OWN_PACKAGE = re.compile(
     r"-r|--requirements?(?:=.*)?|-e|--editable|\.|\.\[.*\]|-c|\./.*|--frozen-lockfile|--no-save"
     r"|--locked|-g?"
@@ -69,7 +69,7 @@ def _plain_words(command: CommandFacts) -> Words:
     """Return a command with its program's name as used in rules."""
     if command.effects.program == "git":
         return git_words(command.words)
-    # ``pip3.12`` is pip, and a rule against ``pip install`` means it, too.
+    # ``pip3.12`` is pip, so a rule against ``pip install`` also applies to it.
     versioned = re.fullmatch(r"(pip3?)[\d.]+", command.effects.program)
     return (versioned[1], *command.words[1:]) if versioned else command.words
 
@@ -147,7 +147,7 @@ def _is_option(word: str) -> bool:
 
 
 def _has_option(option: str, words: Words) -> bool:
-    """Return whether words have an option, in any spelling."""
+    """Return whether words contain an option, in any spelling."""
     if "--" in words:
         # After ``--``, words are operands even if they look like options (POSIX, Utility Syntax
         # Guideline 10).

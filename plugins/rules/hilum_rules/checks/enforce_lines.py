@@ -1,4 +1,4 @@
-"""Checks that an author attaches manually: ``enforce: deny write migrations/**``."""
+"""Checks that an author writes explicitly: ``enforce: deny write migrations/**``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _USAGE = (
 
 
 class MalformedLineError(ValueError):
-    """A line that hilum does not understand.
+    """Raised if hilum does not understand a line.
 
     Attributes:
         constraint: The constraint that could still be read from the line; ``None`` if there is
@@ -75,11 +75,11 @@ def compile_line(text: str, folder: PurePosixPath) -> Compiled:
         constraint = error.constraint
     if effect == "ask" and isinstance(constraint, Contexts | Answers):
         what = "a context" if kind == "context" else "an answer"
-        problem = f"nobody can be asked about {what}; write deny"
+        problem = f"{what} cannot be approved by anybody; write deny"
     if constraint is None:
         return _not_enforced(problem)
     if problem:
-        # Fail closed: an author who mistypes `deny` wants to allow less, never more.
+        # Fail closed: an author who mistypes `deny` wants to allow less, not more.
         check = Check((("deny", constraint),))
         return Compiled(
             check, f"fails closed until corrected ({problem}): {check.summary}", problem
@@ -163,7 +163,7 @@ def _commands(text: str, folder: PurePosixPath) -> Constraint:
     parts = [part.strip().strip("`'\"") for part in text.split(",")]
     commands = [tuple(part.split()) for part in parts if part]
     if not commands:
-        raise MalformedLineError("it names no command")
+        raise MalformedLineError("it does not name a command")
     odd = next(
         (word for words in commands for word in words if re.search(r"[|&;<>$()`]", word)), ""
     )
@@ -185,7 +185,7 @@ def _tools(text: str, folder: PurePosixPath) -> Constraint:
     wrong = ""
     for name in _split(text):
         if re.fullmatch(r"[\w.*?-]+", name):
-            # Names that other agents use are accepted, because rules files are shared between
+            # Names used by other agents are accepted, because rules files are shared between
             # agents.
             tools += v.TOOLS.get(name.lower(), (name,))
         else:
@@ -224,7 +224,9 @@ def _contexts(text: str, folder: PurePosixPath) -> Constraint:
     if given and len(kinds) == len(given):
         return Contexts(names, kinds)
     wrong = next((kind for kind in given if kind not in SESSION_KINDS), "")
-    mistake = f"{wrong!r} is not a kind of session" if wrong else "it names no kind of session"
+    mistake = (
+        f"{wrong!r} is not a kind of session" if wrong else "it does not name a kind of session"
+    )
     # If the line names no kind, it applies to the least trusted kinds.
     raise MalformedLineError(
         f"{mistake}; write in shared, headless", Contexts(names, kinds or ("shared", "headless"))
@@ -244,7 +246,7 @@ def _answers(text: str, folder: PurePosixPath) -> Constraint:
     if len(expression) > MAX_EXPRESSION:
         raise MalformedLineError(f"the expression has more than {MAX_EXPRESSION} characters")
     try:
-        # Compiled here, so that a mistake is reported with its line and not when an answer is
+        # Compiled here, so that a mistake is reported with its line and not only when an answer is
         # judged.
         regex.compile(expression)
     except (regex.error, RecursionError, OverflowError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Parses English sentences: what they forbid, or what the user must approve.
+"""Parses English sentences that forbid actions or require the user's approval.
 
 A sentence becomes a constraint only if hilum understands all of it.
 """
@@ -322,7 +322,7 @@ def _action_frames() -> CompiledFrames:
             branch_frame(branch, branch_verbs),
             Frame(outside, read_other_paths),
             command_frame(rf"(?P<verb>(?:run|execute|issue|use){run}", ("use", "call")),
-            # Hosts can be called, too.
+            # Hosts can also be called.
             command_frame(rf"(?P<verb>call{run}", ("use", "call"), is_final=False),
             Frame(rf"(?P<list>{_LIST})", read_bare_commands),
             Frame(

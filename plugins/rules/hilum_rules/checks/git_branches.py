@@ -26,7 +26,7 @@ def match_branches(branches: Sequence[str], command: CommandFacts) -> Fit:
 
     Args:
         branches: The names of the branches.
-        command: The commit or push. Commands before it may have switched the branch.
+        command: The commit or push. Preceding commands may have switched branches.
     """
     words = git_words(command.words)
     is_push = words[1:2] == ("push",)
@@ -85,7 +85,8 @@ def _read_head(folder: str) -> str:
         if link:  # a worktree or a submodule
             git = os.path.join(folder, link[1].strip())
         if os.path.isdir(git):
-            # Read without starting Git, which would cost milliseconds for each judged call.
+            # Read the file instead of starting Git, which would take milliseconds for each judged
+            # call.
             head = read_text(os.path.join(git, "HEAD"))
             return head.strip().removeprefix("ref: refs/heads/")
         if folder == os.path.dirname(folder):

@@ -1,6 +1,6 @@
-"""Path patterns, expanded as in shells, within limits.
+"""Expands path patterns as shells do, within limits.
 
-``/**`` does not search the whole machine.
+A pattern such as ``/**`` does not search the whole machine.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ MAX_NAMES = 20_000
 """Maximum number of names to examine for one pattern."""
 MAX_FOUND = 500
 _MAGIC = re.compile(r"[*?\[]")
-# Kernel folders: reading them is slow, and some of them are endless.
+# Folders that the operating system generates: reading them is slow, and some of them are endless.
 _ENDLESS = ("/proc", "/sys", "/dev")
 
 
 def expand_glob(pattern: str, root: str) -> tuple[list[str], bool]:
-    """Return the paths that an absolute pattern matches, and whether these are all.
+    """Return the paths that an absolute pattern matches, and whether the list is complete.
 
     Hidden names match too. The workspace is searched first. Links below ``**`` are not followed,
     because two links that lead to each other form an endless loop.
@@ -31,7 +31,7 @@ def expand_glob(pattern: str, root: str) -> tuple[list[str], bool]:
     search = _Search()
     parts = [part for part in pattern.split("/") if part]
     base = "/"
-    # Parts without a pattern need no listing, so the search begins below them.
+    # Parts without a pattern need not be listed, so the search begins below them.
     while parts and not _MAGIC.search(parts[0]):
         base = os.path.join(base, parts.pop(0))
     starts = [base]
@@ -50,7 +50,7 @@ def expand_glob(pattern: str, root: str) -> tuple[list[str], bool]:
 
 
 class _Search:
-    """A search that ends after ``MAX_NAMES`` names."""
+    """A search that stops after ``MAX_NAMES`` names."""
 
     def __init__(self) -> None:
         self.left = MAX_NAMES

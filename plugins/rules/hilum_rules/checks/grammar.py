@@ -71,7 +71,7 @@ class CompiledFrames:
         self._frames = [(re.compile(frame.pattern), frame.read, frame.is_final) for frame in frames]
 
     def read(self, text: str, sentence: Sentence) -> object:
-        """Return the meaning of a text from the first frame that matches it, or ``None``."""
+        """Return the meaning of a text according to the first matching frame, or ``None``."""
         for pattern, read, is_final in self._frames:
             # The whole text must match: a part that hilum does not understand may be an exception.
             found = pattern.fullmatch(text)
@@ -154,7 +154,7 @@ def _read_contexts(found: re.Match[str], sentence: Sentence) -> Meaning | None:
 
 
 def constraint_frames(table: Sequence[tuple[str, Constraint]]) -> list[Frame]:
-    """Return frames for actions in plain words that always mean the same constraint."""
+    """Return frames for actions in plain words, which always mean the same constraint."""
     return [
         Frame(pattern, partial(_return_constraint, constraint)) for pattern, constraint in table
     ]
@@ -180,7 +180,7 @@ def command_frame(pattern: str, uses: Sequence[str], *, is_final: bool = True) -
         if found.groupdict().get("tool"):
             return sentence.read_tools(names)
         used = any(verb in uses for verb in split_list(found["verb"]))
-        # Tools first, because "use `web_fetch`" cannot mean a program.
+        # Try tools first, because "use `web_fetch`" cannot refer to a program.
         tools = sentence.read_tools(names, known=True) if used else None
         return tools or sentence.read_commands(names, used=used)
 
@@ -264,7 +264,7 @@ def read_each_action(
     """Read one action, or several joined ones.
 
     Returns:
-        The constraints. Empty if hilum does not understand a part of the text.
+        The constraints; empty if hilum does not understand part of the text.
     """
     single = read(text, sentence)
     if single:

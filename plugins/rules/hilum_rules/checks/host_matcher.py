@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from hilum_rules.checks.command_facts import CommandFacts
     from hilum_rules.checks.path_matcher import Fit
 
-# Clients that the guard does not count as programs that certainly use the network.
+# Network clients that the guard does not treat as certain to use the network.
 _CLIENTS = frozenset(
     """
     ab docker git-remote-https grpcurl hey links mongosh mysql openssl podman psql redis-cli rsync
     skopeo websocat wrk wscat
     """.split()
 )
-# Programs that only print, search or replace the URLs in their words, and clients that put them
-# into texts for people.
+# Programs that only print, search or replace the URLs in their arguments, and clients that put them
+# into text for people.
 _TEXTUAL = frozenset(
     """
     ack ag awk cat cut diff echo egrep fgrep gawk gh glab grep gsed hilum jq perl printf rg sed
@@ -36,18 +36,18 @@ _LOCAL_HOSTS = ("localhost", "localhost.localdomain", "ip6-localhost", "host.doc
 # Plumbing commands used by `git push` and `git fetch`.
 _TRANSFERS = ("send-pack", "fetch-pack")
 _SOCKETS = ("/dev/tcp/", "/dev/udp/")
-# The letters of all options that take a value in any of the clients. A value is not a host.
+# The letters of options that take a value in any of the clients. Such a value is not a host.
 _VALUED = "ohHdXuAebFTKmwtPpilbc"
 
 
 def find_hosts(text: str) -> set[str]:
-    """Return the hosts of all URLs in a text."""
+    """Return the hosts in all URLs in a text."""
     hosts = {parse_host(address) for address in _ADDRESS.findall(text)}
     return hosts - {""}
 
 
 def parse_host(text: str) -> str:
-    """Return the host of a URL, with or without a scheme; empty if it has none."""
+    """Return the host in a URL with or without a scheme; empty if there is none."""
     # Browsers treat a backslash like a slash (WHATWG URL Standard).
     address = text.replace("\\", "/")
     if "://" not in address:
@@ -61,7 +61,7 @@ def parse_host(text: str) -> str:
 
 
 def normalize_host(host: str) -> str:
-    """Return a host in normalised form: lower case, ASCII, without the trailing dot.
+    """Return a host in normalized form: lower case, ASCII, without the trailing dot.
 
     A number that represents an IP address is converted to that address.
     """
@@ -110,7 +110,7 @@ def mentions(constraint: Hosts, text: str) -> bool:
 def match_command(constraint: Hosts, command: CommandFacts) -> Fit:
     """Return whether a simple command contacts a forbidden host."""
     effects = command.effects
-    # The command that a wrapper such as ``env`` starts is judged on its own.
+    # The command that a wrapper such as ``env`` starts is judged separately.
     if command.command.wrapper or effects.program in ("", "hilum"):
         return ""
     if _opens_socket(constraint, command) or _runs_code(constraint, command):
@@ -147,7 +147,7 @@ def _names_host(constraint: Hosts, command: CommandFacts, *, is_client: bool) ->
 
 
 def _match_client(constraint: Hosts, command: CommandFacts) -> Fit:
-    """Return whether a client contacts a forbidden host that its words only imply."""
+    """Return whether a client contacts a forbidden host that its arguments only imply."""
     words = command.words[1:]
     hosts = [parse_host(word) for word in operands(words, _VALUED)]
     named = [host for host in hosts if v.is_host(host) or re.fullmatch(r"[0-9a-f:.]+", host)]
@@ -171,7 +171,7 @@ def _may_stay_local(command: CommandFacts, hosts: list[str]) -> bool:
     """Return whether a client might not contact another machine."""
     if not command.effects.network or command.effects.program in _CLIENTS:
         return True
-    if command.words[1:2] == ("exec",):  # `pnpm exec` runs what is installed
+    if command.words[1:2] == ("exec",):  # `pnpm exec` runs an installed program
         return True
     return any(map(_is_local, hosts)) or any("file:" in word for word in command.words)
 
@@ -186,7 +186,7 @@ def _match_git(constraint: Hosts, command: CommandFacts) -> Fit:
         return "yes"
     if "*" not in constraint.names:
         return ""
-    # Git treats a remote with such a beginning as a path:
+    # Git treats a remote that begins like this as a path:
     # https://git-scm.com/docs/git-clone#_git_urls
     remotes = operands(git_words(command.words)[2:])
     is_local = bool(remotes) and remotes[0].startswith(("/", "./", "../", "file:"))

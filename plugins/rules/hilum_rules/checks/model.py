@@ -1,4 +1,4 @@
-"""Checks: actions that are forbidden or need the user's approval."""
+"""Checks, which forbid actions or require the user's approval for them."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ MAX_LISTED = 4
 
 @attrs.frozen
 class Paths:
-    """Files and folders, and the actions that are forbidden on them.
+    """Files and folders, and the actions on them that are forbidden.
 
     Attributes:
-        patterns: As in ``.gitignore``, relative to the workspace. Absolute ones begin with ``//``
-            or ``~/``.
+        patterns: Patterns as in ``.gitignore``, relative to the workspace. Absolute ones begin with
+            ``//`` or ``~/``.
         actions: The forbidden actions.
         unless: Patterns of the exceptions.
         by_hand: Whether only manual editing is forbidden. A program that generates the file, such
@@ -76,9 +76,9 @@ class Commands:
     """Commands that must not be run.
 
     Attributes:
-        patterns: The words that they begin with. Options may be between these words, and more words
-            may follow. ``*`` matches any number of words.
-        folder: The folder that they must not run in, relative to the workspace; ``.`` for all.
+        patterns: The words with which the commands begin. Options may be between these words, and
+            more words may follow. ``*`` matches any number of words.
+        folder: The folder in which they must not run, relative to the workspace; ``.`` for all.
         new: Whether the constraint covers only commands that name a package to install, not those
             that install the project's packages.
         branches: The branches to which commits and pushes are forbidden; empty for all.
@@ -107,7 +107,7 @@ class Tools:
     """Tools that must not be called.
 
     Attributes:
-        names: Their names, with ``*`` and ``?`` as in file names.
+        names: Their names, in which ``*`` and ``?`` are wildcards as in file names.
         risk: A permission category, all of whose tools are covered.
     """
 
@@ -167,7 +167,7 @@ class Answers:
     """A form that a final answer must not have.
 
     Attributes:
-        form: The form. With ``lacks…`` the answer must have the text.
+        form: The form. With ``lacks…``, the answer must have the text.
         text: The text, or the regular expression.
         most: The maximum number of units, with ``longer``.
         unit: The unit, with ``longer``.

@@ -21,7 +21,7 @@ _ANCHOR = re.compile(r"⟦(\d+)⟧")
 
 @attrs.frozen
 class Sentence:
-    """A phrase with the folder that it governs."""
+    """A phrase, and the folder that it governs."""
 
     phrase: Phrase
     folder: PurePosixPath
@@ -90,7 +90,7 @@ class Sentence:
         """Read commands.
 
         Args:
-            text: Names them.
+            text: The text that names them.
             used: Whether the verb is "use", which does not apply only to commands.
             many: Whether a program name alone is not enough, because no verb says that it runs.
         """

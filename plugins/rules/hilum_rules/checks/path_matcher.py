@@ -1,4 +1,4 @@
-"""Matches the paths that a call touches against the paths that rules protect.
+"""Matches the paths that a call accesses against the paths that rules protect.
 
 The spelling of a path does not matter, and links are followed.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Fit = Literal["", "maybe", "yes"]
 _FITS: tuple[Fit, ...] = ("", "maybe", "yes")
 _ABSOLUTE = ("/", "~")
-# Created only once: every rule needs the actions of every access.
+# Created only once, because every rule needs the actions of every access.
 _DELETES: frozenset[Action] = frozenset({"delete"})
 _CHANGES: frozenset[Action] = frozenset({"change"})
 _CREATES_OR_CHANGES: frozenset[Action] = frozenset({"create", "change"})
@@ -80,7 +80,7 @@ class _Match:
 
     @property
     def is_read(self) -> bool:
-        """Whether the file may only be read: a program that receives a path may read it."""
+        """Whether the file may merely be read: a program that receives a path may read it."""
         return self.access.kind in ("read", "any")
 
     @property
@@ -155,7 +155,7 @@ class _Match:
         patterns = self.constraint.patterns
         if self.constraint.outside:
             return is_outside and not self.view.is_temporary(form)
-        # A rule about all files means those of the project, not everything on the disk.
+        # A rule about all files means those in the project, not everything on the disk.
         if form == "." or self._is_copy(form) or (is_outside and patterns == EVERYTHING):
             return False
         if any(fit_path(pattern, form, strict=False) for pattern in self.constraint.unless):
@@ -262,7 +262,7 @@ class _Match:
     def _match_unknown_read(self, cwd: str | None) -> Fit:
         """Match the known part of a path that is being read.
 
-        Programs receive many paths that are known only at run time. The sandbox hides those that
+        Programs receive many paths that are known only at run time. The sandbox hides files that
         must not be read.
         """
         path = self.access.path
@@ -322,7 +322,7 @@ def _may_lead_to(known: str, patterns: Iterable[str]) -> bool:
 
 
 def _may_be(given: str, name: str) -> bool:
-    """Return whether a partly known name can be a given name."""
+    """Return whether a partly known name may be a given name."""
     parts = [fold(part) for part in given.split(UNKNOWN)]
     name = fold(name)
     return "*" in name or (name.startswith(parts[0]) and name.endswith(parts[-1]))

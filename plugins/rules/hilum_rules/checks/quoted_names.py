@@ -1,4 +1,4 @@
-"""Quoted names: decides whether each one is a path or a command, and what it matches."""
+"""Decides whether a quoted name is a path or a command, and what it matches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_path(text: str, *, named: bool = False) -> bool:
     if not _has_form_of_path(text):
         return False
     has_file_name = _file_pattern().fullmatch(text) is not None
-    # ``example.com`` has the form of a file name, too.
+    # ``example.com`` also has the form of a file name.
     if v.is_host(text) and not has_file_name and "*" not in text:
         return False
     if named or has_file_name or "/" in text:

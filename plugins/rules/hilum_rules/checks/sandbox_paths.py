@@ -17,7 +17,7 @@ from hilum_rules.checks.path_matcher import PathMatcher
 from hilum_rules.checks.verdicts import EnforcedRule, parts_of
 
 MAX_NAMES = 40_000
-"""Maximum number of names to examine for patterns that may match several places."""
+"""Maximum number of names to examine for patterns that may match several paths."""
 MAX_PROTECTED = 400
 """Maximum number of protected paths: each one needs a mount when a command starts."""
 _SKIPPED = frozenset(
@@ -46,7 +46,7 @@ def find_protected_paths(
         if effect == "deny" and isinstance(constraint, Paths)
     ]
     constraints = [each for each in constraints if not each.outside and each.patterns != EVERYTHING]
-    # Both actions, because the sandbox can only make a path read-only as a whole.
+    # Both actions are required, because the sandbox can only make a path read-only as a whole.
     written = [
         each for each in constraints if each.actions >= {"change", "delete"} and not each.by_hand
     ]
@@ -132,7 +132,7 @@ def _search(patterns: list[_Pattern], matcher: PathMatcher) -> list[str]:
                 found.append(os.path.realpath(path))
                 if is_folder:
                     # A protected folder protects everything in it, so nothing below it needs a
-                    # mount of its own.
+                    # separate mount.
                     folders.remove(name)
         # The judges still check every call; the sandbox is the second layer.
         if seen > MAX_NAMES or len(found) >= MAX_PROTECTED:
@@ -141,7 +141,7 @@ def _search(patterns: list[_Pattern], matcher: PathMatcher) -> list[str]:
 
 
 def _likely_names(patterns: list[_Pattern], last_names: set[str]) -> Callable[[str], object]:
-    """Return a test that most names fail.
+    """Return a fast test that most names fail.
 
     The test uses only the last part of a name, which is a hundred times as fast as matching all
     patterns. If there are exceptions, files below a matched folder are examined one by one.

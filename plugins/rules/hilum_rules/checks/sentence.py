@@ -21,7 +21,7 @@ class Phrase:
         head: The sentence in lower case, with ``⟦0⟧`` for the first name.
         anchors: The names, in order.
         tail: The reason or hint that follows, in lower case.
-        strong: Whether its own wording makes it a hard constraint, under any heading.
+        strong: Whether its own wording makes it a hard constraint under any heading.
     """
 
     head: str
@@ -185,7 +185,7 @@ def _split_tail(text: str) -> tuple[str, str]:
     return head, " ; ".join([*asides, text[found.end() :]])
 
 
-# Words that may revoke or limit the sentence, whatever else the tail says.
+# Words that may revoke or limit the sentence, whatever else the tail contains.
 _LIMITING = (
     r"unless|except\w*|excluding|other than|apart from|only|but|however|if|when\w*|while|until"
     r"|without|may|might|could|can|allowed|permitted|ok|okay|fine|exceptions?|not|never|ask"

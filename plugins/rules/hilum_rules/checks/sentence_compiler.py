@@ -1,4 +1,4 @@
-"""Compiles one sentence that may be a constraint, with the grammar of its language."""
+"""Compiles a sentence that may be a constraint, using the grammar of its language."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _find_softness(phrase: Phrase, effect: Effect, constraints: Sequence[Constra
 def _is_certain(effect: Effect, constraints: Sequence[Constraint]) -> bool:
     """Return whether words without a name can only refer to Git.
 
-    The exceptions are forced pushes, and approvals of Git commands.
+    Such words are those for forced pushes and for approvals of Git commands.
     """
     for constraint in constraints:
         if not isinstance(constraint, Commands) or constraint.patterns[0][0] != "git":

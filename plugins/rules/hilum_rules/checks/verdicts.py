@@ -1,6 +1,7 @@
 """Judges calls by the rules' checks.
 
-The strictest rule wins. If a call only possibly breaks a rule, it needs approval.
+The strictest rule wins. If a call may break a rule, but does not certainly do so, it needs
+approval.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ MAX_QUOTED = 300
 
 
 class EnforcedRule(Protocol):
-    """The parts of a rule that the judges need."""
+    """The parts of a rule that are needed to judge calls."""
 
     @property
     def sentence(self) -> str:
@@ -56,7 +57,7 @@ class EnforcedRule(Protocol):
 
 
 _NEXT_STEPS: dict[type[Any], str] = {
-    Paths: "Leave those files as they are, or tell the user what should be changed in them.",
+    Paths: "Leave those files unchanged, or tell the user what should be changed in them.",
     Commands: "Do without this command; if it is needed, ask the user to run it.",
     Tools: "Do without this tool.",
     Hosts: "Do without this host; if it is needed, tell the user.",
@@ -70,7 +71,7 @@ def judge_call(
 
     Args:
         rules: The rules.
-        agent: Makes the call.
+        agent: The agent that makes the call.
         call: The call.
         tool: The tool.
     """
@@ -119,7 +120,7 @@ def describe_rewrite(paths: Iterable[str], agent: Agent, call: ToolCall, tool: T
 
     Args:
         paths: The files, relative to the workspace.
-        agent: Makes the call.
+        agent: The agent that makes the call.
         call: The call.
         tool: The tool.
 
@@ -215,7 +216,8 @@ def _find_in_code(constraint: Paths, facts: CallFacts) -> str:
             access = attrs.evolve(access, cwds=(command.cwd, str(facts.matcher.root)))
             for path in code_texts.find_paths(text):
                 named = attrs.evolve(access, path=path)
-                # Only certain matches count: nearly every word of a program could be a path.
+                # Only certain matches count, because nearly every word in a program could be a
+                # path.
                 if _may_be_path(named) and facts.matcher.match(constraint, named) == "yes":
                     return f"the code that it runs contains {path[:200]}"
     return ""
@@ -265,7 +267,7 @@ def _match_hosts(constraint: Hosts, facts: CallFacts) -> tuple[Fit, str]:
     for host in sorted(facts.hosts):
         if host_matcher.is_meant(constraint, host):
             return "yes", f"it contacts {host}"
-    # Such a tool uses the network although no argument names a host, for example a search.
+    # Such a tool, for example a web search, uses the network although no argument names a host.
     if facts.tool.risk == "network" and "*" in constraint.names and not facts.hosts:
         return "yes", f"{facts.tool.name} uses the network"
     return _match_each(
@@ -276,7 +278,7 @@ def _match_hosts(constraint: Hosts, facts: CallFacts) -> tuple[Fit, str]:
 def _match_each(
     commands: Iterable[CommandFacts], match: Callable[[CommandFacts], Fit], facts: CallFacts
 ) -> tuple[Fit, str]:
-    """Return the first command that certainly matches, or else the first that may match."""
+    """Return the first command that certainly matches, or else the first one that may match."""
     doubt = ""
     for command in commands:
         fit = match(command)

@@ -12,7 +12,7 @@ from hilum_rules.checks.model import Action
 
 Words = tuple[str, ...]
 Phrases = tuple[Words, ...]
-"""Commands, each as its words."""
+"""Commands, each split into words."""
 
 EXTENSIONS = """
     astro avif bash bat bazel bzl c cc cert cfg cjs clj cmake conf cpp crt cs css csv cts cue
@@ -85,7 +85,7 @@ CERTAIN_PROGRAMS = frozenset(
     heroku python2 python3 helm cnpm tnpm mvn dnf apk easy_install ansible-playbook terragrunt
     """.split()
 )
-"""Names that only programs have, so "never use `NAME`" can only mean the program."""
+"""Names that only programs have, so "never use `NAME`" can only refer to the program."""
 
 
 def phrases(text: str) -> Phrases:
@@ -99,7 +99,7 @@ def pairs(text: str) -> dict[str, str]:
 
 
 def alternatives(words: Iterable[str]) -> str:
-    """Return a pattern for any of some words; the longest is tried first."""
+    """Return a pattern that matches any of some words; the longest is tried first."""
     # ``re`` takes the first alternative that matches, so "write" would hide "write to".
     return "|".join(sorted(words, key=len, reverse=True))
 
@@ -247,7 +247,7 @@ def read_host(text: str) -> str:
     Returns:
         The host; empty if the text is not a host, is only a part of one, or may be code.
     """
-    # Names such as ``socket.io`` are libraries or code more often than hosts.
+    # Names such as ``socket.io`` more often refer to libraries or code than to hosts.
     if text.count(".") == 1 and "://" not in text and text.rpartition(".")[2].lower() in _AMBIGUOUS:
         return ""
     found = re.fullmatch(

@@ -1,4 +1,4 @@
-"""Displayed forms of paths: workspace-relative, with patterns expanded and links followed."""
+"""Displays paths relative to the workspace, with patterns expanded and links followed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class WorkspaceView:
         return [f"{root.rstrip('/')}/" for root in roots]
 
     def expand(self, path: str, cwd: str | None) -> tuple[list[str], bool]:
-        """Return the absolute paths that a path may refer to, and whether these are all.
+        """Return the absolute paths to which a path may refer, and whether the list is complete.
 
         The home folder and patterns are expanded as in shells.
         """
@@ -90,7 +90,7 @@ class WorkspaceView:
                 return "."
             if path.startswith(root):
                 return path[len(root) :]
-        # The file system may not distinguish upper and lower case.
+        # The file system may be case-insensitive.
         length = len(self.real_root)
         is_similar = fold(path).startswith(fold(self._roots[0]))
         if is_similar and _is_same_file(path[:length], self.real_root):
@@ -124,7 +124,7 @@ class WorkspaceView:
     def is_temporary(self, path: str) -> bool:
         """Return whether an absolute path is in a folder for temporary files.
 
-        The word "outside" in rules does not refer to such a folder. A folder beside the workspace
+        The word "outside" in rules does not refer to such a folder. A folder next to the workspace
         is not temporary, even in /tmp.
         """
         beside = os.path.dirname(self.real_root)
@@ -159,6 +159,7 @@ def _is_same_file(one: str, other: str) -> bool:
 
 
 def fold(text: str) -> str:
-    """Return a text in normalised form, for comparing names."""
-    # macOS may store names decomposed, and may not distinguish case; a rule must match both forms.
+    """Return a text in normalized form, for comparing names."""
+    # macOS may store names in decomposed form and may be case-insensitive; a rule must match both
+    # forms.
     return unicodedata.normalize("NFKC", text).casefold()

@@ -1,6 +1,6 @@
 """Plans a compaction: which results to shorten and where to cut the conversation.
 
-Planning needs no model and no disk; 100,000 tokens take a few milliseconds.
+Planning needs neither a model nor the disk; for 100,000 tokens, it takes a few milliseconds.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ HEAD_CHARACTERS = 1_200
 TAIL_CHARACTERS = 600
 # About the size of a screenshot; providers count images in their own ways.
 IMAGE_TOKENS = 1_200
-# A shortened result may take one part in this many of the budget. In a small window, 1,800
-# characters of dense text would be too many.
+# A shortened result may take this fraction (1/n) of the budget. In a small window, 1,800 characters
+# of dense text would be too many.
 THIN_SHARE = 20
 
 
@@ -53,10 +53,10 @@ class CompactionPlanner:
 
     Args:
         messages: The conversation.
-        sizes: Tokens of each message.
-        measure: Function that returns the number of tokens in a text.
+        sizes: The number of tokens in each message.
+        measure: Function that returns the number of tokens in text.
         factor: Ratio of the model's tokens to estimated tokens.
-        over: Maximum length, in characters, of a result that is not shortened.
+        over: Length, in characters, above which a result is shortened.
         recent: Number of recent turns whose results are kept complete if they fit.
         handle: Whether the agent can read results again.
         never: Names of tools whose results are not shortened while they are in the conversation.
@@ -83,7 +83,7 @@ class CompactionPlanner:
             index for index, message in enumerate(self.messages) if isinstance(message, kept)
         ]
         ids = Counter(result.call_id for result in _find_results(self.messages))
-        # Some providers number the calls of each answer from zero, so ids can repeat.
+        # Some providers number the calls in each answer from zero, so ids can repeat.
         self._repeated = {identity for identity, count in ids.items() if count > 1}
 
     def plan(self, budget: int, reserve: int, *, cut: bool = False) -> CompactionPlan:
@@ -103,7 +103,7 @@ class CompactionPlanner:
             return CompactionPlan(0, thinned, sum(sizes))
         upto = self._cut(sizes, budget - reserve)
         # The results of the last turn alone may exceed the window, so they are shortened as well.
-        # The budget is half of the available size, so twice the budget is what the model can read.
+        # The budget is half of the available size, so the model can read twice the budget.
         if sum(sizes[upto:]) > 2 * budget - reserve:
             thinned |= self._thin_hard(upto, 2 * budget - reserve)
             sizes = self._sizes_with(thinned)
@@ -113,7 +113,7 @@ class CompactionPlanner:
         return CompactionPlan(upto, thinned, sum(sizes[upto:]))
 
     def _recent_from(self, room: int) -> int:
-        """Return the start index of the recent turns that fit, which are at least one."""
+        """Return the index at which the recent turns that fit begin; at least one turn is kept."""
         answers = [i for i in self.starts if isinstance(self.messages[i], AssistantMessage)]
         turns = answers or self.starts or [0]
         for start in turns[-self.recent :]:
@@ -179,7 +179,8 @@ class CompactionPlanner:
             if call.id not in among:
                 continue
             for value in find_short_arguments(call):
-                # Other short arguments, such as words of a query, occur in recent turns by chance.
+                # Other short arguments, such as words in a query, may occur in recent turns by
+                # chance.
                 if _is_path_like(value) and value in recent:
                     newest[value] = call.id
         return set(newest.values())
@@ -189,7 +190,7 @@ class CompactionPlanner:
         left = _find_results(self.messages[upto:])
         results = [result for result in left if result.call_id not in self._repeated]
         rest = sum(self.sizes[upto:]) - sum(map(self._cost, results))
-        # At least three characters a token, so that the texts fit in any script.
+        # At least three characters per token, so that the texts fit in any script.
         characters = int((room - rest) * 3 / self.factor)
         share = max(characters // max(len(results), 1), 300)
         # The notice between both parts needs about 200 characters.
@@ -220,7 +221,7 @@ class CompactionPlanner:
 
 
 def thin_result(result: ToolResult, head: int, tail: int, *, handle: bool) -> str:
-    """Return a result's beginning and end, with a notice about the omitted part between them."""
+    """Return a result's beginning and end, with a notice about the omitted part in between."""
     text = result.text
     first = text
     last = ""
