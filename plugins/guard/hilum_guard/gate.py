@@ -103,7 +103,7 @@ class Gate:
         rule = self._find_rule("deny", call.facts)
         if rule:
             return deny(_explain_denial(rule, call.facts)), _name_source(rule)
-        if self.rules.mistakes and call.changes:
+        if self.rules.is_unread or (self.rules.mistakes and call.changes):
             return self._deny_for_mistakes(), "mistakes in the rules"
         if command_verdict is not None:
             return self._judge_command(call, command_verdict)
@@ -116,8 +116,8 @@ class Gate:
         count = len(self.rules.mistakes)
         mistakes = "1 mistake" if count == 1 else f"{count} mistakes"
         return deny(
-            f"The rules have {mistakes}, so no call may change anything until the user corrects"
-            f" them (hilum permissions list): {self.rules.mistakes[0]}."
+            f"The rules have {mistakes}. Until the user corrects them (hilum permissions list),"
+            f" {self.rules.consequence}: {self.rules.mistakes[0]}."
         )
 
     # --- rules ------------------------------------------------------------------------------------

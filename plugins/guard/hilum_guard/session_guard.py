@@ -145,10 +145,7 @@ class Guard:
         self.rules = rules
         self._tools = request.names
         if rules.mistakes and rules.mistakes != before:
-            say = (
-                "The rules have mistakes; until they are corrected, no call that makes changes"
-                " runs:"
-            )
+            say = f"The rules have mistakes; until they are corrected, {rules.consequence}:"
             listed = "".join(f"\n  {mistake}" for mistake in rules.mistakes)
             self._session.note("guard.mistakes", say=say + listed, mistakes=list(rules.mistakes))
 

@@ -300,6 +300,19 @@ async def test_a_file_of_rules_that_cannot_be_read_is_a_mistake(bench, text):
     assert not (kit.workspace / "a").exists()
 
 
+@pytest.mark.parametrize("text", ["deny = [", "\0", "deny = ['a']\ndeny = ['b']", "\udcff"])
+async def test_nothing_runs_while_a_file_of_rules_is_unread(bench, text):
+    """A rule that denies reading may be among those that could not be read."""
+    kit = await bench(*PLUGINS, approve="auto", files={"b": "secret\n"})
+    file = kit.folder / "config" / "permissions.toml"
+    file.write_bytes(b"deny = ['read_file(b)']\n" + text.encode(errors="surrogateescape"))
+    result = await kit.call("read_file", path="b")
+    assert result.code == E_DENIED
+    assert "no call runs" in result.text
+    file.unlink()
+    assert (await kit.call("read_file", path="b")).code == ""
+
+
 PROTECTED = [
     ".git/hooks/pre-commit", ".git/config", ".GIT/Hooks/x", ".hilum/settings.toml", ".Hilum/x", ".vscode/tasks.json",
     "sub/.vscode/settings.json", "x.code-workspace", ".bashrc", "home/.zshrc", ".mcp.json", ".envrc", ".idea/workspace.xml",

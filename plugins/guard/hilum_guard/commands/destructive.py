@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from fnmatch import fnmatch
 
 from hilum_guard.commands.path_checks import SYSTEM, is_secret
 from hilum_guard.commands.shell_commands import ParsedCommand
-from hilum_guard.commands.shell_words import Word
+from hilum_guard.commands.shell_words import UNKNOWN, Word
 from hilum_guard.effects.program_files import get_download_syntax
 from hilum_guard.file_names import folded
 from hilum_guard.programs.options import SYNTAX, Parsed, Syntax, parse, valued_only
@@ -73,7 +74,8 @@ def find_grave_effect(command: ParsedCommand) -> str:
     name = get_program_name(command.words[0])
     if name in _REMOVERS:
         return _find_grave_removal(command, name)
-    text = " ".join(command.arguments)
+    # Blanks between the words of a quoted statement, as in SQL, may be any number of any kind.
+    text = " ".join(" ".join(command.arguments).split())
     for pattern, why in _GRAVE.get(name, ()):
         if re.search(pattern, text) and not _asks_for_help(command):
             return why
@@ -85,10 +87,37 @@ def _find_grave_removal(command: ParsedCommand, name: str) -> str:
     for word in _operands(command):
         if (recursive or word.tree) and command.checker.ruin(word, command.cwd):
             return "It deletes everything in the workspace."
+        if recursive and _may_match_git(word):
+            return "It may delete the Git history."
+        if recursive and _is_decided_at_run_time(word):
+            return "It deletes a folder that is only known when the command runs."
         path = command.checker.absolute(word.value, command.cwd)
         if path and name in {"shred", "srm", "wipe"} and is_secret(path):
             return f"It destroys {path}, which may be a key."
     return ""
+
+
+def _may_match_git(word: Word) -> bool:
+    """Return whether the shell may match a pattern with the folder ``.git``."""
+    parts = word.value.split("/")
+    # Only a pattern that begins with a dot matches hidden names.
+    return word.glob and any(part.startswith(".") and fnmatch(".git", part) for part in parts)
+
+
+def _is_decided_at_run_time(word: Word) -> bool:
+    """Return whether an unknown value alone decides which folder a word means.
+
+    If the value is empty or the workspace, `"$DIR"/*` means everything that can be written. Below a
+    named folder, as in `"$DIR"/build`, this cannot happen.
+    """
+    # The names that a `find` finds are judged by where it searches.
+    if word.known or word.placeholder:
+        return False
+    parts = word.value.split("/")
+    if ".git" in parts or ".." in parts:
+        return True
+    named = [part for part in parts if part.strip(f".*?{UNKNOWN}")]
+    return not named
 
 
 def find_history_loss(commands: Sequence[ParsedCommand]) -> str:

@@ -158,7 +158,7 @@ def _list(options: Namespace, folder: Path) -> int:
     for mistake in rules.mistakes:
         say(f"MISTAKE  {mistake}")
     if rules.mistakes:
-        say("Until the mistakes are corrected, no call that makes changes runs.")
+        say(f"Until the mistakes are corrected, {rules.consequence}.")
     return FAILED if rules.mistakes else COMPLETED
 
 

@@ -1,7 +1,8 @@
 """Read and change rule files: the user's ``permissions.toml``, and a project's.
 
 A project's file can only ask and deny. The lists of all files are combined. Every mistake is
-reported with its file and position, and until all are corrected, no call that makes changes runs.
+reported with its file and position, and until all are corrected, no call that makes changes runs;
+if a file cannot be read at all, no call runs.
 """
 
 from __future__ import annotations
@@ -47,11 +48,20 @@ class Rules(NamedTuple):
         rules: The rules.
         mistakes: The mistakes in the files, one line each.
         stamp: The state of the files when the rules were read.
+        is_unread: Whether a file exists of which no rule could be read, for example because it is
+            not valid TOML.
     """
 
     rules: tuple[Rule, ...] = ()
     mistakes: tuple[str, ...] = ()
     stamp: Stamp = ()
+    is_unread: bool = False
+
+    @property
+    def consequence(self) -> str:
+        """Which calls do not run until the mistakes are corrected, as the end of a sentence."""
+        # A mistake in one rule leaves the others in force, among them those that deny reading.
+        return "no call runs" if self.is_unread else "no call that makes changes runs"
 
     def of(self, effect: Effect) -> Iterator[Rule]:
         """Return the rules that have the given effect."""
@@ -113,8 +123,12 @@ def load(
     data = project.read()
     if data:
         _take_project_rules(project, data, kind)
-    rules = (*user.rules, *project.rules)
-    return Rules(rules, (*user.mistakes, *project.mistakes), looked)
+    return Rules(
+        rules=(*user.rules, *project.rules),
+        mistakes=(*user.mistakes, *project.mistakes),
+        stamp=looked,
+        is_unread=user.is_unread or project.is_unread,
+    )
 
 
 def _take_user_rules(
@@ -189,6 +203,7 @@ class _RuleFile:
     def __init__(self, path: Path, tools: Mapping[str, KnownTool] | None) -> None:
         self.rules: list[Rule] = []
         self.mistakes: list[str] = []
+        self.is_unread = False
         self._path = path
         self._tools = tools
         self._text = ""
@@ -220,7 +235,9 @@ class _RuleFile:
                 self._note(_explain_too_many(number))
             else:
                 self._data = data
-        return self._data
+                return data
+        self.is_unread = True
+        return {}
 
     def take(
         self,
