@@ -394,7 +394,9 @@ def _unknown_tool(agent: Agent, name: str) -> ToolError:
         problem = withdrawn
         hint = "Continue without it and tell the user."
     elif advice:
-        hint = f"It is not installed. Do without it, and tell the user: {advice}"
+        # The command comes first: a terminal cuts the line at its edge.
+        problem = f"{name} is not installed. {advice}"
+        hint = "Do without it, and tell the user."
     else:
         hint = _suggest_tools(agent, name)
     return ToolError(problem, code="E_UNKNOWN_TOOL", hint=hint)

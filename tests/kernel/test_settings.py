@@ -78,7 +78,7 @@ def test_mistakes_are_an_error_of_hilum_with_code_and_hint(environ, user):
         "The settings have 2 mistakes:\n"
         f"  {user}, line 1: turns: found 0, expected a whole number of at least 1\n"
         f"  {user}, line 2: unknown key modle. Did you mean mode or model?\n"
-        "hilum config shows all settings and where they come from."
+        "Correct them; `hilum doctor` checks all settings files."
     )
     with pytest.raises(SettingsError, match="key=value"):
         hilum.parse_pair("turns")

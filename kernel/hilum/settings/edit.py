@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -13,8 +14,11 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from hilum.errors import StoreError
 from hilum.settings.errors import ChangeError
 from hilum.settings.sources import read
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def change(path: Path, key: str | Sequence[str], value: Any | Callable[[Any], Any]) -> Path:
@@ -39,6 +43,7 @@ def change(path: Path, key: str | Sequence[str], value: Any | Callable[[Any], An
 
     Raises:
         ChangeError: The file cannot be changed safely, and was not changed.
+        StoreError: There is no space; the file was not changed.
     """
     # A settings file is often a link into a repository of dotfiles, and must stay one.
     path = Path(os.path.realpath(path))
@@ -53,7 +58,12 @@ def change(path: Path, key: str | Sequence[str], value: Any | Callable[[Any], An
             if type(old) is not type(new) or old != new:
                 _write(path, _changed(text, data, keys, old, new))
     except OSError as error:
-        raise ChangeError(path, error.strerror or str(error)) from None
+        reason = error.strerror or str(error)
+        # The file is correct, so the advice to correct it would be wrong, and to remove it harmful.
+        if error.errno in _NO_SPACE:
+            message = f"{path} cannot be changed: {reason}. It is unchanged."
+            raise StoreError(message, hint="Free some space.") from None
+        raise ChangeError(path, reason) from None
     except (TypeError, ValueError, RecursionError) as error:
         raise ChangeError(path, str(error)) from None
     return path

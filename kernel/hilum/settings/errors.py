@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from hilum.errors import similar_names
+from hilum.errors import MAX_NAMES, similar_names
 
 
 class ChangeError(Exception):
@@ -37,4 +37,7 @@ def near(name: str, known: Iterable[str]) -> str:
     found = similar_names(name, names)
     if found:
         return f"Did you mean {' or '.join(found)}?"
-    return f"Known: {', '.join(names[:20])}." if names else ""
+    if not names:
+        return ""
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return f"Known: {', '.join(names[:MAX_NAMES])}{more}."

@@ -13,7 +13,7 @@ from hilum.settings.sources import Raw
 
 HILUM = App(
     "hilum",
-    hint="hilum config shows all settings and where they come from.",
+    hint="Correct them; `hilum doctor` checks all settings files.",
     unloaded="A section must be an attribute of its plugin's module.",
 )
 _environment: ContextVar[Mapping[str, str]] = ContextVar("hilum environment")

@@ -22,6 +22,9 @@ from hilum.settings.declare import Info, Member, Members, members, plain, requir
 from hilum.settings.errors import near
 from hilum.settings.sources import Raw
 
+# Maximum number of mistakes that are listed.
+MAX_MISTAKES = 100
+
 _EXPECTED = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
 
 
@@ -179,6 +182,8 @@ class Reader(NamedTuple):
             return self._wrong(key, f"the names here are written {info.names}, as in {example}")
         if name in known:
             return self.read(known[name], value, key)
+        if self._is_full():
+            return attrs.NOTHING
         what = "section" if key == name and isinstance(value, Mapping) else "key"
         self.problems.append(f"{self._place(key)}: unknown {what} {key}. {near(name, known)}")
         return attrs.NOTHING
@@ -216,8 +221,20 @@ class Reader(NamedTuple):
             )
 
     def _wrong(self, key: str, what: str) -> Any:
-        self.problems.append(f"{self._place(key)}: {key}: {what}")
+        if not self._is_full():
+            self.problems.append(f"{self._place(key)}: {key}: {what}")
         return attrs.NOTHING
+
+    def _is_full(self) -> bool:
+        """Return whether no more mistakes are listed; note it in place of the first one left out.
+
+        Finding the line of each of a hundred thousand wrong keys would take minutes.
+        """
+        if len(self.problems) < MAX_MISTAKES:
+            return False
+        if len(self.problems) == MAX_MISTAKES:
+            self.problems.append(f"{self.where}: more mistakes are not listed")
+        return True
 
     def _place(self, key: str) -> str:
         """Return the source of a key, with the line if it is a file."""

@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from hilum import StoreError
 from hilum.settings import ChangeError, change
 
 FORMS = [  # before, key, value, after
@@ -170,7 +171,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path):
     old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
     try:
-        with pytest.raises(ChangeError, match="File too large"):
+        with pytest.raises(StoreError, match=r"File too large\. It is unchanged\."):
             change(path, "a", "x" * 1000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

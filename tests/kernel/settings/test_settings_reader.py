@@ -159,6 +159,14 @@ def test_a_default_table_is_the_weakest_source_and_an_empty_one_takes_nothing_aw
     assert reach.servers == {"x": Server(command="run")}
 
 
+def test_a_file_of_mistakes_is_reported_in_time(place):
+    """Only the first mistakes are listed, because finding the line of each takes time."""
+    problems = place.problems("\n".join(f"wrong{number} = 1" for number in range(20_000)))
+    assert problems[0].startswith(f"{place.user}: unknown key wrong0.")
+    assert len(problems) == 101
+    assert problems[-1].endswith("more mistakes are not listed")
+
+
 def test_every_mistake_in_every_source_is_named_at_once(place):
     """Four sources, one mistake or more in each, one error."""
     problems = place.problems(

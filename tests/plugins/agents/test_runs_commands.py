@@ -63,6 +63,14 @@ async def test_agents_are_run_listed_shown_retried_cleared_and_stopped_in_a_sess
         await do(kit, "result", "zzz")
 
 
+@pytest.mark.parametrize("names", ["", " ", ",", "explore,"])
+async def test_an_empty_name_is_no_agent(bench, names):
+    """It comes from a variable without a value."""
+    kit = await bench(hilum_agents, runs, answers=[])
+    with pytest.raises(UsageError, match="empty name"):
+        await do(kit, "run", names, "Look.")
+
+
 async def test_another_process_can_ask_for_a_stop(bench, autojump_clock):
     """The request is taken within a second."""
     kit = await bench(runs, answers=[pause(trio.Event())])

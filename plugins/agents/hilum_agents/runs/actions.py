@@ -15,7 +15,7 @@ import attrs
 import trio
 from hilum import Kernel, Session, UsageError, open_kernel, open_standard_session
 from hilum.command import say
-from hilum.errors import E_NOT_FOUND, describe_fault
+from hilum.errors import E_BAD_ARGS, E_NOT_FOUND, describe_fault
 from hilum.events import FINAL, PluginEvent, PluginFault
 from hilum.store import is_open
 
@@ -127,7 +127,14 @@ async def _opened(opening: AbstractAsyncContextManager[Session]) -> AsyncIterato
 async def _run(options: Namespace, context: CommandContext) -> int:
     prompt = " ".join(options.prompt)
     names = [name.strip() for name in options.name.split(",")]
-    wanted = [(name, prompt) for name in names if name]
+    # In a script, an empty name comes from a variable without a value.
+    if not all(names):
+        raise UsageError(
+            f"{options.name!r} contains an empty name of an agent.",
+            code=E_BAD_ARGS,
+            hint="`hilum agents list` shows the agents.",
+        )
+    wanted = [(name, prompt) for name in names]
     wanted += [(name, also) for name, also in options.also]
     runs = _current_runs(context)
     if runs is None:
