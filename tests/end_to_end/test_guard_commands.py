@@ -172,10 +172,10 @@ async def test_doctor_asks_servers_only_when_it_is_told_to(cli):
     async with cli.model("never") as server:
         (row,), code = await models_of(cli)
         assert (row["grade"], code) == ("ok", 0)
-        assert "answers" not in row["found"]
+        assert "responds" not in row["found"]
         (row,), code = await models_of(cli, "--online")
         assert (row["grade"], code) == ("ok", 0), row
-        assert row["found"].endswith(", answers")
+        assert row["found"].endswith(", responds")
         assert server.count == 0
     (row,), code = await models_of(cli, "--online")
     assert (row["grade"], code) == ("fail", 1)

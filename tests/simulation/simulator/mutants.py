@@ -288,7 +288,7 @@ def calls_end_twice() -> Sequence[Replacement]:
     calls = import_module("hilum.calls")
     old = "agent.emit(done)"
     new = f"[{old} for _ in range(2 if result.code else 1)]"
-    return [(calls, "_one", edited(calls, calls._one, old, new))]
+    return [(calls, "_run_one_call", edited(calls, calls._run_one_call, old, new))]
 
 
 @mutant(ENDS_ONCE)

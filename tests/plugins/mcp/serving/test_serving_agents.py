@@ -80,7 +80,7 @@ async def test_an_agent_works_and_gives_its_result_as_text_and_data(serve_scout,
 
     async def progress(done, total, message):
         told.append((done, total, message))
-        if message.startswith("Runs knock"):
+        if message.startswith("Running knock"):
             door.heard.set()
 
     async with (
