@@ -149,7 +149,11 @@ class Approver:
         # Without a scope, no rule describes the call, so no approval can be saved.
         forever = bool(asked.scope)
         left = format_duration(max(deadline - time.time(), 0))
-        self._err.say(f"\n{short}\n{_describe_answers(covered, left, forever=forever)}")
+        # The lines of a diff must stay as they are, unlike the sentences above it.
+        head, reason, *body = [*short.split("\n"), ""]
+        sentences = wrap(f"{head}\n{reason}", columns())
+        question = "\n".join([sentences, *body]).rstrip("\n")
+        self._err.say(f"\n{question}\n{_describe_answers(covered, left, forever=forever)}")
         discard_typed()
         while True:
             self._err.put(question_line(forever=forever, view=is_folded).encode())

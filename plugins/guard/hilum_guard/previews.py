@@ -49,7 +49,7 @@ def describe_call(asked: ApprovalAsked, session: Session | None = None) -> str:
     if asked.agent not in ("", "main"):
         head += f" for the agent {_name(asked.agent)}"
     if asked.reason:
-        head += f": {asked.reason}"
+        head += f"\n   Needs approval: {asked.reason}"
     arguments = _arguments(asked.call.arguments)
     body = None if session is None else _change(asked.call.name, arguments, session)
     if body is None:

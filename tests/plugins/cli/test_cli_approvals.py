@@ -21,9 +21,11 @@ def asked(agent: str) -> ApprovalAsked:
 
 
 def test_it_says_whose_call_it_is():
-    assert describe_call(asked("main")).startswith("── write_file (write) wants to run: r")
+    assert describe_call(asked("main")).startswith(
+        "── write_file (write) wants to run\n   Needs approval: r"
+    )
     assert describe_call(asked("test\x1b[2J")).startswith(
-        "── write_file (write) wants to run for the agent test\\x1b[2J: r"
+        "── write_file (write) wants to run for the agent test\\x1b[2J\n   Needs approval: r"
     )
 
 
