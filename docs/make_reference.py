@@ -32,7 +32,7 @@ def reference() -> str:
         doc = (inspect.getdoc(function) or "").replace("``", "`")
         parts.append(
             f"\n## `{name}`\n\n```python\n{kind} {name}{signature}\n```\n\n{doc}\n\nShape:"
-            f" {spec.shape} · deadline: {spec.deadline:g} s · a failure means: {spec.on_failure}\n"
+            f" {spec.shape} · deadline: {spec.deadline:g} s · on failure: {spec.on_failure}\n"
         )
     return "".join(parts)
 

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from hilum.messages import AssistantMessage, Text, Thinking, ToolCall, replace_surrogates
 from hilum.signature import nesting
 
-# Maximum nesting levels of lists and objects; JSON decoders fail near 1,000, and faces decode the
-# arguments.
+# Maximum nesting depth of lists and objects. JSON decoders fail at about 1,000 levels, and faces
+# decode the arguments, too.
 MAX_DEPTH = 100
 MAX_LENGTH = 4_000_000  # in characters; the longest answers of models are below 1,000,000
 MAX_CALLS = 128  # maximum number of calls in one answer that are run

@@ -215,9 +215,9 @@ async def gather_context(agent: Agent, request: ContextRequest) -> Sequence[Bloc
 def build_prompt_layer(agent: Agent) -> Layer | Sequence[Layer] | None:
     """Return layers of the system prompt.
 
-    Called before each model call, so be quick and return the same text for the same state. A layer
-    that changes within a run becomes a note at the end of the conversation, and is part of the
-    prompt from the next run on.
+    Called before each model call, so be quick and return the same text for the same state. If
+    a layer changes within a run, its new text is added as a note at the end of the conversation;
+    from the next run on, it is part of the prompt.
     """
 
 

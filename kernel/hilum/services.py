@@ -141,7 +141,7 @@ class WebAddress(Protocol):
 
     @property
     def host(self) -> str:
-        """A name in lower case and ASCII, or an IP address without brackets."""
+        """A lowercase ASCII host name, or an IP address without brackets."""
         ...
 
     @property

@@ -105,7 +105,7 @@ class Store(Protocol):
         """
 
     async def list(self, workspace: str = "") -> Sequence[SessionInfo]:
-        """List sessions, last used first: all of them, or those of one workspace."""
+        """List sessions, most recently used first: all of them, or those of one workspace."""
 
     async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[AnyEvent]:
         """Read events without a lease."""
@@ -168,7 +168,7 @@ def describe(info: SessionInfo, events: Sequence[AnyEvent]) -> SessionInfo:
 
 
 class MemoryStore:
-    """A store in memory, which ends with its process. Implements ``Store``."""
+    """An in-memory ``Store``; its contents are lost when the process exits."""
 
     def __init__(self) -> None:
         self._logs: dict[str, MemoryLog] = {}
@@ -207,7 +207,7 @@ class MemoryStore:
         return self._find(session).info
 
     async def list(self, workspace: str = "") -> Sequence[SessionInfo]:
-        """List sessions, last used first."""
+        """List sessions, most recently used first."""
         wanted = spell_folder(workspace)
         infos = [log.info for log in self._logs.values() if wanted in ("", log.info.workspace)]
         return sorted(infos, key=lambda info: -info.updated)

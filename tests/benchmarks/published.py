@@ -114,7 +114,7 @@ def fences(lines: Sequence[str], found: Reading) -> tuple[int, int]:
     """
     if not lines or lines[0].strip() != "---":
         return -1, -1
-    if any("is not closed by a line" in message for _, message in found.problems):
+    if any("has no closing '---' line" in message for _, message in found.problems):
         ends = (
             at
             for at, line in enumerate(lines[1:])

@@ -69,5 +69,5 @@ def _write(text: str, to: TextIO) -> None:
 def output_error(error: OSError) -> HilumError:
     """Return the error for output that cannot be written, for example because the disk is full."""
     reason = error.strerror or str(error)
-    hint = "The output is incomplete. Write it to another place, or free some space."
+    hint = "The output is incomplete. Write it to another location, or free some disk space."
     return HilumError(f"Cannot write to standard output: {reason}.", code="E_FAILED", hint=hint)

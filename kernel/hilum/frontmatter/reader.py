@@ -46,8 +46,7 @@ def read_text(data: bytes | str, raw: frozenset[str]) -> Document:
         return Document({}, text, 1, tuple(problems))
     if not is_closed:
         message = (
-            "The front matter is not closed by a line '---'; it is assumed to end where its keys"
-            " end."
+            "The front matter has no closing '---' line; it is assumed to end after its last key."
         )
         problems.append(Problem(fence, message))
     fields, lines, found = _fields(inner, fence + 1, raw)

@@ -120,7 +120,7 @@ class Warden:
         limit: int = 1_000_000,
         grace: float = GRACE,
     ) -> Completed:
-        """Run a command to its end.
+        """Run a command to completion.
 
         If this is cancelled, the whole tree is ended before the cancellation propagates.
 

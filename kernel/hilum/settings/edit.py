@@ -1,4 +1,4 @@
-"""Changing one key of a settings file without affecting the rest of it."""
+"""Change one key of a settings file without affecting the rest of the file."""
 
 from __future__ import annotations
 

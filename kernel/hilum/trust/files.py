@@ -37,7 +37,7 @@ MAX_FILES = 2_000
 MAX_BYTES = 20_000_000
 MAX_DEPTH = 40
 # These files and folders can only restrict what an agent may do, or are text for its prompt. All
-# other files in ``.hilum`` count, so that a new kind of file is covered from the start.
+# other files in ``.hilum`` require trust, so that a new kind of file is covered from the start.
 _HARMLESS_FILES = frozenset({"permissions.toml", "settings.toml", ".gitignore"})
 _TEXT_FOLDERS = frozenset({"rules", "memory"})
 # A file can change twice within one tick of the file system's clock, with equal timestamps. So a

@@ -93,7 +93,7 @@ class History:
             self._seq = page[-1].seq
 
     def _apply_message(self, event: AnyEvent) -> None:
-        """Fold a message; compaction events are deliberately ignored."""
+        """Apply a message; compaction events are deliberately ignored."""
         match event:
             case AgentStarted(agent=name, messages=messages):
                 self._messages[name] = [*messages]

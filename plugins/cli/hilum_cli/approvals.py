@@ -1,4 +1,4 @@
-"""Asks the user on the terminal for approvals and for answers to agents' questions.
+"""Ask the user in the terminal for approvals and for answers to agents' questions.
 
 Each question is shown in full, and only one at a time.
 """

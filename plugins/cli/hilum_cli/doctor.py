@@ -40,7 +40,7 @@ MAX_CHANGES = 8
 
 
 def main(argv: list[str]) -> int:
-    """Show what is enforced and found on this machine, and how to fix problems.
+    """Show what hilum enforces and has detected on this machine, and how to fix problems.
 
     Returns:
         The exit code: 1 if any check fails.
@@ -48,7 +48,7 @@ def main(argv: list[str]) -> int:
     check_text(argv)
     parser = Parser(
         "hilum doctor",
-        "Show what is enforced and found on this machine, and how to fix problems.",
+        "Show what hilum enforces and has detected on this machine, and how to fix problems.",
         EPILOG,
     )
     parser.add_argument("--json", action="store_true", help="print one JSON array")

@@ -109,7 +109,7 @@ def make_parser() -> Parser:
         return made
 
     add = command(
-        "list", _list, "list the sessions in this folder, last used first", named=False
+        "list", _list, "list the sessions in this folder, most recently used first", named=False
     ).add_argument
     add("--all", action="store_true", help="list the sessions in all folders")
     add("--workspace", "-C", default=".", metavar="DIR", help="list the sessions in another folder")
@@ -278,7 +278,7 @@ async def _fork(kernel: Kernel, options: Namespace) -> None:
         raise UsageError(
             "--upto must be at least 1.",
             code=E_BAD_ARGS,
-            hint="Find the number with hilum sessions show ID --events.",
+            hint="`hilum sessions show ID --events` shows the numbers of the events.",
         )
     options.out.say(await kernel.fork(options.session, options.upto))
 

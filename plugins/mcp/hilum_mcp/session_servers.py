@@ -160,7 +160,7 @@ class SessionServers:
         self._nursery = nursery
         # All three mappings have the server's name as their key. `_summaries` contains every
         # server; `_entries` contains what was read from the configuration files, so it is empty in
-        # a session that began from the cache; `clients` contains only the enabled servers.
+        # a session that uses the cached configuration; `clients` contains only the enabled servers.
         self._summaries = {summary.name: summary for summary in summaries}
         self._entries = dict(entries)
         self._reported = set[str]()
@@ -195,7 +195,7 @@ class SessionServers:
             ToolError: The configuration changed since the session began, or is no longer approved.
         """
         entry = self._entries.get(summary.name)
-        # The session began from the cache. To start a server, its configuration must be read again.
+        # The session uses the cached configuration, which is read again before a server starts.
         if entry is None:
             entry = self._load_catalog().get(summary.name)
             if entry is None or entry.state != "on" or entry.server.digest != summary.digest:

@@ -126,12 +126,12 @@ class Plan:
         return self._plans.get(agent) or AgentPlan()
 
     def _read(self) -> None:
-        """Fold all new events."""
+        """Apply all new events."""
         for _ in self._read_pages():
             pass
 
     def _read_pages(self) -> Iterator[None]:
-        """Fold all new events, and yield after each page of them."""
+        """Apply all new events, and yield after each page of them."""
         page = self._session.journal.since(self._seq)
         while page:
             for event in page:

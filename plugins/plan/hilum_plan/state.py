@@ -77,7 +77,7 @@ class AgentPlan(msgspec.Struct, eq=False):
         return tuple(found)
 
     def apply(self, event: Event) -> None:
-        """Fold an event of this agent."""
+        """Apply an event of this agent."""
         match event:
             case ev.AgentStarted():
                 self.child = bool(event.parent)

@@ -163,8 +163,8 @@ class Database:
         try:
             if self._read_stamp() == (0, 0, 0):
                 self._side.executescript(f"BEGIN IMMEDIATE; {SCHEMA} COMMIT;")
-            # This order ensures that the file itself contains the stamp before its log can contain
-            # anything.
+            # The schema is written before WAL mode begins, so that the stamp is in the database file
+            # itself before the WAL can contain anything.
             self._side.execute("PRAGMA journal_mode = WAL")
         finally:
             lease.release()
@@ -218,8 +218,8 @@ class Database:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Use the worker threads' connection for one transaction, which any error rolls back."""
         with self.side() as connection:
-            # IMMEDIATE takes the write lock at once. A transaction that reads first and then writes
-            # fails if another process has written in between, without waiting.
+            # IMMEDIATE takes the write lock at once. A transaction that reads before it writes
+            # fails immediately, without waiting, if another process has written in between.
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection

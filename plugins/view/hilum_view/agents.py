@@ -163,7 +163,7 @@ class AgentViews:
         self._titles: set[tuple[str, str]] = set()
 
     def apply(self, event: PluginEvent) -> AgentView | None:
-        """Fold an event whose name is one of ``EVENTS``.
+        """Apply an event whose name is one of ``EVENTS``.
 
         Returns:
             The agent whose status or queue position changed, or ``None`` for other changes.

@@ -133,7 +133,7 @@ class Waiting:
         return self._open.pop(identity, None)
 
     def apply(self, event: ev.PluginEvent) -> bool:
-        """Fold an event of the plugin ``plan``, and return whether it changed anything."""
+        """Apply an event of the ``plan`` plugin, and return whether it changed anything."""
         question = read_question(event)
         if question is not None:
             self._open[question.id] = question

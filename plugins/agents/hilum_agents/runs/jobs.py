@@ -184,7 +184,7 @@ class JobTable:
     # --- the fold ---------------------------------------------------------------------------------
 
     def apply(self, event: ev.Event) -> None:
-        """Fold one event."""
+        """Apply one event."""
         self.last = max(self.last, event.seq)
         match event:
             case ev.PluginEvent(name=name) if name == QUEUED:

@@ -105,7 +105,7 @@ class RunProgress:
         self.items: list[dict[str, Any]] = []
 
     def apply(self, event: ev.Event) -> None:
-        """Fold an event of the run."""
+        """Apply an event of the run."""
         match event:
             case ev.ModelStarted(turn=turn):
                 self._start_turn(turn)

@@ -37,7 +37,7 @@ class JobReports:
         self._fold_log()
 
     def _fold_log(self) -> None:
-        """Fold the events of a resumed session."""
+        """Apply the events of a resumed session."""
         while page := self._session.journal.since(self.jobs.last):
             for event in page:
                 self.jobs.apply(event)

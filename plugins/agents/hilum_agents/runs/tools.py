@@ -195,7 +195,11 @@ def _grant(runs: Runs, agent: Agent) -> Budget:
         tokens //= 2
     if dollars is not None:
         if dollars <= 0:
-            raise ToolError("No money is left for a task.", code="E_COST_LIMIT", hint=hint)
+            raise ToolError(
+                "The cost limit is reached; no budget is left for a task.",
+                code="E_COST_LIMIT",
+                hint=hint,
+            )
         dollars /= 2
     return Budget(tokens, dollars)
 

@@ -143,7 +143,7 @@ class FuzzyMatch:
         self.first_bare = first == "" and all(old == file for old, file in others)
         if not self.first_bare:
             self.problem = (
-                "The relative indentation of the lines in old_string differs from the file."
+                "The relative indentation of the lines in old_string differs from that in the file."
             )
 
 

@@ -41,7 +41,7 @@ _CLOSES_BLOCK = re.compile(r"[})\]]|(?:else|elif|except|finally|end|case|esac|fi
 LINES_AROUND = 100
 MAX_SMALL = 2000
 """Maximum number of lines for which all alignments of both texts are compared."""
-# Each old line is compared with each of these lines, character by character.
+# Maximum number of new lines that one old line is compared with, character by character.
 MAX_PARTNERS = 200
 _MAX_CODE_SHARE = 0.4
 
@@ -166,7 +166,7 @@ class _Merger:
         rule = find_rule(self.indents, new, self._indents_around)
         if rule is None:
             raise UncertainEdit(
-                "The relative indentation of the lines in old_string differs from the file."
+                "The relative indentation of the lines in old_string differs from that in the file."
             )
         if new:
             closes = bool(_CLOSES_BLOCK.match(new_lines[0].strip()))

@@ -50,9 +50,9 @@ def join_changes(
 def _split_passing_over(
     entries: Sequence[Entry], selected: set[str], groups: list[set[str]]
 ) -> list[list[Entry]]:
-    """Split changes into parts, skipping as many of the groups as possible.
+    """Split the selected changes into parts that span as many of the groups as possible.
 
-    A group is included only if all of its changes are in one part.
+    A part may span a group only if it contains all of the group's changes.
     """
     while True:
         parts = _split(entries, selected.union(*groups))

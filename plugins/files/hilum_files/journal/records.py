@@ -35,7 +35,7 @@ def spell_path(path: str) -> str:
 
 
 def unspell_path(text: str) -> str:
-    """Return the path from which ``spell_path`` created a spelled path."""
+    """Return the path that ``spell_path`` encoded."""
     if text.startswith("\0"):
         return os.fsdecode(bytes.fromhex(text[1:]))
     return text

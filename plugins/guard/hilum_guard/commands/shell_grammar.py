@@ -71,7 +71,9 @@ class Source:
             return text
         # In single quotes, here-documents and comments a backslash does not join lines.
         if "'" in text or "<<" in text or "#" in text:
-            self.doubts.append("The command has a line continuation among quotes or comments.")
+            self.doubts.append(
+                "The command combines a line continuation with quotes, a here-document or a comment."
+            )
         return text if "#" in text else _LINE_CONTINUATION.sub(r"\1", text)
 
     def matches_shlex(self, words: list[str]) -> bool:

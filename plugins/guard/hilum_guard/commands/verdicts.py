@@ -24,7 +24,8 @@ class SimpleCommand:
         literal: Whether every word appears literally in the text, apart from quotes.
         assigned: Variables set for this command, or by it.
         writes: Files that its redirections write to, as written in the text.
-        wrapper: Whether it runs the command that follows it in the list (``timeout 5 ls``).
+        wrapper: Whether it runs the next command in ``CommandVerdict.commands``, as ``timeout 5``
+            does in ``timeout 5 ls``.
         cwd: The folder that it runs in, if it is known.
         cwds: All known folders that it may run in. There may be several, because a ``cd`` may fail.
         reads: Files that it reads by redirection, as written in the text.

@@ -46,7 +46,7 @@ def set_limits(processes: int, file_size: int) -> None:
 
     limits = {resource.RLIMIT_NPROC: processes, resource.RLIMIT_FSIZE: file_size * 1_000_000}
     for kind, limit in limits.items():
-        # An unprivileged process cannot raise its hard limit, and setrlimit would fail.
+        # An unprivileged process cannot raise its hard limit: setrlimit fails for a higher value.
         hard = resource.getrlimit(kind)[1]
         value = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         # The hard limit is set too, because the command could raise its soft limit up to the hard

@@ -1,7 +1,7 @@
 """List the workspace files that other programs execute, or take commands from, outside the sandbox.
 
-This table is the only list of such files. The file tools need approval to write one, a command with
-a redirection to one needs approval, and the sandbox keeps any program from writing them (see
+This table is the only list of such files. Writing such a file with the file tools or by redirection
+needs approval, and the sandbox keeps programs from writing to these files (see
 ``workspace_watcher``). What Git executes because of its metadata depends on the content of the
 metadata, which ``repositories`` reads.
 """

@@ -147,7 +147,7 @@ def _make_server(options: argparse.Namespace) -> ServerConfig:
         raise UsageError(
             "A server needs a name.",
             code=errors.E_BAD_ARGS,
-            hint="Run hilum mcp add --help to see how.",
+            hint="`hilum mcp add --help` shows the form.",
         )
     name, *rest = options.names
     if not _NAME.fullmatch(name):

@@ -80,7 +80,7 @@ class _NotifyingServer(Server[Any]):
 
 
 class Protocol:
-    """A handler for the requests of the protocol.
+    """The handler of MCP requests.
 
     Args:
         runner: Runs the requests.

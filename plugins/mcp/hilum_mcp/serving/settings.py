@@ -39,7 +39,7 @@ class McpServerSettings:
         default="ask_first",
         project=False,
         help=(
-            "Calls that change something: ask the client's user (refused if the client cannot ask),"
-            " run, or refuse."
+            "How to handle calls that change something: ask_first asks the client's user (and"
+            " refuses if the client cannot ask), auto runs them, readonly refuses them."
         ),
     )

@@ -26,7 +26,8 @@ MAX_PATH = 4096
 MAX_DEPTH = 8
 """Maximum depth at which to examine nested arguments."""
 _COMMANDS = frozenset("command cmd commands script shell_command command_line bash shell".split())
-_INPUTS = frozenset(("text", "input"))  # of hilum's own tools: the text typed into a service
+# Arguments of hilum's own tools that contain text typed into a service.
+_INPUTS = frozenset(("text", "input"))
 _FOLDERS = ("working_directory", "cwd", "workdir", "directory")
 _PATHS = re.compile(
     r"(?:^|_)(?:paths?|files?|file_?names?|dir|dirs|director(?:y|ies)|folders?|src|dst|dest"
