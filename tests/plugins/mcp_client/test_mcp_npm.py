@@ -81,7 +81,7 @@ async def asked(kit: Bench) -> None:
         "full, legal name": "Ada", "terms and conditions": "Yes", "first line": "It was a dark and stormy night.",
         "email address": "Leave it empty", "website": "Leave it empty", "date of birth": "Leave it empty",
         "favorite integer": "42", "Favorite number": "3.14", "friend": "Joey", "instruments": "Piano",
-        "hero": "Superman", "fish": "Trout", "pet": "Cats", "ask your model": "Yes, this once",
+        "hero": "Superman", "fish": "Trout", "pet": "Cats", "to your model": "Yes, this once",
     }  # fmt: skip
     async with trio.open_nursery() as nursery:
         nursery.start_soon(answering, kit, given)
