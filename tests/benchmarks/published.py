@@ -187,7 +187,7 @@ def lost_lines(lines: Sequence[str], found: Reading) -> Iterator[tuple[int, str]
     )
     second = any("second front matter" in message.lower() for _, message in found.problems)
     start = max(fences(lines, found)[1], -1) + (
-        not any("is not closed" in message for _, message in found.problems)
+        not any("has no closing" in message for _, message in found.problems)
     )
     if second:
         start += fences(lines[start:], found)[1] + 1

@@ -165,7 +165,7 @@ def test_a_missing_closing_fence_is_told_and_the_keys_are_read():
     document = read("---\nname: x\ndescription: y\nlist:\n  - a\n\n# Title\n")
     assert document.fields == {"name": "x", "description": "y", "list": ["a"]}
     assert document.body == "\n# Title\n"
-    assert "1: The front matter is not closed" in messages(document)
+    assert "1: The front matter has no closing '---' line" in messages(document)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_a_forgotten_fence_before_a_line_across_the_page_is_told(gap):
     assert document.fields == {"alwaysApply": "false", "description": "Java: style"}
     assert document.body == f"{gap}\n---\n\n## More\n"
     assert document.line == 4
-    assert "1: The front matter is not closed" in messages(document)
+    assert "1: The front matter has no closing '---' line" in messages(document)
 
 
 def test_comments_and_blank_lines_in_front_matter_are_no_body():

@@ -31,7 +31,7 @@ TABLE: list[tuple[str, Mode, tuple[str, ...], str, int, list[tuple[int, str]]]] 
     ("mdc/tag.mdc", AGENT, (), '!!python/object/apply:os.system ["true"]', 1, []),
     ("mdc/manual.mdc", MANUAL, (), "", 1, []),
     ("mdc/none.mdc", MANUAL, (), "", 1, [(1, "no front matter")]),
-    ("mdc/unclosed.mdc", AUTO, ("*.c",), "never closed", 1, [(1, "not closed")]),
+    ("mdc/unclosed.mdc", AUTO, ("*.c",), "never closed", 1, [(1, "no closing")]),
     ("mdc/twice.mdc", AUTO, ("*.a",), "", 1, [(4, "second front matter")]),
     ("mdc/duplicate-key.mdc", AUTO, ("*.b",), "", 1, [(3, "is repeated here")]),
     ("claude/.claude/rules/paths.md", AUTO, ("src/**/*.{ts,tsx}", "*.css"), "", 1, []),

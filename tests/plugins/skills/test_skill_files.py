@@ -75,7 +75,7 @@ LENIENT = {
     "no end": (
         "---\nname: pdf\ndescription: d\n\nBody",
         "pdf",
-        "1: The front matter is not closed",
+        "1: The front matter has no closing '---' line",
     ),
     "Latin-1": (skill_text("pdf", "caf\xe9").encode("latin-1"), "pdf", "3: The file is not UTF-8"),
     "twice": (
