@@ -9,7 +9,6 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -349,18 +348,23 @@ def _write_whole(path: Path, data: bytes, overwrite: bool) -> None:
         # A terminal or a pipe: there is nothing to replace.
         path.write_bytes(data)
         return
+    # A link stays a link, as if the file was written in place.
+    path = Path(os.path.realpath(path))
+    if not overwrite:
+        # Fails if the file exists, even if another program has just created it.
+        path.open("xb").close()
+    is_written = False
     descriptor, temporary = tempfile.mkstemp(prefix=".hilum-", dir=path.parent)
     try:
         with open(descriptor, "wb") as file:
             file.write(data)
-        if overwrite:
-            os.replace(temporary, path)
-        else:
-            # Unlike a check before the rename, this fails if another program creates it just now.
-            os.link(temporary, path)
+        os.replace(temporary, path)
+        is_written = True
     finally:
-        with suppress(FileNotFoundError):
+        if not is_written:
             os.unlink(temporary)
+            if not overwrite:
+                path.unlink()
 
 
 def _exported(info: SessionInfo, events: list[AnyEvent], format: str) -> bytes:
