@@ -6,6 +6,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import hypothesis
@@ -182,14 +183,20 @@ def warm() -> Iterator[WarmStarter]:
 
 
 @pytest.fixture
-def open_files() -> Callable[[], int]:
-    """Return a function that counts the open descriptors of this process.
+def open_files() -> Callable[[], set[str]]:
+    """Return a function that lists the open descriptors of this process, with what they refer to.
 
-    Descriptors that other tests left to the garbage collector do not count.
+    Descriptors that other tests left to the garbage collector are not listed. Compare two lists by
+    what is new: a thread of an earlier test may close its own in the meantime.
     """
 
-    def open_files() -> int:
+    def open_files() -> set[str]:
         gc.collect()
-        return len(os.listdir("/dev/fd"))
+        found = set[str]()
+        for descriptor in os.listdir("/dev/fd"):
+            # The list itself is read through a descriptor that is closed by now.
+            with suppress(OSError):
+                found.add(f"{descriptor} {os.readlink(f'/dev/fd/{descriptor}')}")
+        return found
 
     return open_files

@@ -43,7 +43,7 @@ async def call(session, tool: str, **arguments):
     checked = found.check(msgspec.json.encode(arguments).decode())
 
     def emit(text: str) -> None:
-        session.delta(1, agent, "output", text, "c1")
+        session.journal.delta((1, "output", "c1"), agent.name, "", text)
 
     running = Call(
         "c1",

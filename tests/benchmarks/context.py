@@ -24,7 +24,7 @@ import trio
 from hilum.context import ContextRequest
 from hilum.events import PluginEvent
 from hilum.testing import Bench, open_bench
-from hilum_search import find_ripgrep
+from hilum_search.ripgrep import find_ripgrep
 
 FILES = 20_000
 TIMES = 15

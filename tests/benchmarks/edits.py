@@ -205,11 +205,13 @@ def versions(old: Path, new: Path, rng: random.Random, most: int) -> list[Case]:
     rng.shuffle(paths)
     for path in paths:
         try:
-            texts = [p.read_bytes().decode() for p in (path, new / path.relative_to(old))]
+            before = path.read_bytes().decode()
+            after = (new / path.relative_to(old)).read_bytes().decode()
         except UnicodeDecodeError:
             continue
-        if texts[0] != texts[1] and not any("\r" in text or "\0" in text for text in texts):
-            cases += hunks(path.suffix, *texts, rng)
+        has_controls = any(control in before + after for control in "\r\0")
+        if before != after and not has_controls:
+            cases += hunks(path.suffix, before, after, rng)
         if len(cases) >= most:
             break
     return cases

@@ -21,8 +21,8 @@ from hilum.testing import open_bench, say, use
 BARS = {"edit": 5.0, "command": 25.0}
 WAYS = ("none", "without sandbox", "whole")
 RULES = {
-    "deny": [f"run_terminal_cmd(git push --force-{n} *)" for n in range(10)]
-    + ["write_file(migrations/**)"],
+    # A rule that protects files would make each command without a sandbox ask.
+    "deny": [f"run_terminal_cmd(git push --force-{n} *)" for n in range(11)],
     "ask": ["run_terminal_cmd(git push *)", "*(*.lock)"],
     "allow": ["run_terminal_cmd(make check *)", "run_terminal_cmd(git commit *)"],
 }

@@ -179,7 +179,7 @@ async def fetch(processes: Processes, url: str, host: str, reading: bool) -> Non
     """Fetch a page; make its first part readable, as ``web_fetch`` does."""
     fetcher = Fetcher(WebSettings(hosts=[host], robots=False))
     async with open_reader(processes) as reader:
-        page = await fetcher.fetch(url, asking=reader.start if reading else None)
+        page = await fetcher.fetch(url, before_request=reader.start if reading else None)
         if reading:
             await convert_page(reader, page, "html", "", 0, LIMIT, GIVEN_UP)
     await fetcher.aclose()

@@ -96,7 +96,7 @@ def test_racing_link_never_leaks(
                 seen.add(read(workspace, "a/name"))
     assert seen <= {INSIDE}
     assert read(workspace, "a/name") == INSIDE
-    assert open_files() == before
+    assert not open_files() - before
 
 
 @pytest.mark.slow(cases=1)
@@ -153,7 +153,7 @@ def test_pipe_that_appears_after_the_check_is_refused(root: Path, open_files) ->
     before = open_files()
     with Workspace(root).at("a/name") as place, pytest.raises(PathError, match="is a pipe"):
         Swapped(*place).open()
-    assert open_files() == before
+    assert not open_files() - before
 
 
 @pytest.mark.parametrize("spot", ["root", "above the root"])

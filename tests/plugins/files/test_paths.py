@@ -240,7 +240,7 @@ def test_nothing_is_left_open(workspace: Workspace, open_files) -> None:
             replace_file(workspace, path, b"x")
         except ToolError:
             pass
-    assert open_files() == before
+    assert not open_files() - before
 
 
 def test_without_openat(

@@ -305,7 +305,7 @@ async def test_the_address_is_checked_when_the_socket_opens(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A name that is public during the check and local a moment later leads nowhere."""
-    from hilum_mcp import auth_requests
+    from hilum_mcp import auth_requests, oauth
 
     port = place.it.login.rpartition(":")[2]
 
@@ -315,7 +315,8 @@ async def test_the_address_is_checked_when_the_socket_opens(
     async def resolve(host: str) -> list[str]:
         return ["127.0.0.1"]
 
-    monkeypatch.setattr(auth_requests, "check_auth_address", yes)
+    for module in (auth_requests, oauth):
+        monkeypatch.setattr(module, "check_auth_address", yes)
     monkeypatch.setattr("hilum_web.resolver.resolve_host", resolve)
     place.it.resource = {"authorization_servers": [f"http://rebound.example:{port}"]}
     with pytest.raises(HilumError, match="not contacted"):
