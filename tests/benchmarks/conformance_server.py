@@ -24,6 +24,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedIOBase
 from pathlib import Path
 from socket import SHUT_WR, create_connection, socket
 from socketserver import StreamRequestHandler, ThreadingTCPServer
@@ -86,6 +87,7 @@ class Handler(StreamRequestHandler):
 
     def handle(self) -> None:
         """Put the token behind the first line of the head, and pass all else on."""
+        assert isinstance(self.server, Relay)
         first = self.rfile.readline()
         with create_connection(("127.0.0.1", self.server.server_port)) as behind:
             behind.sendall(
@@ -100,7 +102,7 @@ class Handler(StreamRequestHandler):
                 pass
 
 
-def pour(request: object, behind: socket) -> None:
+def pour(request: BufferedIOBase, behind: socket) -> None:
     """Pass the rest of a request on."""
     head = True
     try:

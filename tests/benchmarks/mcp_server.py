@@ -10,7 +10,7 @@ import time
 
 import trio
 from hilum import ToolFilter
-from hilum.testing import open_bench, say, use
+from hilum.testing import ScriptedModel, open_bench, say, use
 from hilum_mcp.serving.protocol import Protocol
 from hilum_mcp.serving.request_runner import RequestRunner
 from mcp import Client
@@ -46,6 +46,7 @@ async def main() -> None:
         async with Client(server, mode="legacy") as old, Client(server, mode="auto") as new:
 
             async def in_a_run() -> None:
+                assert isinstance(bench.model, ScriptedModel)
                 bench.model.next(use("read_file", path="a.txt"), say("Done."))
                 await bench.run("Read it.")
 
