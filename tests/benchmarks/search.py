@@ -27,8 +27,8 @@ import trio
 from hilum import Call, Command, Workspace
 from hilum.processes import Processes, Warden
 from hilum.settings import load
-from hilum_search.ripgrep import find_ripgrep
 from hilum_search.path_index import PathIndex
+from hilum_search.ripgrep import find_ripgrep
 
 FILES = 20_000
 ROUNDS = 7
