@@ -3,6 +3,7 @@ alone.
 """
 
 import gc
+import sys
 import weakref
 from contextlib import asynccontextmanager
 
@@ -33,6 +34,8 @@ def install(tmp_path, monkeypatch):
         info.mkdir()
         (info / "entry_points.txt").write_text(f"[hilum]\n{name} = hilum_{name}\n")
         (folder / f"hilum_{name}.py").write_text(source)
+        # Another test may have imported a module of this name.
+        monkeypatch.delitem(sys.modules, f"hilum_{name}", raising=False)
 
     return install
 

@@ -22,7 +22,7 @@ HOLD = "echo $$; read -r _; echo here; read -r _"
 
 It writes its process id. For each line that it reads, it confirms that it is still running.
 """
-_TIMEOUT = 4000  # milliseconds
+_TIMEOUT = 15_000  # milliseconds
 
 
 class Loopback:
