@@ -32,6 +32,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "time_limits": ("calls_left_behind",),
     "context": ("ContextRequest", "estimate"),
+    "discovery": ("list_program_commands",),
     "agents": ("Agent", "Mode", "Profile", "ToolFilter"),
     "errors": (
         "AddressRefused",
@@ -45,7 +46,16 @@ _HOMES = {
         "ToolError",
         "UsageError",
     ),
-    "hookspecs": ("Interpretation", "Verdict", "allow", "ask", "deny", "hookimpl", "hookspec"),
+    "hookspecs": (
+        "Interpretation",
+        "PromptCommand",
+        "Verdict",
+        "allow",
+        "ask",
+        "deny",
+        "hookimpl",
+        "hookspec",
+    ),
     "kernel": ("Kernel", "open_kernel"),
     "messages": (
         "AssistantMessage",
@@ -64,12 +74,14 @@ _HOMES = {
         "Usage",
         "UserMessage",
     ),
+    "model_access": ("ModelAccess", "ModelTest", "ProviderStatus"),
     "network": ("find_proxy", "is_loopback"),
     "processes": ("Command", "Completed", "Process", "Processes"),
     "services": (
         "AddressPolicy",
         "ApprovalTexts",
         "ContentPolicy",
+        "Danger",
         "FileSaver",
         "ReadingPolicy",
         "Redactor",
@@ -77,7 +89,9 @@ _HOMES = {
         "find_address_policy",
         "find_approval_texts",
         "BackgroundCommands",
+        "Confinement",
         "FileChanges",
+        "FileHistory",
         "Plans",
         "UserQuestions",
         "find_content_policy",
@@ -97,8 +111,11 @@ _HOMES = {
         "setting",
     ),
     "standard": ("open_standard_session",),
+    "sub_commands": ("load_command",),
     "temporary": ("make_temporary_folder", "sweep_temporary_folders"),
     "tools": ("EVERYTHING", "Call", "Output", "Tool", "tool"),
+    "verdicts": ("judge_call",),
+    "window": ("measure_window",),
     "workspace": ("Place", "Workspace"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -123,6 +140,7 @@ _MODULES = (
     "testing",
     "tokens",
     "trust",
+    "window",
     "workspace",
 )
 

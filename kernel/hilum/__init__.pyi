@@ -15,6 +15,7 @@ from hilum import settings as settings
 from hilum import signature as signature
 from hilum import tokens as tokens
 from hilum import trust as trust
+from hilum import window as window
 from hilum import workspace as workspace
 from hilum.agents import Agent as Agent
 from hilum.agents import Mode as Mode
@@ -22,6 +23,7 @@ from hilum.agents import Profile as Profile
 from hilum.agents import ToolFilter as ToolFilter
 from hilum.context import ContextRequest as ContextRequest
 from hilum.context import estimate as estimate
+from hilum.discovery import list_program_commands as list_program_commands
 from hilum.errors import AddressRefused as AddressRefused
 from hilum.errors import HilumError as HilumError
 from hilum.errors import ModelError as ModelError
@@ -33,6 +35,7 @@ from hilum.errors import ToolDenied as ToolDenied
 from hilum.errors import ToolError as ToolError
 from hilum.errors import UsageError as UsageError
 from hilum.hookspecs import Interpretation as Interpretation
+from hilum.hookspecs import PromptCommand as PromptCommand
 from hilum.hookspecs import Verdict as Verdict
 from hilum.hookspecs import allow as allow
 from hilum.hookspecs import ask as ask
@@ -56,6 +59,9 @@ from hilum.messages import ToolResult as ToolResult
 from hilum.messages import ToolSpec as ToolSpec
 from hilum.messages import Usage as Usage
 from hilum.messages import UserMessage as UserMessage
+from hilum.model_access import ModelAccess as ModelAccess
+from hilum.model_access import ModelTest as ModelTest
+from hilum.model_access import ProviderStatus as ProviderStatus
 from hilum.network import find_proxy as find_proxy
 from hilum.network import is_loopback as is_loopback
 from hilum.processes import Command as Command
@@ -66,8 +72,11 @@ from hilum.runs import Run as Run
 from hilum.services import AddressPolicy as AddressPolicy
 from hilum.services import ApprovalTexts as ApprovalTexts
 from hilum.services import BackgroundCommands as BackgroundCommands
+from hilum.services import Confinement as Confinement
 from hilum.services import ContentPolicy as ContentPolicy
+from hilum.services import Danger as Danger
 from hilum.services import FileChanges as FileChanges
+from hilum.services import FileHistory as FileHistory
 from hilum.services import FileSaver as FileSaver
 from hilum.services import Plans as Plans
 from hilum.services import ReadingPolicy as ReadingPolicy
@@ -89,6 +98,7 @@ from hilum.settings import parse_pair as parse_pair
 from hilum.settings import section as section
 from hilum.settings import setting as setting
 from hilum.standard import open_standard_session as open_standard_session
+from hilum.sub_commands import load_command as load_command
 from hilum.temporary import make_temporary_folder as make_temporary_folder
 from hilum.temporary import sweep_temporary_folders as sweep_temporary_folders
 from hilum.time_limits import calls_left_behind as calls_left_behind
@@ -97,6 +107,8 @@ from hilum.tools import Call as Call
 from hilum.tools import Output as Output
 from hilum.tools import Tool as Tool
 from hilum.tools import tool as tool
+from hilum.verdicts import judge_call as judge_call
+from hilum.window import measure_window as measure_window
 from hilum.workspace import Place as Place
 from hilum.workspace import Workspace as Workspace
 

@@ -22,22 +22,35 @@ else:
     import _signal  # signal itself imports enum
 
 TRACEBACK = "HILUM_TRACEBACK"
-_PROGRAM_COMMANDS = ("run", "demo", "doctor", "sessions", "config", "permissions", "trust")
+CHAT = "chat"
+"""The command that runs if none is named."""
+_PROGRAM_COMMANDS = (
+    "run",
+    "chat",
+    "config",
+    "demo",
+    "doctor",
+    "init",
+    "models",
+    "permissions",
+    "sessions",
+    "trust",
+)
 _KERNEL_ONLY = (
     "Only the kernel (hilum-core) is installed. The whole program comes with: pip install hilum"
 )
 USAGE = (
-    "usage: hilum [-h] [--version] COMMAND ...\n\nA coding agent whose every ability is a"
-    " plugin.\n\ncommands:\n"
+    "usage: hilum [-h] [--version] [COMMAND] ...\n\nA coding agent whose every ability is a"
+    " plugin. Without a command, it starts a conversation.\n\ncommands:\n"
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``hilum`` and return its exit code (2 for wrong usage)."""
     _replace_closed_streams()
-    name, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
+    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = _run_command(name, rest)
+        code = _run_command(*_split(given))
         # Python would report an error of its own flush with a traceback.
         _print("", end="")
         return code
@@ -57,6 +70,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         # 128 + SIGPIPE, as shells report it.
         return 141
+
+
+def _split(arguments: list[str]) -> tuple[str, list[str]]:
+    """Return the name of the command, and its arguments.
+
+    Without a command, ``hilum`` starts a conversation: also if it gets options of its own, or a
+    prompt, which contains a blank, as its first argument.
+    """
+    first = arguments[0] if arguments else ""
+    is_option = first.startswith("-") and first not in ("-h", "--help", "-V", "--version")
+    if not arguments or is_option or " " in first.strip():
+        return CHAT, arguments
+    return first, arguments[1:]
 
 
 def _replace_closed_streams() -> None:
@@ -105,10 +131,12 @@ def _run_command(name: str, arguments: list[str]) -> int:
     commands = all_entry_points("hilum.commands")
     # This command must work even if every plugin is broken, so no plugin can replace it.
     commands["plugins"] = [EntryPoint("plugins", "hilum.inventory:main", "hilum", "")]
-    if name in ("", "-h", "--help", "help"):
+    # Without the terminal, as in a program that installs only the kernel, the help is shown.
+    is_missing = name == CHAT and not arguments and CHAT not in commands
+    if name in ("-h", "--help", "help") or is_missing:
         lines = map(_line, sorted(commands.values(), key=_order))
         _print(USAGE + "\n".join(lines) + "\n\nhilum COMMAND --help shows more.")
-        return 0 if name else 2
+        return 2 if is_missing else 0
     return _run(_find_command(name, commands), arguments)
 
 

@@ -20,6 +20,7 @@ class Run(runs.Run):
 class Session(session.Session):
     kernel: Kernel
     def events(self, after: int = 0, *, deltas: bool = False) -> Iterator[AnyEvent | Delta]: ...  # type: ignore[override]
+    def steer(self, text: str, *, agent: str = "main") -> str: ...  # type: ignore[override]
     def prompt(  # type: ignore[override]
         self,
         text: str,
@@ -54,7 +55,9 @@ class Kernel(kernel.Kernel):
         model: str | None = None,
         approve: str | None = None,
     ) -> AbstractContextManager[Session]: ...
-    def fork(self, session: str, upto: int | None = None) -> str: ...  # type: ignore[override]
+    def fork(  # type: ignore[override]
+        self, session: str, upto: int | None = None, *, queued: bool = True
+    ) -> str: ...
 
 def open_kernel(
     plugins: Sequence[object] | None = None,

@@ -120,6 +120,14 @@ class CallsInFlight:
         """
         return self._find(approval).show()
 
+    def agent_of(self, approval: str) -> Agent:
+        """Return the agent whose call waits for an approval.
+
+        Raises:
+            UsageError: No such approval is open.
+        """
+        return self._find(approval).agent
+
     def take(self, approval: str) -> OpenApproval:
         """Close an open approval and return it.
 

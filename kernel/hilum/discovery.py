@@ -41,6 +41,7 @@ STANDARD = frozenset(
         "shell",
         "skills",
         "store",
+        "terminal",
         "web",
     )
 )
@@ -199,6 +200,15 @@ def summary(point: EntryPoint) -> str:
     found = re.search(pattern, text, re.MULTILINE | re.DOTALL) if function else None
     line = found[1].strip().replace("``", "").removesuffix(".") if found else ""
     return line if line.isprintable() else ""
+
+
+def list_program_commands() -> dict[str, str]:
+    """Return the sub-commands of ``hilum`` that are installed, each with what it does.
+
+    Nothing is imported.
+    """
+    points = entry_points("hilum.commands").values()
+    return {point.name: summary(point) or f"From {point.distribution}" for point in points}
 
 
 def _module_file(module: str) -> str:

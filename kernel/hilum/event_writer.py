@@ -120,7 +120,10 @@ def _keep_unwritten(event: ev.Event, agent: Agent) -> None:
                 state.written = call
     elif isinstance(event, ev.ApprovalAsked):
         agent.run.calls[event.call.id].scope = event.scope
-    elif isinstance(event, ev.ApprovalAnswered) and event.accepted and event.remember != "once":
+    elif isinstance(event, ev.ApprovalAnswered) and event.accepted:
         for state in agent.run.calls.values():
-            if state.scope and state.asked and state.asked.id == event.id:
+            if state.asked is None or state.asked.id != event.id:
+                continue
+            state.edited = event.arguments
+            if state.scope and event.remember != "once":
                 agent.conversation.grants.add(state.scope)

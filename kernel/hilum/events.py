@@ -99,6 +99,24 @@ class PromptQueued(Event, frozen=True):
     redacted: tuple[str, ...] = ()
 
 
+class SteeringQueued(Event, frozen=True):
+    """The user wrote a message while the agent works, for the agent to read within its current run.
+
+    The agent reads it after the calls of its answer (see ``RoundEnded``). ``redacted`` lists the
+    names of the secrets that were replaced in the text.
+    """
+
+    id: str
+    text: str
+    redacted: tuple[str, ...] = ()
+
+
+class SteeringWithdrawn(Event, frozen=True):
+    """The user took back a steering message before the agent read it."""
+
+    id: str
+
+
 class RunStarted(Event, frozen=True):
     """Phase event: a run began, with the user's message and the context gathered for it."""
 
@@ -258,7 +276,8 @@ class ApprovalAnswered(Event, frozen=True):
     ``by`` is ``user``, ``timeout``, ``headless`` or ``stop``.
 
     Without ``remember`` it applies to exactly this call; ``always`` outlives the session if a
-    plugin stores such rules.
+    plugin stores such rules. ``arguments`` are those that the user wrote instead of the model's,
+    as JSON.
     """
 
     id: str
@@ -266,6 +285,16 @@ class ApprovalAnswered(Event, frozen=True):
     reason: str = ""
     by: str = "user"
     remember: Literal["once", "session", "always"] = "once"
+    arguments: str | None = None
+
+
+class GrantRevoked(Event, frozen=True):
+    """The user took back a lasting approval of the session.
+
+    ``scope`` is the scope of the approval, or the name of the tool.
+    """
+
+    scope: str
 
 
 class CallStarted(Event, frozen=True):
@@ -301,7 +330,8 @@ class RoundEnded(Event, frozen=True):
     notes restate (with an empty text for a removed one); ``tools`` lists the names of the tools
     that can be called now, if that changed. ``shortened`` contains, by call id, the shortened texts
     of results that were too large for the window. ``continued`` is set if an answer that was cut
-    off at the output limit is continued.
+    off at the output limit is continued. ``steering`` lists the ids of the user's steering messages
+    that follow the notes.
     """
 
     notes: tuple[str, ...] = ()
@@ -310,6 +340,7 @@ class RoundEnded(Event, frozen=True):
     objected: bool = False
     shortened: dict[str, str] = {}
     continued: bool = False
+    steering: tuple[str, ...] = ()
 
 
 class StopAsked(Event, frozen=True):

@@ -146,6 +146,26 @@ class Interpretation(msgspec.Struct, frozen=True):
     reply: str | None = None
 
 
+class PromptCommand(msgspec.Struct, frozen=True):
+    """A command that a plugin carries out when a prompt begins with it, such as ``/mcp``.
+
+    With the mark ``@``, it is a name that a prompt may mention, such as that of an agent.
+
+    Args:
+        name: The text that the prompt begins with, without the mark.
+        summary: What it does, in one line.
+        arguments: Its arguments as a user reads them, for example ``[NAME]``.
+        words: The words that may come first in the arguments, for completion.
+        mark: ``/`` or ``@``.
+    """
+
+    name: str
+    summary: str = ""
+    arguments: str = ""
+    words: tuple[str, ...] = ()
+    mark: Literal["/", "@"] = "/"
+
+
 # --- lifespans ------------------------------------------------------------------------------------
 
 
@@ -198,6 +218,15 @@ async def interpret_prompt(session: Session, text: str) -> Interpretation | None
     """Return the meaning of a prompt: it addresses an agent, or is a command.
 
     ``None`` leaves it to the next plugin. A prompt that no plugin interprets is plain text.
+    """
+
+
+@hookspec(shape="collect", on_failure="left out", returns=PromptCommand)
+def list_commands(session: Session) -> Iterable[PromptCommand] | None:
+    """List the commands that the plugin's ``interpret_prompt`` carries out in a session.
+
+    Faces show and complete them. A face may have commands of its own, which then take precedence.
+    Called whenever a face shows its commands, so be quick.
     """
 
 

@@ -18,7 +18,7 @@ import trio
 from msgspec.structs import replace
 
 from hilum.errors import PluginError, UsageError
-from hilum.events import SessionOpened
+from hilum.events import AnyEvent, PluginEvent, PromptQueued, RunEnded, RunStarted, SessionOpened
 from hilum.hooks import Lifespans, Observer, PluginFailure, open_nursery, split_failure
 from hilum.hookspecs import HOOKS, PROJECT
 from hilum.plugin_objects import tools_plugin
@@ -183,9 +183,17 @@ class Kernel:
         info = SessionInfo(identity, workspace, kind, title, now, now, forked=forked)
         return info, await self.store.create(info)
 
-    async def fork(self, session: str, upto: int | None = None) -> str:
-        """Copy a session, or its events up to ``upto``, into a new one, and return its id."""
+    async def fork(self, session: str, upto: int | None = None, *, queued: bool = True) -> str:
+        """Copy a session, or its events up to ``upto``, into a new one, and return its id.
+
+        Args:
+            session: Id of the session, or its beginning.
+            upto: Sequence number of the last event to copy; all events by default.
+            queued: Whether prompts that had not started by then are kept. If not, they do not run
+                in the copy.
+        """
         old = await self.store.info(session)
+        left_out = set() if queued else await self._find_queued(old.id, upto)
         new, log = await self._create(
             old.workspace, old.kind, old.title and f"{old.title} (fork)", old.id
         )
@@ -194,14 +202,27 @@ class Kernel:
             # original.
             while events := await self.store.read(old.id, log.last):
                 kept = [event for event in events if upto is None or event.seq <= upto]
-                if kept and isinstance(kept[0], SessionOpened):
-                    kept[0] = replace(kept[0], session=new.id, forked=old.id)
-                log.append(kept)
+                log.append([_adapt_to_fork(event, new.id, old.id, left_out) for event in kept])
                 if len(kept) < len(events):
                     break
         finally:
             await log.close()
         return new.id
+
+    async def _find_queued(self, session: str, upto: int | None) -> set[str]:
+        """Return the ids of the runs whose prompts were still queued after an event."""
+        waiting: set[str] = set()
+        last = 0
+        while events := await self.store.read(session, last):
+            for event in events:
+                if upto is not None and event.seq > upto:
+                    return waiting
+                if isinstance(event, PromptQueued):
+                    waiting.add(event.run)
+                elif isinstance(event, RunStarted | RunEnded):
+                    waiting.discard(event.run)
+            last = events[-1].seq
+        return waiting
 
     async def start(self, wanted_store: Store | None) -> None:
         """Open the plugins' kernel instances; collect models and the store."""
@@ -244,6 +265,25 @@ class Kernel:
         await self._lifespans.close()
         with trio.CancelScope(shield=True):
             await self.store.close()
+
+
+def _adapt_to_fork(event: AnyEvent, new: str, old: str, left_out: set[str]) -> AnyEvent:
+    """Return an event as it is in a copy of its session.
+
+    Args:
+        event: The event.
+        new: Id of the copy.
+        old: Id of the session that is copied.
+        left_out: Ids of the runs whose prompts are left out.
+    """
+    if isinstance(event, SessionOpened):
+        return replace(event, session=new, forked=old)
+    if isinstance(event, PromptQueued) and event.run in left_out:
+        # Another event takes its place, because sequence numbers have no gaps.
+        return PluginEvent(
+            name="fork.prompt_left_out", agent=event.agent, seq=event.seq, at=event.at
+        )
+    return event
 
 
 def _note_ignored_settings(session: Session, settings: Settings) -> None:

@@ -547,7 +547,13 @@ async def _round(agent: Agent) -> None:
         )
     ended = replace(await round_end(agent, notes), shortened=_shortened(agent))
     await agent.session.redaction.prepare(ended)
-    agent.emit(ended)
+    # Last, so that messages which arrived meanwhile are included.
+    agent.emit(replace(ended, steering=_steering(agent)))
+
+
+def _steering(agent: Agent) -> tuple[str, ...]:
+    """Return the ids of the user's steering messages that the agent has not read."""
+    return tuple(message.id for message in agent.conversation.steering)
 
 
 def _results(agent: Agent) -> list[ToolResult]:
@@ -604,9 +610,19 @@ async def _check(agent: Agent) -> None:
     # A stop cannot cancel a check that has already decided: the run still ends as stopped.
     await trio.lowlevel.checkpoint_if_cancelled()
     if objections and run.objections < MAX_OBJECTIONS and not run.cut:
-        agent.emit(await round_end(agent, objections, objected=True))
-    else:
-        _end_answered(agent, message, objections)
+        ended = await round_end(agent, objections, objected=True)
+        agent.emit(replace(ended, steering=_steering(agent)))
+        return
+    if agent.conversation.steering and not run.cut:
+        # The user has written something since; the run continues with it. Plugins check the next
+        # answer as well.
+        ended = await round_end(agent, [])
+        steering = _steering(agent)
+        # The user may have taken everything back while the layers were compared.
+        if steering:
+            agent.emit(replace(ended, steering=steering))
+            return
+    _end_answered(agent, message, objections)
 
 
 async def _objections(agent: Agent, message: AssistantMessage) -> list[str]:

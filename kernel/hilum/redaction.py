@@ -22,7 +22,15 @@ from msgspec.structs import replace
 
 from hilum.arguments import encode_arguments, safe_answer
 from hilum.errors import PluginError
-from hilum.events import Event, ModelAnswered, PluginFault, PromptQueued, RunStarted, SessionOpened
+from hilum.events import (
+    Event,
+    ModelAnswered,
+    PluginFault,
+    PromptQueued,
+    RunStarted,
+    SessionOpened,
+    SteeringQueued,
+)
 from hilum.hooks import Table
 from hilum.messages import AssistantMessage, Image, Text, Thinking, ToolCall, ToolResult
 
@@ -69,9 +77,14 @@ _LEFT_ALONE = frozenset(
         "kind",
         "stop",
         "by",
+        "steering",
     }
 )
 _NO_TEXTS = (SessionOpened, Image)
+# Fields of events with the arguments of a call as JSON.
+_ARGUMENTS = ("original", "arguments")
+# Events whose fields ``text`` and ``attached`` are the user's words.
+_PROMPTS = (PromptQueued, SteeringQueued, RunStarted)
 Origin = Literal["prompt", "model", "arguments", "result", "other"]
 Lookup = Callable[[str, Origin], str]
 Found = dict[tuple[Origin, str], str]
@@ -212,6 +225,16 @@ class Redaction:
         await self.prepare(event, by_model=by_model)
         return self.event(event, by_model=by_model)
 
+    async def steering(self, identity: str, text: str) -> SteeringQueued:
+        """Return the event for a steering message, without its secrets.
+
+        Raises:
+            PluginError: The text cannot be searched.
+        """
+        event = SteeringQueued(id=identity, text=text)
+        await self.prepare(event)
+        return self.event(event)
+
     def call_id(self, identity: str) -> str:
         """Return the id of a call that a model is writing; empty if it contains a secret."""
         if len(identity) < MIN_LENGTH or not self._hooks.implemented(HOOK):
@@ -325,8 +348,10 @@ class Redaction:
     def _marked(self, event: E, lookup: Lookup) -> E:
         """Return an event with its texts replaced, and with the names of the replaced secrets."""
         changed = _walk(event, lookup, "other")
-        if isinstance(event, PromptQueued):
-            names = _names([changed.text, changed.attached], [event.text, event.attached])
+        if isinstance(event, PromptQueued | SteeringQueued):
+            attached = event.attached if isinstance(event, PromptQueued) else ""
+            now_attached = changed.attached if isinstance(changed, PromptQueued) else ""
+            names = _names([changed.text, now_attached], [event.text, attached])
             self.names.update(names)
             if names:
                 changed = replace(changed, redacted=names)
@@ -436,9 +461,9 @@ def _walk_struct(value: Any, lookup: Lookup, origin: Origin) -> Any:
         if field in _LEFT_ALONE:
             continue
         inner = getattr(value, field)
-        if field in ("text", "attached") and isinstance(value, PromptQueued | RunStarted):
+        if field in ("text", "attached") and isinstance(value, _PROMPTS):
             new = lookup(inner, "prompt")
-        elif field == "original" and isinstance(inner, str):
+        elif field in _ARGUMENTS and isinstance(inner, str):
             new = _walk_arguments(inner, lookup)
         else:
             new = _walk(inner, lookup, origin)

@@ -178,12 +178,12 @@ class Router(msgspec.Struct, eq=False):
 
 NO_MODEL = """There are three ways to get one:
   1. a key of a provider: export OPENAI_API_KEY=… (or ANTHROPIC_API_KEY, GEMINI_API_KEY, \
-OPENROUTER_API_KEY …)
+OPENROUTER_API_KEY …), or keep one: hilum models key openai
   2. a model on this machine: start Ollama, LM Studio, llama.cpp or vLLM on its usual port; hilum \
 finds it
   3. any server that speaks a known format: export OPENAI_BASE_URL=… and name it: --model \
 openai/NAME
-To see hilum at work without a model: hilum demo"""
+`hilum models` shows what is missing. To see hilum at work without a model: hilum demo"""
 
 
 async def attempt(agent: Agent) -> ModelFailed | None:

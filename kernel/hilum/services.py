@@ -15,6 +15,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkable
 
+import attrs
+
 from hilum.discovery import STANDARD, entry_points
 from hilum.errors import E_NOT_INSTALLED, NeedsUser, PluginError
 
@@ -244,6 +246,21 @@ class FileSaver(Protocol):
         ...
 
 
+@attrs.frozen
+class Danger:
+    """Something dangerous or notable in a call that waits for approval.
+
+    Attributes:
+        text: A phrase without a subject, in one line and without control characters: ``deletes src
+            recursively``.
+        grave: Whether the call may destroy something, run unknown code or give up protection. A
+            face then offers to approve this call only, and no lasting approval.
+    """
+
+    text: str
+    grave: bool = False
+
+
 class ApprovalTexts(Protocol):
     """The texts with which every face requests the approval of a call."""
 
@@ -254,6 +271,24 @@ class ApprovalTexts(Protocol):
             asked: The question.
             session: The session whose files the call is compared with; without one, the change of a
                 file is not shown as a diff.
+        """
+        ...
+
+    def find_dangers(
+        self, asked: ApprovalAsked, session: Session | None = None
+    ) -> Sequence[Danger]:
+        """Return what is dangerous or notable in the call. Blocks, and never raises.
+
+        The result is empty for most calls. That does not mean that the call is harmless: the code
+        of scripts, tests and other languages is not checked.
+
+        Args:
+            asked: The question.
+            session: The session in whose workspace the call would run; without one, the current
+                folder counts as the workspace, and the files that a tool changes are not checked.
+
+        Returns:
+            At most five, the most important one first. All grave ones come before the others.
         """
         ...
 
@@ -334,6 +369,150 @@ class FileChanges(Protocol):
         ...
 
 
+class FileDiff(Protocol):
+    """The changes of one file as a unified diff."""
+
+    @property
+    def path(self) -> str:
+        """The path, in a form that a terminal only displays."""
+        ...
+
+    @property
+    def what(self) -> Literal["created", "deleted", "changed"]:
+        """The kind of change."""
+        ...
+
+    @property
+    def diff(self) -> str:
+        """The diff; empty if there is no text to compare."""
+        ...
+
+    @property
+    def note(self) -> str:
+        """Changes that the diff does not show, such as permissions."""
+        ...
+
+    @property
+    def added(self) -> int:
+        """Number of added lines."""
+        ...
+
+    @property
+    def removed(self) -> int:
+        """Number of removed lines."""
+        ...
+
+
+class UndoPreview(Protocol):
+    """What an undo would do."""
+
+    @property
+    def diffs(self) -> Sequence[FileDiff]:
+        """The files that would change, from their current to their new content."""
+        ...
+
+    @property
+    def merged(self) -> Sequence[str]:
+        """The files among them that others have changed since; these changes are kept."""
+        ...
+
+    @property
+    def skipped(self) -> Mapping[str, str]:
+        """The files that would not be restored, each with the reason."""
+        ...
+
+    @property
+    def unrecorded(self) -> Sequence[str]:
+        """Commands whose changes are unknown, so that they are not undone."""
+        ...
+
+
+class RunChanges(Protocol):
+    """How many lines a run changed in which files."""
+
+    @property
+    def files(self) -> Sequence[str]:
+        """The paths of the files."""
+        ...
+
+    @property
+    def added(self) -> int:
+        """Number of added lines."""
+        ...
+
+    @property
+    def removed(self) -> int:
+        """Number of removed lines."""
+        ...
+
+    @property
+    def unrecorded(self) -> int:
+        """Number of commands whose changes are unknown."""
+        ...
+
+
+HistoryScope = Literal["call", "turn", "run", "session", "undo", "since"]
+"""What a part of a session's history is: ``since`` begins after an event."""
+
+
+@runtime_checkable
+class FileHistory(Protocol):
+    """The history of the files that a session changed, which can be shown and undone.
+
+    A part of the history is named by its scope and its id: that of a call, turn, run or undo. For
+    ``since``, it is the sequence number of an event, and the part is everything after that event.
+    Without an id, it is the last part that changed something.
+
+    The files plugin provides it.
+    """
+
+    async def diff(self, scope: HistoryScope = "run", name: str = "") -> Sequence[FileDiff]:
+        """Return the changes of a part of the history that are still in effect, by path.
+
+        Raises:
+            UsageError: There is no such part.
+        """
+        ...
+
+    async def preview_undo(
+        self, scope: HistoryScope = "run", name: str = "", *, merge: bool = True
+    ) -> UndoPreview:
+        """Return what ``undo`` would do with these arguments and ``keep_going``."""
+        ...
+
+    async def undo(
+        self,
+        scope: HistoryScope = "run",
+        name: str = "",
+        *,
+        keep_going: bool = False,
+        merge: bool = True,
+    ) -> object:
+        """Undo a part of the history. An undo is undone with the scope ``undo``.
+
+        Args:
+            scope: The kind of part.
+            name: Its id.
+            keep_going: Whether to restore the other files if one cannot be restored.
+            merge: Whether to restore files that others have changed since, and to keep their
+                changes. If not, these files are not restored.
+
+        Raises:
+            UsageError: There is no such part, or commands are running (``E_BUSY``).
+            ToolError: A file cannot be restored (``E_STALE``), or the undo failed. In both cases,
+                nothing is undone.
+        """
+        ...
+
+    async def summarize_runs(self, runs: Sequence[str]) -> Mapping[str, RunChanges]:
+        """Return what each of several runs changed, including their sub-agents.
+
+        Args:
+            runs: Ids of runs that the user prompted; runs without changes are left out.
+        """
+        ...
+
+
 class BackgroundCommand(Protocol):
     """A command that continues in the background."""
 
@@ -353,8 +532,22 @@ class BackgroundCommand(Protocol):
         ...
 
     @property
+    def began(self) -> float:
+        """Time on trio's clock at which it started."""
+        ...
+
+    @property
     def ended(self) -> trio.Event:
         """Set when all of its processes have ended."""
+        ...
+
+    async def stop(self, reason: str, grace: float) -> None:
+        """End the command with all its child processes.
+
+        Args:
+            reason: Who ends it, for the agent.
+            grace: Seconds between SIGTERM and SIGKILL.
+        """
         ...
 
 
@@ -369,6 +562,18 @@ class BackgroundCommands(Protocol):
 
     def running(self) -> Iterable[BackgroundCommand]:
         """Return the commands that are running."""
+        ...
+
+
+@runtime_checkable
+class Confinement(Protocol):
+    """What confines the commands of a session. The guard provides it."""
+
+    def describe_confinement(self) -> str:
+        """Return the kind of sandbox in one word, such as ``bubblewrap``; empty if there is none.
+
+        Before the first command, it is what the system most likely enforces.
+        """
         ...
 
 

@@ -26,12 +26,13 @@ from hilum.errors import (
     PluginError,
     StoreError,
     ToolDenied,
+    ToolError,
     UsageError,
     unknown_name_error,
 )
 from hilum.event_writer import EventWriter
 from hilum.hooks import PluginFailure
-from hilum.hookspecs import Interpretation
+from hilum.hookspecs import Interpretation, PromptCommand
 from hilum.instances import PluginInstances
 from hilum.journal import Journal, Reader
 from hilum.loop import compact_idle, drive, give_up
@@ -360,6 +361,58 @@ class Session:
             agent.scope.cancel()
             self.emit(ev.StopAsked(), agent, agent.starting)
 
+    async def steer(self, text: str, *, agent: str = "main") -> str:
+        """Queue a message for the current run of an agent.
+
+        The agent reads it after the calls of its current answer, or instead of ending the run. If
+        the run ends earlier, for example because it is stopped, the message is not read.
+
+        Args:
+            text: The user's text. It is not interpreted as a command.
+            agent: The agent.
+
+        Returns:
+            The id of the message (see ``withdraw``).
+
+        Raises:
+            UsageError: There is no such agent, or it has no run: use ``prompt``.
+            PluginError: A plugin that removes secrets from texts is not in working order.
+        """
+        self._check_log()
+        actor = self._find_agent(agent)
+        # Prompts and steering messages are read in the order in which they were given.
+        with self._prompts.turn(f"steering {agent}") as earlier:
+            message = await self.redaction.steering(os.urandom(6).hex(), replace_surrogates(text))
+            for before in earlier:
+                await before.wait()
+            self._check_log()
+            pending = actor.conversation.pending
+            if not pending:
+                raise UsageError(
+                    f"The agent {agent} is not working.",
+                    code="E_BAD_ARGS",
+                    hint="Send the text as a prompt.",
+                )
+            self.emit(message, actor, pending[0])
+        return message.id
+
+    def withdraw(self, message: str, *, agent: str = "main") -> bool:
+        """Take back a steering message, and return whether the agent had not read it yet.
+
+        Args:
+            message: The id of the message.
+            agent: The agent.
+
+        Raises:
+            UsageError: There is no such agent.
+        """
+        actor = self._find_agent(agent)
+        queued = [each for each in actor.conversation.steering if each.id == message]
+        if not queued:
+            return False
+        self.emit(ev.SteeringWithdrawn(id=message), actor, queued[0].run)
+        return True
+
     def compact(self, agent: str = "main", *, focus: str = "") -> None:
         """Compact a conversation: at once if the agent is idle, else before its next request.
 
@@ -386,6 +439,7 @@ class Session:
         reason: str = "",
         remember: str = "once",
         by: str = "user",
+        arguments: str | None = None,
     ) -> None:
         """Answer an approval.
 
@@ -397,10 +451,15 @@ class Session:
                 it has no scope) without approval until the session ends. ``always`` also has the
                 plugin that set the scope store it as a rule.
             by: ``headless`` if a face refuses because no user is present.
+            arguments: With an acceptance: all arguments, as JSON, that the user wrote instead of
+                the model's. Gates judge them, and the model is told.
 
         Raises:
-            UsageError: The approval is not open: it was answered, it expired, or its run ended.
+            UsageError: The approval is not open: it was answered, it expired, or its run ended. Or
+                the arguments do not fit the tool; the approval then stays open.
         """
+        if arguments is not None:
+            self._check_edited(approval, arguments)
         opened = self._calls_in_flight.take(approval)
         answer = ev.ApprovalAnswered(
             id=approval,
@@ -408,11 +467,32 @@ class Session:
             reason=reason,
             remember=remember,  # type: ignore[arg-type]
             by=by,
+            arguments=arguments if accepted else None,
         )
         self.emit(answer, opened.agent)
         # After the event: the call may only run once its approval is in the log.
         opened.answered.set()
         opened.first.set()
+
+    def _check_edited(self, approval: str, arguments: str) -> None:
+        """Check that the arguments that the user wrote fit the tool.
+
+        Raises:
+            UsageError: They do not.
+        """
+        agent = self._calls_in_flight.agent_of(approval)
+        for state in agent.run.calls.values():
+            if state.asked is None or state.asked.id != approval:
+                continue
+            # Not the call of the model, which may reach the tool through `call_tool`.
+            name = state.asked.call.name
+            if name not in self.tools:
+                raise unknown_name_error("tool", name, self.tools)
+            try:
+                self.tools[name].check(arguments)
+            except ToolError as error:
+                message = f"The edited call does not fit the tool. {error.message}"
+                raise UsageError(message, code=error.code, hint=error.hint) from None
 
     def approval_shown(self, approval: str) -> float:
         """Start the clock of an approval, because the user now sees it.
@@ -476,6 +556,21 @@ class Session:
             granted |= agent.conversation.grants
         return frozenset(granted)
 
+    def revoke(self, scope: str) -> bool:
+        """Take back a lasting approval of this session, and return whether there was one.
+
+        A stored rule is not changed.
+
+        Args:
+            scope: The scope of the approval, or the name of the tool, as in ``grants``.
+        """
+        found = False
+        for agent in list(self.agents.values()):
+            if scope in agent.conversation.grants:
+                self.emit(ev.GrantRevoked(scope=scope), agent)
+                found = True
+        return found
+
     def add_mode(self, mode: Mode) -> None:
         """Add a mode, or replace an existing one of that name."""
         self.modes[mode.name] = mode
@@ -530,6 +625,10 @@ class Session:
     def tools_changed(self) -> None:
         """Collect the tools of all plugins again. Agents learn about changes after the round."""
         self._instances.take_tools()
+
+    def list_commands(self) -> list[tuple[str, PromptCommand]]:
+        """Return the commands that plugins carry out, each with the name of its plugin."""
+        return self.hooks.collect("list_commands", session=self)
 
     def plugin(self, kind: type[T]) -> T | None:
         """Return another plugin's instance by its type, ``None`` if there is none."""

@@ -18,6 +18,7 @@ from hilum.messages import (
     Compaction,
     Message,
     NoteMessage,
+    Text,
     ToolCall,
     ToolMessage,
     Usage,
@@ -37,6 +38,8 @@ class CallState(msgspec.Struct):
         call: The call as it is in the log and in the conversation.
         withheld: Whether its arguments contained a secret, which is replaced in ``call``.
         written: The call as the model wrote it, if it was withheld. It is not in the log.
+        edited: The arguments that the user wrote instead of the model's, as JSON. The log contains
+            them without secrets.
         printed: The output of the tool before the call was stopped, after the plugins' checks.
         scope: The calls that a lasting approval would cover, as last shown to the user. The log
             contains it without secrets.
@@ -46,6 +49,7 @@ class CallState(msgspec.Struct):
     withheld: bool = False
     written: ToolCall | None = None
     scope: str = ""
+    edited: str | None = None
     printed: str = ""
     asked: ev.ApprovalAsked | None = None
     answered: ev.ApprovalAnswered | None = None
@@ -134,6 +138,7 @@ class Conversation(msgspec.Struct, eq=False):
         told: Layers by name as last stated in a note, if they differ from the frozen ones.
         tools: Names of the tools that the model was last told are available.
         queue: Queued prompts.
+        steering: The user's messages that the agent reads after the calls of its current answer.
         failures: Calls that failed, or returned the same result, again and again.
         grants: Scopes of approvals and names of tools whose calls run without approval from now on.
         stopped_run: Id of the last run for which a stop was requested.
@@ -153,6 +158,7 @@ class Conversation(msgspec.Struct, eq=False):
     state: ev.State = "idle"
     run: RunState | None = None
     queue: list[ev.PromptQueued] = []
+    steering: list[ev.SteeringQueued] = []
     usage: Usage = Usage()
     failures: FailureCounts = msgspec.field(default_factory=FailureCounts)
     calibrators: dict[str, TokenCalibrator] = {}
@@ -197,6 +203,12 @@ class Conversation(msgspec.Struct, eq=False):
         self.queue.append(event)
         if run is None:
             self.state = "preparing"
+
+    def _steering_queued(self, event: ev.SteeringQueued, run: RunState | None) -> None:
+        self.steering.append(event)
+
+    def _steering_withdrawn(self, event: ev.SteeringWithdrawn, run: RunState | None) -> None:
+        self.steering = [message for message in self.steering if message.id != event.id]
 
     def _run_started(self, event: ev.RunStarted, run: RunState | None) -> None:
         self.queue = [prompt for prompt in self.queue if prompt.run != event.run]
@@ -343,6 +355,9 @@ class Conversation(msgspec.Struct, eq=False):
                 if event.accepted and event.remember != "once":
                     self.grants.add(state.asked.scope or state.asked.call.name)
 
+    def _grant_revoked(self, event: ev.GrantRevoked, run: RunState | None) -> None:
+        self.grants.discard(event.scope)
+
     def _call_started(self, event: ev.CallStarted, run: RunState) -> None:
         run.calls[event.call.id].started = event
 
@@ -362,6 +377,7 @@ class Conversation(msgspec.Struct, eq=False):
         self.failures.mark_noted()
         if event.notes:
             self.messages.append(NoteMessage("\n\n".join(event.notes)))
+        self._read_steering(event.steering)
         run.objections += event.objected
         run.continued += event.continued
         run.shortened = run.shortened or bool(event.shortened)
@@ -370,6 +386,15 @@ class Conversation(msgspec.Struct, eq=False):
             self.tools = frozenset(event.tools)
         run.calls = {}
         self.phase = "think"
+
+    def _read_steering(self, ids: Sequence[str]) -> None:
+        if not ids:
+            return
+        texts = [Text(each.text, "user") for each in self.steering if each.id in ids]
+        self.messages.append(UserMessage(tuple(texts)))
+        self.steering = [each for each in self.steering if each.id not in ids]
+        # What failed before may be right after the user's correction.
+        self.failures.clear()
 
     def _stop_asked(self, event: ev.StopAsked, run: RunState | None) -> None:
         self.stopped_run = event.run
@@ -381,6 +406,8 @@ class Conversation(msgspec.Struct, eq=False):
         # Not if a queued prompt was stopped before it began: the current run then continues.
         if run.id == event.run if run else not self.queue:
             self.run = None
+            # A message for this run must not steer another one; faces give it back to the user.
+            self.steering = []
             self.phase = "idle"
             self.state = event.state
             self.ended = event

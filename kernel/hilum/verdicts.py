@@ -15,7 +15,13 @@ import trio
 from msgspec.structs import replace
 
 from hilum.arguments import encode_arguments, normalized, problem_of
-from hilum.errors import GATE_FAILED, UNATTENDED, ToolDenied, ToolError
+from hilum.errors import (
+    GATE_FAILED,
+    UNATTENDED,
+    ToolDenied,
+    ToolError,
+    unknown_name_error,
+)
 from hilum.events import ApprovalAnswered, ApprovalAsked
 from hilum.hooks import PluginFailure
 from hilum.hookspecs import Verdict, allow, ask, deny
@@ -90,7 +96,49 @@ async def permit(
             await before_asking(judged.call)
             await _approve(agent, state, judged.call, tool, verdict)
             approved = verdict
+            if state.edited is not None:
+                edited = replace(judged.call, arguments=state.edited)
+                return await _permit_edited(agent, edited, tool, rewritten_by)
         call = judged.call
+
+
+async def _permit_edited(
+    agent: Agent, call: ToolCall, tool: Tool, rewritten_by: tuple[str, ...]
+) -> Judgement:
+    """Judge a call whose arguments the user wrote when he approved it.
+
+    He is not asked about it again, but what gates refuse stays refused.
+
+    Raises:
+        ToolDenied: A gate refuses the edited call.
+    """
+    judged = await _judge(agent, call, tool)
+    if judged.verdict.kind == "deny":
+        reason = judged.verdict.reason or "The edited call was refused."
+        raise ToolDenied(reason, code=judged.verdict.code)
+    names = (*rewritten_by, "the user", *judged.rewritten_by)
+    return Judgement(judged.verdict, judged.call, names)
+
+
+async def judge_call(agent: Agent, name: str, arguments: str) -> Verdict:
+    """Return the verdict on a call that the user makes and not the model.
+
+    The mode does not matter, because it only restricts the model. The user is not asked: a face
+    decides what ``ask`` means for a call that the user typed.
+
+    Args:
+        agent: The agent for which the user makes the call.
+        name: Name of the tool.
+        arguments: Its arguments, as JSON.
+
+    Raises:
+        UsageError: There is no such tool.
+    """
+    tool = agent.session.tools.get(name)
+    if tool is None:
+        raise unknown_name_error("tool", name, agent.session.tools)
+    judged = await _judge(agent, ToolCall(os.urandom(6).hex(), name, arguments), tool)
+    return judged.verdict
 
 
 async def _judge(agent: Agent, call: ToolCall, tool: Tool) -> Judgement:
@@ -227,6 +275,9 @@ async def _approve(
     # An answer from before a resume counts only for exactly the same question.
     if asked is not None and asked.call == call and asked.scope == verdict.scope:
         answer = state.answered
+    # The log contains edited arguments without their secrets, so they cannot run after a resume.
+    if answer is not None and answer.arguments is not None and state.edited is None:
+        answer = None
     if answer is None:
         # Denied at once, because nobody would answer before the time limit.
         if not session.attended:

@@ -94,6 +94,7 @@ async def play(kit, hook):
     ends = []
     for _ in range(RUNS):
         kit.session.tools_changed()
+        kit.session.list_commands()
         ends.append(await kit.run("x" * 4000))
     return ends
 

@@ -8,6 +8,7 @@ from hilum import (
     Interpretation,
     Layer,
     PluginError,
+    PromptCommand,
     ToolDenied,
     allow,
     ask,
@@ -277,3 +278,12 @@ async def test_ten_plain_implementations_cost_microseconds():
         answers = await table.gather("remind", agent=None, results=[])
     assert len(answers) == 10
     assert not scope.cancelled_caught
+
+
+async def test_plugins_list_the_commands_that_they_carry_out(bench):
+    """list_commands is collected in the order of the plugins."""
+    first = plugin("first", list_commands=lambda: [PromptCommand("one"), PromptCommand("two")])
+    second = plugin("second", list_commands=lambda session: [PromptCommand(session.id)])
+    kit = await bench(first, second, plugin("third", list_commands=lambda: None))
+    listed = [(name, command.name) for name, command in kit.session.list_commands()]
+    assert listed == [("first", "one"), ("first", "two"), ("second", kit.session.id)]

@@ -471,3 +471,20 @@ async def test_an_answer_that_had_arrived_is_not_asked_for_again(opened):
             ended = await (await kit.session.retry()).wait()
         assert (ended.state, ended.text) == ("completed", "the answer")
         assert len(kit.requests) == 1
+
+
+async def test_a_fork_can_leave_out_prompts_that_had_not_started(bench):
+    """A queued prompt in a copy would otherwise run before the next prompt."""
+    kit = await bench(answers=["a", "b"], store=MemoryStore())
+    first = await kit.start("one")
+    await kit.start("two")
+    await first.wait()
+    point = next(event.seq for event in kit.events if isinstance(event, RunEnded))
+    with_queue = await kit.kernel.fork(kit.session.id, upto=point)
+    without = await kit.kernel.fork(kit.session.id, upto=point, queued=False)
+    async with kit.kernel.open_session(resume=with_queue) as session:
+        assert len(session.agents["main"].conversation.queue) == 1
+    async with kit.kernel.open_session(resume=without) as session:
+        assert not session.agents["main"].conversation.pending
+        events = session.journal.read_all()
+        assert [event.seq for event in events[:point]] == list(range(1, point + 1))

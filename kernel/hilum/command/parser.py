@@ -32,10 +32,17 @@ class Parser(argparse.ArgumentParser):
         prog: The command as the user types it: ``hilum undo``.
         description: The description; its line breaks are kept.
         epilog: The text below the options.
+        foreign: Whether the error about an option of another agent names hilum's own option.
     """
 
     def __init__(
-        self, prog: str, description: str = "", epilog: str = "", **more: str | None
+        self,
+        prog: str,
+        description: str = "",
+        epilog: str = "",
+        *,
+        foreign: bool = False,
+        **more: str | None,
     ) -> None:
         layout = argparse.RawDescriptionHelpFormatter
         super().__init__(
@@ -48,11 +55,14 @@ class Parser(argparse.ArgumentParser):
             allow_abbrev=False,
             **more,  # type: ignore[arg-type]
         )
+        self._foreign = foreign
 
     def error(self, message: str) -> NoReturn:
         """Raise ``UsageError``, with similar names if an option is unknown."""
         from difflib import get_close_matches  # 2 ms, only where something is wrong
 
+        if self._foreign and "unrecognized arguments" in message:
+            self._explain_foreign(message.partition("unrecognized arguments: ")[2].split())
         near = []
         unknown = re.search(r"unrecognized arguments: (-\S+)", message)
         if unknown:
@@ -63,3 +73,13 @@ class Parser(argparse.ArgumentParser):
         else:
             hint = f"{self.prog} --help lists its options."
         raise UsageError(f"{message[:1].upper()}{message[1:]}.", code=E_BAD_ARGS, hint=hint)
+
+    def _explain_foreign(self, unknown: list[str]) -> None:
+        """Raise ``UsageError`` if one of the unknown options belongs to another agent."""
+        from hilum.command.foreign import find_foreign_option  # only where something is wrong
+
+        known = [option for action in self._actions for option in action.option_strings]
+        option, advice = find_foreign_option(unknown, known)
+        if option:
+            message = f"{self.prog} has no option {option}."
+            raise UsageError(message, code=E_BAD_ARGS, hint=advice)
