@@ -14,11 +14,13 @@ from hilum_view.entries import (
     Notice,
     Outcome,
     Prompt,
+    Refuser,
     StreamedText,
     describe_end,
     is_resumable,
 )
 from hilum_view.formatting import (
+    count_changes,
     describe_arguments,
     first_line,
     format_cost,
@@ -26,9 +28,11 @@ from hilum_view.formatting import (
     format_money,
     format_tokens,
     parse_arguments,
+    parse_partial_arguments,
 )
 from hilum_view.plan import Proposal, Todo, TodoList
 from hilum_view.session import Changes, SessionView
+from hilum_view.spending import Spending, Spent, ToolUse, compute_spending
 from hilum_view.usage import Totals, total
 from hilum_view.waiting import (
     Approval,
@@ -56,12 +60,18 @@ __all__ = [
     "Proposal",
     "Question",
     "QuestionEnd",
+    "Refuser",
     "SessionView",
+    "Spending",
+    "Spent",
     "StreamedText",
     "Todo",
     "TodoList",
+    "ToolUse",
     "Totals",
     "Waiting",
+    "compute_spending",
+    "count_changes",
     "describe_arguments",
     "describe_end",
     "first_line",
@@ -71,6 +81,7 @@ __all__ = [
     "format_tokens",
     "is_resumable",
     "parse_arguments",
+    "parse_partial_arguments",
     "read_question",
     "read_question_end",
     "total",

@@ -35,6 +35,7 @@ class Actor(msgspec.Struct, kw_only=True):
         usage: Tokens and cost of all its runs.
         last_words: The last text that its model wrote.
         queued: Waiting prompts, by run.
+        steering: Messages for its current run that it has not read yet, by id.
         todos: Its todo list.
         proposal: Its plan that awaits the user's decision.
     """
@@ -52,6 +53,7 @@ class Actor(msgspec.Struct, kw_only=True):
     usage: Usage = Usage()
     last_words: str = ""
     queued: dict[str, str] = {}
+    steering: dict[str, str] = {}
     todos: TodoList = msgspec.field(default_factory=TodoList)
     proposal: Proposal | None = None
 

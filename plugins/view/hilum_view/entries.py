@@ -5,11 +5,23 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import msgspec
-from hilum.errors import RETRYABLE
+from hilum.errors import (
+    E_ADDRESS,
+    E_APPROVAL_TIMEOUT,
+    E_BLOCKED,
+    E_DENIED,
+    E_INTERRUPTED,
+    E_PLUGIN,
+    E_REJECTED,
+    E_STOPPED,
+    GATE_TEXTS,
+    RETRYABLE,
+    UNATTENDED,
+)
 from hilum.events import RunEnded
 from hilum.messages import ToolCall, ToolResult, Usage
 
-from hilum_view.formatting import describe_call, first_line
+from hilum_view.formatting import count_changes, describe_call, first_line
 
 AnswerState = Literal["streaming", "done", "dropped"]
 CardState = Literal[
@@ -28,6 +40,9 @@ NoticeKind = Literal[
     "user_needed",
 ]
 Level = Literal["info", "warning"]
+Refuser = Literal["", "user", "timeout", "nobody", "rule", "gate"]
+# Codes with which the kernel or a gate refuses a call that has not begun.
+_GATE_CODES = (E_ADDRESS, E_BLOCKED, E_DENIED, E_PLUGIN)
 # The beginning of a command's result; see ``Card.summary``.
 COMMAND_RESULT = "Exit code"
 
@@ -57,6 +72,17 @@ class StreamedText:
             pieces.append(piece[-missing:])
             missing -= len(piece)
         return "".join(reversed(pieces))
+
+    def head(self, limit: int) -> str:
+        """Return the first characters without joining the whole text."""
+        pieces: list[str] = []
+        missing = limit
+        for piece in self._pieces:
+            if missing <= 0:
+                break
+            pieces.append(piece[:missing])
+            missing -= len(piece)
+        return "".join(pieces)
 
     def __str__(self) -> str:
         # Cache the joined text, because a face reads it again after each chunk.
@@ -104,7 +130,7 @@ class ContextSource(msgspec.Struct, frozen=True):
 
 
 class Prompt(Entry, tag="prompt"):
-    """An entry for a run that began.
+    """An entry for a run that began, or for the user's message to a run.
 
     Attributes:
         text: The prompt from the user or another agent; empty for a run that continues another one.
@@ -113,6 +139,8 @@ class Prompt(Entry, tag="prompt"):
         attached: Text from another program, such as piped input. It is data, not instructions.
         context: The context that was gathered for the prompt.
         retries: Id of the run that this one continues; empty if it has its own prompt.
+        steers: Whether the user wrote it while the agent was working; the agent has read it within
+            the same run.
     """
 
     text: str = ""
@@ -121,6 +149,7 @@ class Prompt(Entry, tag="prompt"):
     attached: str = ""
     context: tuple[ContextSource, ...] = ()
     retries: str = ""
+    steers: bool = False
 
     @property
     def request(self) -> str:
@@ -177,6 +206,8 @@ class Card(Entry, tag="card"):
         seconds: Its duration.
         output: The last part of its output so far; empty once it has ended.
         result: Its result.
+        decided_by: Who decided about its approval: ``user``, ``timeout``, ``headless`` or ``stop``;
+            empty if nobody was asked or nobody has answered yet.
     """
 
     call: ToolCall
@@ -190,6 +221,7 @@ class Card(Entry, tag="card"):
     seconds: float = 0.0
     output: str = ""
     result: ToolResult | None = None
+    decided_by: str = ""
 
     @property
     def ended(self) -> bool:
@@ -241,6 +273,50 @@ class Card(Entry, tag="card"):
         # A tool of any plugin may use this key for other data.
         return diff if isinstance(diff, str) else ""
 
+    @property
+    def arguments(self) -> str:
+        """The arguments with which it runs, as JSON text; a plugin may have changed them."""
+        return self.rewritten or self.call.arguments
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of its command; ``None`` if it ran none, or one that has not ended.
+
+        A negative one is the number of the signal that ended the command. A call may complete
+        although its command failed.
+        """
+        code = self.data.get("exit_code")
+        # A tool of any plugin may use this key for other data.
+        return code if isinstance(code, int) and not isinstance(code, bool) else None
+
+    @property
+    def line_counts(self) -> tuple[int, int]:
+        """The numbers of lines that it added to and removed from a file."""
+        return count_changes(self.diff)
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether it ended early because its run was stopped or interrupted."""
+        return self.state == "interrupted" or self.code in (E_INTERRUPTED, E_STOPPED)
+
+    @property
+    def refused_by(self) -> Refuser:
+        """Who refused it before it ran; empty if it was not refused.
+
+        ``timeout`` if the user did not answer in time, ``nobody`` if no user was present, ``rule``
+        for a rule, the mode or the approval policy, ``gate`` for a plugin that is not working.
+        """
+        if self.code == E_APPROVAL_TIMEOUT:
+            return "timeout"
+        if self.code == E_REJECTED:
+            return "nobody" if self.decided_by == "headless" else "user"
+        # A tool that has begun may report one of these codes itself.
+        if self.began or self.code not in _GATE_CODES:
+            return ""
+        if any(text in self.text for text in GATE_TEXTS):
+            return "gate"
+        return "nobody" if UNATTENDED in self.text else "rule"
+
 
 class Notice(Entry, tag="notice"):
     """An entry for an event that is neither an answer nor a call.
@@ -265,9 +341,11 @@ class Outcome(Entry, tag="outcome"):
 
     Attributes:
         end: The event that ended the run.
+        unread: The user's messages for this run that the agent has not read.
     """
 
     end: RunEnded
+    unread: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:

@@ -6,6 +6,7 @@ Texts from models and tools are not escaped here; each face escapes what its med
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -13,6 +14,13 @@ from hilum.messages import ToolCall, Usage
 
 # Maximum number of characters from the first line of a multi-line argument.
 MAX_FIRST_LINE = 40
+_HIGH_SURROGATES = "".join(map(chr, range(0xD800, 0xDC00)))
+# The first line of a hunk in a unified diff. The sizes are left out if they are 1. Longer numbers
+# are not the numbers of lines, and converting a very long one would raise an error.
+HUNK_HEADER = re.compile(
+    r"@@ -(?P<old>\d{1,9})(?:,(?P<old_size>\d{1,9}))?"
+    r" \+(?P<new>\d{1,9})(?:,(?P<new_size>\d{1,9}))? @@(?P<section>.*)"
+)
 
 
 def parse_arguments(text: str) -> dict[str, Any] | None:
@@ -24,6 +32,89 @@ def parse_arguments(text: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError, OverflowError):
         return None
     return data if isinstance(data, dict) else None
+
+
+def parse_partial_arguments(text: str) -> dict[str, Any]:
+    """Return the arguments in the beginning of a JSON object that is still arriving.
+
+    A string that has not arrived completely is returned as far as it has; another incomplete value
+    is left out. Text that is not the beginning of an object has no arguments.
+    """
+    arguments: dict[str, Any] = {}
+    decoder = json.JSONDecoder()
+    place = _skip_space(text, 0)
+    if not text.startswith("{", place):
+        return arguments
+    try:
+        while True:
+            place = _skip_space(text, place + 1)
+            key, place = decoder.raw_decode(text, place)
+            place = _skip_space(text, _skip_space(text, place) + 1)
+            if not isinstance(key, str):
+                return arguments
+            # Kept if the whole value has not arrived yet.
+            if text.startswith('"', place):
+                arguments[key] = _decode_partial_string(text[place + 1 :])
+            value, place = decoder.raw_decode(text, place)
+            arguments[key] = value
+            place = _skip_space(text, place)
+            if not text.startswith(",", place):
+                return arguments
+    # An incomplete or invalid value; very deep nesting; a number with too many digits.
+    except (ValueError, RecursionError, IndexError):
+        return arguments
+
+
+def _skip_space(text: str, place: int) -> int:
+    """Return the place of the next character that is not JSON whitespace."""
+    while text[place : place + 1] in (" ", "\t", "\n", "\r"):
+        place += 1
+    return place
+
+
+def _decode_partial_string(text: str) -> str:
+    """Return the value of a JSON string whose end may be missing."""
+    decoder = json.JSONDecoder(strict=False)
+    # An escape sequence that has not arrived completely has at most six characters.
+    for missing in range(min(len(text), 6) + 1):
+        try:
+            value, _ = decoder.raw_decode(f'"{text[: len(text) - missing]}"')
+        except ValueError:
+            continue
+        # The second half of an emoji's escape sequence may be missing.
+        return str(value).rstrip(_HIGH_SURROGATES)
+    return ""
+
+
+def count_changes(diff: str) -> tuple[int, int]:
+    """Return the numbers of added and removed lines in a unified diff."""
+    added = 0
+    removed = 0
+    # Lines of the current hunk that are still to come. Only they are changes: a removed line
+    # `-- x` looks like the header of a file.
+    old_left = 0
+    new_left = 0
+    for line in diff.split("\n"):
+        if old_left <= 0 and new_left <= 0:
+            header = HUNK_HEADER.match(line)
+            if header:
+                old_left = int(header["old_size"] or 1)
+                new_left = int(header["new_size"] or 1)
+        elif line.startswith("+"):
+            added += 1
+            new_left -= 1
+        elif line.startswith("-"):
+            removed += 1
+            old_left -= 1
+        elif line.startswith(" ") or not line:
+            old_left -= 1
+            new_left -= 1
+        # A hunk that is shorter than its header says; another one may follow immediately.
+        elif not line.startswith("\\"):
+            header = HUNK_HEADER.match(line)
+            old_left = int(header["old_size"] or 1) if header else 0
+            new_left = int(header["new_size"] or 1) if header else 0
+    return added, removed
 
 
 def describe_arguments(text: str) -> str:

@@ -176,6 +176,11 @@ class SessionView:
             return running
         return [card for card in running if card.agent == agent]
 
+    @property
+    def open_cards(self) -> list[Card]:
+        """The calls that have not ended, oldest first."""
+        return list(self._open.values())
+
     def streaming(self, agent: str = "") -> Answer | None:
         """Return an agent's streaming answer; the default agent is ``lead``."""
         return self._answers.get(agent or self.lead)
@@ -189,13 +194,14 @@ class SessionView:
 
     def is_covered(self, card: Card) -> bool:
         """Return whether a call need not be shown because its effect is shown elsewhere."""
+        # Before parsing, because a face asks in each frame, and arguments may be very long.
+        if card.code or card.call.name not in ("todo_write", "task", "handover"):
+            return False
         arguments = parse_arguments(card.call.arguments)
-        if card.code or arguments is None:
+        if arguments is None:
             return False
         if card.call.name == "todo_write":
             return card.agent == self.lead
-        if card.call.name not in ("task", "handover"):
-            return False
         title = ""
         if card.call.name == "task":
             title = " ".join(str(arguments.get("description", "")).split())[:MAX_TITLE]
@@ -363,6 +369,26 @@ class SessionView:
     def _prompt_queued(self, event: ev.PromptQueued) -> None:
         self._actor(event).queued[event.run] = event.text
 
+    def _steering_queued(self, event: ev.SteeringQueued) -> None:
+        self._actor(event).steering[event.id] = event.text
+
+    def _steering_withdrawn(self, event: ev.SteeringWithdrawn) -> None:
+        self._actor(event).steering.pop(event.id, None)
+
+    def _round_ended(self, event: ev.RoundEnded) -> None:
+        actor = self._actor(event)
+        for identity in event.steering:
+            text = actor.steering.pop(identity, None)
+            if text is not None:
+                steered = Prompt(
+                    text=text,
+                    model=actor.model,
+                    mode=actor.mode,
+                    steers=True,
+                    **self._place(event),
+                )
+                self._add(steered)
+
     def _run_started(self, event: ev.RunStarted) -> None:
         self._begin_run(event)
         # The first part is the prompt itself.
@@ -410,11 +436,14 @@ class SessionView:
     def _run_ended(self, event: ev.RunEnded) -> None:
         actor = self._actor(event)
         waited = actor.queued.pop(event.run, None) is not None
-        outcome = Outcome(end=event, **self._place(event))
+        is_other = waited and event.run != actor.run
+        unread = () if is_other else tuple(actor.steering.values())
+        outcome = Outcome(end=event, unread=unread, **self._place(event))
         self._add(outcome)
         # If a waiting run ends without having begun, the agent's current run is unaffected.
-        if waited and event.run != actor.run:
+        if is_other:
             return
+        actor.steering.clear()
         actor.activity = event.state
         actor.retry = ""
         self._outcomes[event.agent] = outcome
@@ -533,6 +562,7 @@ class SessionView:
         card = self._cards.get((approval.agent, approval.call_id))
         if card is not None and card.state == "waiting_for_approval":
             card.state = "pending"
+            card.decided_by = event.by
             self._touch(card)
 
     def _call_started(self, event: ev.CallStarted) -> None:
@@ -660,6 +690,9 @@ _FOLDS: dict[type[ev.Event], Callable[[SessionView, Any], None]] = {
     ev.StateChanged: SessionView._state_changed,
     ev.PluginFault: SessionView._plugin_failed,
     ev.PromptQueued: SessionView._prompt_queued,
+    ev.SteeringQueued: SessionView._steering_queued,
+    ev.SteeringWithdrawn: SessionView._steering_withdrawn,
+    ev.RoundEnded: SessionView._round_ended,
     ev.RunStarted: SessionView._run_started,
     ev.RunRetried: SessionView._run_retried,
     ev.RunEnded: SessionView._run_ended,

@@ -1,8 +1,10 @@
 """What a face is shown: entries, what each event changes, what waits, what is used."""
 
+import json
+
 import pytest
 from hilum import events as ev
-from hilum.errors import E_DENIED, RULE, UNATTENDED
+from hilum.errors import E_DENIED, GATE_SHUT, RULE, UNATTENDED
 from hilum.messages import (
     AssistantMessage,
     Text,
@@ -22,11 +24,13 @@ from hilum_view import (
     Question,
     SessionView,
     StreamedText,
+    count_changes,
     describe_arguments,
     describe_end,
     format_duration,
     format_money,
     format_tokens,
+    parse_partial_arguments,
 )
 
 CALL = ToolCall("c1", "read_file", '{"path": "a"}')
@@ -402,3 +406,87 @@ def test_the_tail_of_a_streamed_text(limit):
     assert len(text) == 13
     assert str(text) == "one two three"
     assert text.tail(limit) == ("one two three"[-limit:] if limit else "")
+
+
+def test_streaming_arguments_are_parsed_as_far_as_they_have_arrived():
+    """Cut anywhere, an argument is never shown wrongly."""
+    arguments = {
+        "command": 'echo "日本\t\\" \N{PARTY POPPER}x',
+        "number": 12,
+        "list": [1, {"a": 2}],
+    }
+    for ascii_only in (True, False):
+        text = json.dumps(arguments, ensure_ascii=ascii_only)
+        for end in range(len(text) + 1):
+            found = parse_partial_arguments(text[:end])
+            assert arguments["command"].startswith(found.get("command", ""))
+            assert found.get("number", 12) in (1, 12)
+            assert found.get("list", [1, {"a": 2}]) == [1, {"a": 2}]
+        assert parse_partial_arguments(text) == arguments
+    for text in ("", "[1]", "null", "{", "{1: 2}", '{"a": 1' + "0" * 5_000, '{"a":' + "[" * 9_999):
+        assert parse_partial_arguments(text) == {}
+
+
+def test_changes_are_counted_in_hunks_only():
+    diff = "--- a/x\n+++ b/x\n@@ -1,3 +1,2 @@\n--- one\n+++ two\n-three\n four\n\\ No newline\n-no hunk"
+    assert count_changes(diff) == (1, 2)
+    assert count_changes("") == (0, 0)
+    assert count_changes("+a\n-b") == (0, 0)
+    assert count_changes("@@ -1,9 +1,9 @@\n+a\n@@ -5 +5 @@\n-b\n+c") == (2, 1)
+
+
+def test_a_card_says_whether_its_command_failed():
+    view = SessionView()
+    for data, code in [
+        ({"exit_code": 3}, 3),
+        ({"exit_code": -9}, -9),
+        ({"exit_code": 0}, 0),
+        ({"exit_code": None}, None),
+        ({"exit_code": True}, None),
+        ({"exit_code": "1"}, None),
+        ({}, None),
+    ]:
+        assert done(view, "x", data=data).card.exit_code == code
+
+
+def test_a_card_says_who_refused_it():
+    def refuse(code, text="no", asked=False, began=False, by="user"):
+        view = SessionView()
+        answered(view, CALL)
+        if asked:
+            view.apply(ev.ApprovalAsked(agent="main", id="q", call=CALL, risk="write"))
+            view.apply(ev.ApprovalAnswered(agent="main", id="q", accepted=False, by=by))
+        if began:
+            view.apply(ev.CallStarted(agent="main", call=CALL, at=5.0))
+        return done(view, f"{code}: {text}", code).card
+
+    assert refuse("E_REJECTED", asked=True).refused_by == "user"
+    assert refuse("E_REJECTED", asked=True).decided_by == "user"
+    assert refuse("E_REJECTED", asked=True, by="headless").refused_by == "nobody"
+    assert refuse("E_APPROVAL_TIMEOUT", asked=True, by="timeout").refused_by == "timeout"
+    assert refuse("E_BLOCKED").refused_by == "rule"
+    assert refuse("E_DENIED").refused_by == "rule"
+    assert refuse("E_DENIED", f"{UNATTENDED}: x").refused_by == "nobody"
+    assert refuse("E_PLUGIN", f"guard {GATE_SHUT}.").refused_by == "gate"
+    assert refuse("E_DENIED", began=True).refused_by == ""
+    assert refuse("E_FAILED").refused_by == ""
+    assert refuse("E_STOPPED").was_stopped
+    assert not refuse("E_FAILED").was_stopped
+
+
+def test_a_card_has_the_arguments_with_which_it_runs():
+    view = SessionView()
+    answered(view, CALL)
+    assert view.cards[0].arguments == CALL.arguments
+    rewritten = ToolCall(CALL.id, CALL.name, '{"path": "b"}')
+    view.apply(ev.CallStarted(agent="main", call=rewritten, original=CALL.arguments))
+    assert view.cards[0].arguments == '{"path": "b"}'
+    card = done(view, data={"diff": "@@ -1 +1,2 @@\n-a\n+b\n+c"}).card
+    assert card.line_counts == (2, 1)
+
+
+def test_the_head_of_a_streamed_text():
+    text = StreamedText("ab")
+    text.add("cd")
+    text.add("ef")
+    assert [text.head(limit) for limit in (0, 1, 3, 6, 9)] == ["", "a", "abc", "abcdef", "abcdef"]
