@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hilum_guard.effects.file_search import Findings, search
     from hilum_guard.effects.git_effects import git_words
     from hilum_guard.hosts.addresses import host_of
-    from hilum_guard.previews import describe_call, describe_scope
+    from hilum_guard.previews import describe_call, describe_scope, find_dangers
     from hilum_guard.programs.options import operands
     from hilum_guard.protected_files import hidden as explain_hidden_file
     from hilum_guard.protected_files import secret as explain_secret_file
@@ -69,6 +69,7 @@ __all__ = [
     "explain_rule",
     "explain_secret_file",
     "explain_unknown_tool",
+    "find_dangers",
     "fit_path",
     "fit_words",
     "git_words",
@@ -110,6 +111,7 @@ _MODULES = {
     "Redactor": "secrets.redaction",
     "describe_call": "previews",
     "describe_scope": "previews",
+    "find_dangers": "previews",
     "explain_hidden_file": "protected_files:hidden",
     "host_of": "hosts.addresses",
     "repository_doubt": "repositories.repository_settings",

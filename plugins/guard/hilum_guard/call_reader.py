@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -30,6 +31,16 @@ PATH_PARAMETERS = frozenset(
     "path paths file files file_path folder directory source destination target".split()
 )
 """Names of the parameters that contain paths, in tools that read or write files."""
+
+
+def parse_arguments(text: str) -> dict[str, Any]:
+    """Return the arguments of a call by name, even if they are not a JSON object."""
+    try:
+        data = json.loads(text or "{}")
+        json.dumps(data)  # data that is nested too deeply can be parsed but not serialised
+    except (ValueError, RecursionError):
+        data = text
+    return data if isinstance(data, dict) else {"arguments": data}
 
 
 @attrs.frozen

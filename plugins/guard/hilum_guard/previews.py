@@ -19,8 +19,12 @@ from hilum import Session, ToolError
 from hilum.command import escape_terminal
 from hilum.events import ApprovalAsked
 
+from hilum_guard.call_reader import parse_arguments
+from hilum_guard.dangers.call_dangers import find_dangers
 from hilum_guard.hosts.addresses import host_of
 from hilum_guard.rules.matching import DOMAIN, EXACT, parse
+
+__all__ = ["describe_call", "describe_scope", "find_dangers"]
 
 MAX_BYTES = 2_000_000
 """Maximum size of a file, in bytes, for which a diff is shown."""
@@ -50,7 +54,7 @@ def describe_call(asked: ApprovalAsked, session: Session | None = None) -> str:
         head += f" for the agent {_name(asked.agent)}"
     if asked.reason:
         head += f"\n   Needs approval: {asked.reason}"
-    arguments = _arguments(asked.call.arguments)
+    arguments = parse_arguments(asked.call.arguments)
     body = None if session is None else _change(asked.call.name, arguments, session)
     if body is None:
         body = []
@@ -70,16 +74,6 @@ def describe_call(asked: ApprovalAsked, session: Session | None = None) -> str:
 def _name(text: str) -> str:
     """Return a name in one line, cut to 60 characters."""
     return escape_terminal(" ".join(text.split()))[:60]
-
-
-def _arguments(text: str) -> dict[str, Any]:
-    """Return the arguments of a call by name, even if they are not a JSON object."""
-    try:
-        data = json.loads(text or "{}")
-        json.dumps(data)  # data that is nested too deeply can be parsed but not serialised
-    except (ValueError, RecursionError):
-        data = text
-    return data if isinstance(data, dict) else {"arguments": data}
 
 
 def _argument(name: str, value: object) -> Iterator[str]:

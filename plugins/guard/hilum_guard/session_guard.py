@@ -120,6 +120,10 @@ class Guard:
         box.extra_protected["secrets"] = self._find_secrets_to_hide
         box.find_used_secrets = self._find_used_secrets
 
+    def describe_confinement(self) -> str:
+        """Return the kind of sandbox of the session's commands; empty if there is none."""
+        return self.sandbox.describe_kind()
+
     # --- rules ------------------------------------------------------------------------------------
 
     async def reload(self) -> None:

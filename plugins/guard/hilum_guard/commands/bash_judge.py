@@ -184,6 +184,7 @@ def _convert(simple: ParsedCommand) -> SimpleCommand:
         reads=tuple(_find_redirected(simple, "<")),
         stdin=None if simple.stdin is None else _show(simple.stdin),
         recipe=simple.recipe,
+        damage=find_destruction(simple) or find_grave_effect(simple),
     )
 
 

@@ -74,12 +74,22 @@ def find_grave_effect(command: ParsedCommand) -> str:
     name = get_program_name(command.words[0])
     if name in _REMOVERS:
         return _find_grave_removal(command, name)
+    text = _join_git_words(command) if name == "git" else " ".join(command.arguments)
     # Blanks between the words of a quoted statement, as in SQL, may be any number of any kind.
-    text = " ".join(" ".join(command.arguments).split())
+    text = " ".join(text.split())
     for pattern, why in _GRAVE.get(name, ()):
         if re.search(pattern, text) and not _asks_for_help(command):
             return why
     return ""
+
+
+def _join_git_words(command: ParsedCommand) -> str:
+    """Return the arguments of Git as a text, without messages and texts for a shell.
+
+    Sub-commands, options and branches contain no blanks. The reader of commands reads the texts
+    that Git passes to a shell.
+    """
+    return " ".join(value for value in command.arguments if len(value.split()) == 1)
 
 
 def _find_grave_removal(command: ParsedCommand, name: str) -> str:
@@ -125,7 +135,7 @@ def find_history_loss(commands: Sequence[ParsedCommand]) -> str:
     texts = []
     for command in commands:
         if command.words and get_program_name(command.words[0]) == "git":
-            texts.append(" ".join(command.arguments))
+            texts.append(_join_git_words(command))
     forgets = any(re.search(r"\breflog (expire|delete)\b", text) for text in texts)
     prunes = any(re.search(_PRUNES, text) for text in texts)
     # Either action alone leaves the commits recoverable.
@@ -557,7 +567,10 @@ _GRAVE: dict[str, tuple[tuple[str, str], ...]] = {
             "It deletes or overwrites remote branches.",
         ),
         # `--force-with-lease` is left out: it refuses to overwrite commits that are not known here.
-        (r"(^| )push\b.*( --force\b(?!-with)| -\w*f\w*( |$))", "It overwrites remote history."),
+        (
+            r"(^| )push\b.*( --force\b(?!-with)| -\w*f\w*( |$))",
+            "It rewrites the history of a remote branch.",
+        ),
     ),
     "git-filter-repo": ((r"", _HISTORY),),
     "bfg": ((r"", _HISTORY),),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import attrs
 
 from hilum_guard.commands.shell_reader import ShellReader
-from hilum_guard.commands.shell_words import UNKNOWN, Unreadable
+from hilum_guard.commands.shell_words import UNKNOWN, UNKNOWN_TEXT, Unreadable
 from hilum_guard.programs.options import Parsed, Syntax, parse, valued_only
 from hilum_guard.programs.program_names import SHELLS, find_first_operand, get_program_name
 
@@ -367,7 +367,6 @@ def _parse_just_head(line: str) -> tuple[list[str], str, str]:
 
 _MAKE_REFERENCE = re.compile(r"\$[({]([\w.-]+)[)}]|\$([@<^?*+%|])|\$[({][^(){}]*[)}]")
 _JUST_REFERENCE = re.compile(r"\{\{\s*([\w-]+)[^}]*\}\}")
-_UNKNOWN_TEXT = "${HILUM_UNKNOWN_TEXT}"
 
 
 def _expand_variables(text: str, variables: dict[str, str], *, just: bool) -> str:
@@ -383,4 +382,4 @@ def _expand_variables(text: str, variables: dict[str, str], *, just: bool) -> st
         if expanded == text:
             break
         text = expanded
-    return text.replace("\0", _UNKNOWN_TEXT).replace("$$", "$")
+    return text.replace("\0", UNKNOWN_TEXT).replace("$$", "$")

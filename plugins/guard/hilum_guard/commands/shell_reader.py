@@ -21,7 +21,7 @@ from hilum_guard.commands.path_checks import PathChecker
 from hilum_guard.commands.shell_commands import FindAction, ParsedCommand, Redirect, ShellState
 from hilum_guard.commands.shell_expansion import EXPANSIONS, Expander
 from hilum_guard.commands.shell_grammar import Source
-from hilum_guard.commands.shell_words import UNKNOWN, Unreadable, Word
+from hilum_guard.commands.shell_words import UNKNOWN, UNKNOWN_TEXT, Unreadable, Word
 from hilum_guard.programs.program_names import quote_words
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ _HEREDOC_PARTS = frozenset(
     "heredoc_start heredoc_body heredoc_end file_redirect file_descriptor".split()
 )
 _UNKNOWN_WORD = Word(UNKNOWN, plain=False)
-_UNKNOWN_TEXT = "${HILUM_UNKNOWN_TEXT}"
 
 
 class ShellReader(Expander):
@@ -138,7 +137,7 @@ class ShellReader(Expander):
         """Read a text with an unknown part, which may contain commands; all of it is implied."""
         with self.implying():
             self.add_unknown()
-            self.read_nested(text.replace(UNKNOWN, _UNKNOWN_TEXT), positional, stdin)
+            self.read_nested(text.replace(UNKNOWN, UNKNOWN_TEXT), positional, stdin)
 
     def add_unknown(self) -> None:
         """Add a command that is known only at run time."""

@@ -22,6 +22,8 @@ BRACE = "\ue000"
 MARK = 0xF0000
 UNKNOWN = "\U000f1000"
 """Replaces each part of a word whose value is known only at run time."""
+UNKNOWN_TEXT = "${HILUM_UNKNOWN_TEXT}"
+"""Shell text that stands for such a part in a text that is read again."""
 _EMPTY = "\U000f1001"
 FOUND = "\U000f1002"
 """Precedes a path in a variable that stands for everything that a `find` finds there."""

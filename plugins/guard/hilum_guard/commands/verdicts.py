@@ -36,6 +36,7 @@ class SimpleCommand:
             receives everything that the ``find`` prints, -1 if it receives a part of it.
         recipe: Whether it is in a recipe or an npm script. The program that runs it may expand more
             in it than a shell does.
+        damage: What it destroys for good, as a sentence; empty if nothing is certain.
     """
 
     words: tuple[str, ...]
@@ -52,6 +53,7 @@ class SimpleCommand:
     finder: tuple[str, ...] = ()
     finder_at: int = 0
     recipe: bool = False
+    damage: str = ""
 
     @property
     def program(self) -> str:

@@ -103,6 +103,7 @@ def read_effects(command: SimpleCommand) -> CommandEffects:
         network=contact.network,
         code=code.texts,
         script=script,
+        code_origin="" if command.wrapper else code.origin,
         unknown=call.unknown,
     )
 
@@ -423,4 +424,6 @@ def _is_plain_sed(call: Invocation) -> bool:
 _ADDRESS = r"(?:\d+|\$|/[^/\\\n]*/)"
 _PART = r"(?:\\[^\n]|(?!\1)[^\n\\])*"
 _SUBSTITUTE = rf"s([/|#,:@]){_PART}\1{_PART}\1[gpiI0-9]*"
-_PLAIN_SED = re.compile(rf"(?:{_ADDRESS}(?:,[+~]?{_ADDRESS})?)?\s*!?\s*(?:[pdqQ=]|{_SUBSTITUTE})")
+_PLAIN_SED = re.compile(
+    rf"(?:{_ADDRESS}(?:,[+~]?{_ADDRESS})?)?\s*(?:!\s*)?(?:[pdqQ=]|{_SUBSTITUTE})"
+)

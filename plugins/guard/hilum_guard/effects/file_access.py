@@ -12,6 +12,7 @@ UNKNOWN = "…"
 AccessKind = Literal["read", "write", "delete", "link", "any"]
 Depth = Literal["", "some", "all"]
 Unknown = Literal["", "reads", "all"]
+CodeOrigin = Literal["", "words", "input"]
 
 
 @attrs.frozen
@@ -122,6 +123,8 @@ class CommandEffects:
         network: Whether it certainly uses the network.
         code: Texts that it may run as code in a language that the guard does not parse.
         script: The file that it runs.
+        code_origin: If it is an interpreter that runs no file, where its code comes from: from its
+            words, or from its standard input.
         unknown: What else it may do: read any file, or do anything at all.
     """
 
@@ -132,4 +135,5 @@ class CommandEffects:
     network: bool = False
     code: tuple[str, ...] = ()
     script: Script | None = None
+    code_origin: CodeOrigin = ""
     unknown: Unknown = ""

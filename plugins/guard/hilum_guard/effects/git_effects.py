@@ -98,13 +98,17 @@ def git_words(words: tuple[str, ...]) -> tuple[str, ...]:
     return ("git", *words[1 + find_sub_command(words[1:]) :])
 
 
+def get_syntax(verb: str) -> options.Syntax:
+    """Return the options of a Git sub-command that take a value."""
+    return _INIT if verb == "init" else options.valued_only(_VALUED.get(verb, _MESSAGE))
+
+
 def read_git(call: Invocation) -> None:
     """Add the effects of a Git command."""
     at = find_sub_command(call.words)
     verb = call.words[at] if at < len(call.words) else ""
     rest = call.words[at + 1 :]
-    syntax = _INIT if verb == "init" else options.valued_only(_VALUED.get(verb, _MESSAGE))
-    git = _Git(call, verb, rest, options.parse(rest, syntax), call.words[:at])
+    git = _Git(call, verb, rest, options.parse(rest, get_syntax(verb)), call.words[:at])
     if verb not in _READ_ONLY:
         _read_front(git)
     _enter_folders(git)

@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING
 import attrs
 
 from hilum_guard.commands.predicted_output import python_prints
-from hilum_guard.effects.file_access import UNKNOWN, Script
+from hilum_guard.effects.file_access import UNKNOWN, CodeOrigin, Script
 from hilum_guard.programs import options
 from hilum_guard.programs.program_names import SHELLS
 
 if TYPE_CHECKING:
     from hilum_guard.commands.verdicts import SimpleCommand
 
+# Interpreters that run their standard input if their words contain neither code nor a file.
+_LANGUAGE = re.compile(
+    r"(?:python|ipython|pypy)[\d.]*|node|nodejs|ts-node|ruby|perl|php|lua|luajit|tclsh|julia"
+    r"|osascript|guile|expect"
+)
 _INTERPRETER = re.compile(
-    r"(?:python|ipython|pypy)[\d.]*|node|nodejs|deno|bun|ts-node|tsx|ruby|perl|php|lua|luajit|tclsh"
-    r"|rscript|r|julia|osascript|guile|racket|elixir|groovy|expect|gawk|awk|mawk|pwsh|powershell"
+    _LANGUAGE.pattern
+    + r"|deno|bun|tsx|rscript|r|racket|elixir|groovy|gawk|awk|mawk|pwsh|powershell"
     r"|gdb|ex|ed|tmux|screen|crontab|parallel|watch|xargs|script|at|batch|busybox"
 )
 # Programs that read code from standard input, and whose operands are not code files.
@@ -37,10 +42,12 @@ class Code:
     Attributes:
         texts: Texts that may be code in a language that the guard does not parse.
         script: The file that it runs.
+        origin: If it is an interpreter that runs no file, where its code comes from.
     """
 
     texts: tuple[str, ...] = ()
     script: Script | None = None
+    origin: CodeOrigin = ""
 
 
 def read_code(command: SimpleCommand) -> Code:
@@ -55,7 +62,7 @@ def read_code(command: SimpleCommand) -> Code:
     runs_input = name in SHELLS or name in _INPUT_ONLY or _INTERPRETER.fullmatch(name)
     if command.stdin and runs_input:
         texts.append(command.stdin)
-    return Code(tuple(texts), _find_script(command))
+    return Code(tuple(texts), _find_script(command), _find_origin(command))
 
 
 def _may_be_code(word: str) -> bool:
@@ -92,6 +99,24 @@ def _find_script(command: SimpleCommand) -> Script | None:
     return None
 
 
+def _find_origin(command: SimpleCommand) -> CodeOrigin:
+    """Return where the code of an interpreter comes from; empty if it runs a file or nothing."""
+    name = command.program
+    is_shell = name in SHELLS
+    if not is_shell and not _LANGUAGE.fullmatch(name):
+        return ""
+    parsed = options.parse(command.words[1:], _OPTIONS)
+    if parsed.has("-c", "-e", "-E", "--eval", "--print"):
+        return "words"
+    informs = _INFORMING if name.startswith(("python", "pypy")) else _INFORMING | {"-v"}
+    if parsed.has("-m", *informs) or command.reads:
+        return ""
+    runs_input = parsed.operands[:1] in ((), ("-",)) or (is_shell and parsed.has("-s"))
+    return "input" if runs_input else ""
+
+
+_INFORMING = frozenset(("-V", "-h", "--version", "--help"))
+"""Options with which an interpreter only prints something about itself."""
 _OPTIONS = options.valued_only(frozenset(f"-{letter}" for letter in "cefImMOoWX"))
 
 

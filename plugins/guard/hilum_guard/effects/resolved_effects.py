@@ -25,6 +25,11 @@ MAX_VISITED = 5000
 
 If there are more names, the result is unknown.
 """
+MAX_PATTERN = 1000
+"""Maximum number of characters in a pattern for one name; translating a longer one takes seconds.
+
+If a pattern is longer, the result is unknown.
+"""
 _MAGIC = re.compile(r"[*?\[]")
 
 
@@ -187,13 +192,15 @@ class _Resolver:
         return found if len(found) <= MAX_FOUND else None
 
     def _list_names(self, folder: str, pattern: str) -> list[str] | None:
-        """Return the names in a folder that match a pattern; None if there are too many names."""
+        """Return the names in a folder that match a pattern; None if that takes too long."""
         try:
             names = os.listdir(folder)
         except OSError:
             return []
         self._visited += len(names)
         if self._visited > MAX_VISITED:
+            return None
+        if len(pattern) > MAX_PATTERN:
             return None
         fits = re.compile(translate(pattern)).match
         # A shell matches hidden names only if the pattern has a literal leading dot.

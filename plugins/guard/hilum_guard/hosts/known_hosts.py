@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hilum import Session
-from hilum.events import CallDone, Event, PromptQueued
+from hilum.events import CallDone, Event, PromptQueued, SteeringQueued
 
 from hilum_guard.hosts.addresses import ascii_host, find_named_hosts, host_of, remove_piped_text
 
@@ -36,7 +36,9 @@ class KnownHosts:
         return frozenset(self._hosts - {""})
 
     def _find_hosts(self, event: Event) -> Iterator[str]:
-        if isinstance(event, PromptQueued):
+        if isinstance(event, SteeringQueued):
+            yield from find_named_hosts(event.text)
+        elif isinstance(event, PromptQueued):
             agent = self._session.agents.get(event.agent)
             is_sub_agent = agent is not None and agent.parent
             # A model wrote the prompt of a sub-agent, and another program wrote a piped prompt.

@@ -157,11 +157,19 @@ class Sandbox:
         Before the first command, the description says what the system most likely enforces, because
         trying the sandbox takes time.
         """
-        found = self._enforced
-        if found is None:
-            is_off = self.settings.sandbox == "off"
-            found = _OFF if is_off else sandbox_probe.presume_enforcement()
-        return Layer(_PROMPT_ORDER, "sandbox", describe_sandbox(found, self.settings))
+        return Layer(_PROMPT_ORDER, "sandbox", describe_sandbox(self._presumed(), self.settings))
+
+    def describe_kind(self) -> str:
+        """Return the kind of sandbox in one word; empty if there is none."""
+        return self._presumed().by
+
+    def _presumed(self) -> Enforcement:
+        """Return what is enforced or, before the first command, what most likely will be."""
+        if self._enforced is not None:
+            return self._enforced
+        if self.settings.sandbox == "off":
+            return _OFF
+        return sandbox_probe.presume_enforcement()
 
     # --- commands ---------------------------------------------------------------------------------
 
