@@ -28,7 +28,7 @@ Commands (/…) and agent calls (@…) work only in text that you type.
   hilum run "fix the failing test"
   git diff | hilum run "review this change" --mode ask
   hilum run --resume                continue the interrupted run of the last session in this folder
-  hilum run --resume "and now …"    send another prompt in that session
+  hilum run -c "and now …"          send another prompt in that session
   hilum run --resume --accept       carry out the plan that it ended with
 
 """
@@ -111,6 +111,7 @@ def parse(argv: Sequence[str]) -> Namespace:
     """
     check_text(argv)
     options = make_parser().parse_intermixed_args(argv)
+    _read_continue(options)
     is_id = options.resume in ("", LAST) or _ID.fullmatch(options.resume)
     has_prompt = any(" " in word for word in options.words) and " " not in options.resume
     if not is_id and (has_prompt or f"--resume={options.resume}" in argv):
@@ -141,13 +142,47 @@ def parse(argv: Sequence[str]) -> Namespace:
         options.settings = dict(map(hilum.parse_pair, options.set))
     if options.keep_services:
         options.settings["shell.keep_services"] = True
+    if options.max_turns is not None:
+        options.settings["turns"] = _check_turns(options.max_turns)
     options.environ = os.environ
     return options
 
 
+def _read_continue(options: Namespace) -> None:
+    """Let ``--continue`` resume the last session of the folder.
+
+    Raises:
+        UsageError: Another session is named, too.
+    """
+    if not options.continue_last:
+        return
+    if options.resume not in ("", LAST):
+        raise UsageError(
+            "--continue and --resume ID cannot be combined.",
+            code=E_BAD_ARGS,
+            hint="--continue resumes the last session of the folder, --resume ID any session.",
+        )
+    options.resume = LAST
+
+
+def _check_turns(turns: int) -> int:
+    """Return the maximum number of turns.
+
+    Raises:
+        UsageError: It is less than one.
+    """
+    if turns < 1:
+        raise UsageError(
+            f"--max-turns must be at least 1, not {turns}.",
+            code=E_BAD_ARGS,
+            hint="Each turn is one call of the model.",
+        )
+    return turns
+
+
 def make_parser() -> Parser:
     """Declare the options."""
-    parser = Parser(prog="hilum run", description="Work on a task and exit.", epilog=EPILOG)
+    parser = Parser("hilum run", "Work on a task and exit.", EPILOG, foreign=True)
     add = parser.add_argument
     add("words", nargs="*", metavar="PROMPT", help="what to do; - reads it from standard input")
     add(
@@ -172,6 +207,13 @@ def make_parser() -> Parser:
         help="resume a session; without an ID, the last one",
     )
     add(
+        "--continue",
+        "-c",
+        dest="continue_last",
+        action="store_true",
+        help="resume the last session in this folder; the same as --resume without an ID",
+    )
+    add(
         "--accept",
         action="store_true",
         help="with --resume: carry out the plan that awaits a decision, or PROMPT instead of it",
@@ -184,6 +226,13 @@ def make_parser() -> Parser:
             "the answer; one JSON object at the end; or one per event, then the same object"
             " (docs/output.md)"
         ),
+    )
+    add(
+        "--max-turns",
+        type=int,
+        default=None,
+        metavar="N",
+        help="maximum number of model calls (the setting turns)",
     )
     add(
         "--workspace",
@@ -248,6 +297,12 @@ def make_parser() -> Parser:
     )
     add("--record", default="", metavar="FILE", help="record the session to a cassette")
     add("--quiet", "-q", action="store_true", help="show no progress")
+    add(
+        "--print",
+        "-p",
+        action="store_true",
+        help="changes nothing: hilum run always writes the answer and exits",
+    )
     add(
         "--raw",
         action="store_true",

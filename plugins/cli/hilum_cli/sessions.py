@@ -140,9 +140,9 @@ def make_parser() -> Parser:
     add = command("export", _export, "write a session to a file or to standard output").add_argument
     add(
         "--format",
-        choices=("jsonl", "markdown", "cassette"),
+        choices=("jsonl", "markdown", "html", "cassette"),
         default="jsonl",
-        help="the events, readable text, or a recording for --cassette",
+        help="the events, readable text, a web page, or a recording for --cassette",
     )
     add(
         "-o",
@@ -372,6 +372,10 @@ def _exported(info: SessionInfo, events: list[AnyEvent], format: str) -> bytes:
         return b"".join(encode(event) + b"\n" for event in events)
     if format == "markdown":
         return markdown(info, events).encode(errors="backslashreplace")
+    if format == "html":
+        from hilum_cli.transcript_html import render_html  # few exports need it
+
+        return render_html(info, events).encode(errors="backslashreplace")
     import hilum_replay  # imports trio, which --help does not need
 
     return hilum_replay.dumps(hilum_replay.record(events, title=info.title)).encode()

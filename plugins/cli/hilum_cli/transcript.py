@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from hilum.store import SessionInfo
 
 
-def _head(info: SessionInfo) -> list[str]:
+def describe_session(info: SessionInfo) -> list[str]:
+    """Return the facts about a session that stand above its transcript."""
     began = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.created))
     parts = [info.id, info.workspace, began, f"{info.events} events", info.state.replace("_", " ")]
     if info.forked:
@@ -40,7 +41,7 @@ def _head(info: SessionInfo) -> list[str]:
     return parts
 
 
-def _walk(view: SessionView, events: Sequence[Event]) -> Iterator[AnyEntry]:
+def walk(view: SessionView, events: Sequence[Event]) -> Iterator[AnyEntry]:
     """Yield entries as they complete: prompts, answers, calls, notices and ends of runs."""
     for event in events:
         changes = view.apply(event)
@@ -62,8 +63,8 @@ def transcript(info: SessionInfo, events: Sequence[Event], *, full: bool = False
         full: Whether to show the arguments and results of tool calls in full.
     """
     view = SessionView()
-    parts = [(info.title or "(no title)") + "\n" + " · ".join(_head(info))]
-    for entry in _walk(view, events):
+    parts = [(info.title or "(no title)") + "\n" + " · ".join(describe_session(info))]
+    for entry in walk(view, events):
         text = _as_text(entry, full=full)
         if text:
             who = f"[{entry.agent}] " if entry.agent not in ("", "main") else ""
@@ -78,7 +79,7 @@ def _as_text(entry: AnyEntry, *, full: bool) -> str:
     if isinstance(entry, Answer):
         return str(entry.text).strip()
     if isinstance(entry, Outcome):
-        return f"── {_ended(entry)}"
+        return f"── {describe_outcome(entry)}"
     if isinstance(entry, Card):
         return _unfolded(entry) if full else _folded(entry)
     return notice_line(entry)
@@ -95,7 +96,8 @@ def _joined(*facts: str) -> str:
     return " · ".join(fact for fact in facts if fact)
 
 
-def _ended(outcome: Outcome) -> str:
+def describe_outcome(outcome: Outcome) -> str:
+    """Return how a run ended, with its turns, duration, tokens and cost, on one line."""
     end = outcome.end
     turns = "1 turn" if end.turns == 1 else f"{end.turns} turns"
     return _joined(
@@ -134,9 +136,9 @@ def markdown(info: SessionInfo, events: Sequence[Event]) -> str:
     view = SessionView()
     parts = [
         f"# {line(info.title or info.id, 200)}",
-        " · ".join(f"`{part}`" for part in _head(info)),
+        " · ".join(f"`{part}`" for part in describe_session(info)),
     ]
-    parts += filter(None, map(_as_markdown, _walk(view, events)))
+    parts += filter(None, map(_as_markdown, walk(view, events)))
     parts.append(f"*{summary(view.totals)}*")
     return "\n\n".join(parts) + "\n"
 
@@ -151,7 +153,7 @@ def _as_markdown(entry: AnyEntry) -> str:
     if isinstance(entry, Card):
         return _details(entry)
     if isinstance(entry, Outcome):
-        return f"*{_ended(entry)}*"
+        return f"*{describe_outcome(entry)}*"
     return _as_remark(entry)
 
 

@@ -6,7 +6,8 @@ any of the formats.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hilum import hookimpl
@@ -14,26 +15,98 @@ from hilum import hookimpl
 from hilum_models.settings import ModelsSettings as ModelsSettings
 
 if TYPE_CHECKING:
-    from hilum import Kernel, models
+    from hilum import Kernel, ModelTest, ProviderStatus, models
 
     from hilum_models.api_loading import create_wire as create_wire
+    from hilum_models.providers import HttpProvider
+    from hilum_models.stored_key import StoredKey
 
 __all__ = ["Gateways", "ModelsSettings", "create_wire", "open_kernel", "provide_models"]
 
 
-class Gateways:
-    """The kernel's connections to providers."""
+# Seconds. A locked keyring waits for the user, and a session must open without it.
+KEYRING_TIMEOUT = 5.0
 
-    def __init__(self) -> None:
+
+class Gateways:
+    """The kernel's connections to providers, and the keys that hilum keeps.
+
+    Implements ``hilum.ModelAccess``.
+    """
+
+    def __init__(self, stored: Mapping[str, StoredKey] | None = None) -> None:
         from hilum_models.transport import Transport
 
         self.transport = Transport()
+        self.stored = dict(stored or {})
+
+    async def survey_models(
+        self, kernel: Kernel, provider: str = "", *, known_only: bool = False
+    ) -> Sequence[ProviderStatus]:
+        """Return the state of each provider."""
+        from hilum_models.survey import survey
+
+        return await survey(kernel, provider, known_only=known_only)
+
+    async def try_model(self, kernel: Kernel, name: str, *, key: str = "") -> ModelTest:
+        """Send one small request to a model, and wait until its answer begins."""
+        from hilum_models.survey import try_model
+
+        return await try_model(kernel, name, key=key)
+
+    async def keep_key(self, kernel: Kernel, provider: str, key: str) -> str:
+        """Keep a key for the user, and return where it is kept."""
+        import trio
+
+        from hilum_models.addresses import format_origin
+        from hilum_models.stored_keys import check_folder, write_key
+
+        address = format_origin(self._find_provider(kernel, provider).base_url)
+        check_folder(kernel.workspace, kernel.environ)
+        write = partial(write_key, provider, key, address, kernel.environ)
+        place = await trio.to_thread.run_sync(write)
+        await self._reload(kernel, provider)
+        return place
+
+    async def forget_key(self, kernel: Kernel, provider: str) -> bool:
+        """Remove the key that is kept for a provider, and return whether there was one."""
+        import trio
+
+        from hilum_models.stored_keys import remove_key
+
+        self._find_provider(kernel, provider)
+        remove = partial(remove_key, provider, kernel.environ)
+        was_kept = await trio.to_thread.run_sync(remove)
+        await self._reload(kernel, provider)
+        return was_kept
+
+    def _find_provider(self, kernel: Kernel, name: str) -> HttpProvider:
+        from hilum.errors import unknown_name_error
+
+        from hilum_models.providers import HttpProvider
+
+        providers = kernel.router.providers
+        found = providers.get(name)
+        if isinstance(found, HttpProvider):
+            return found
+        ours = [each.name for each in providers.values() if isinstance(each, HttpProvider)]
+        raise unknown_name_error("provider of models", name, ours)
+
+    async def _reload(self, kernel: Kernel, name: str) -> None:
+        """Create a provider again, with the keys that are kept now."""
+        from hilum_models.providers import create_providers
+
+        self.stored = await _read_keys(kernel)
+        settings = kernel.settings(ModelsSettings)
+        for provider in create_providers(settings, kernel.environ, self.transport, self.stored):
+            if provider.name == name:
+                kernel.router.replace(provider)
 
 
 @hookimpl
 async def open_kernel(kernel: Kernel) -> AsyncIterator[Gateways]:
     """Keep the connections open until the kernel closes."""
-    gateways = Gateways()
+    gateways = Gateways(await _read_keys(kernel))
     try:
         yield gateways
     finally:
@@ -49,7 +122,29 @@ def provide_models(kernel: Kernel) -> Iterable[models.Provider]:
     from hilum_models.providers import create_providers
 
     settings = kernel.settings(ModelsSettings)
-    return create_providers(settings, kernel.environ, gateways.transport)
+    return create_providers(settings, kernel.environ, gateways.transport, gateways.stored)
+
+
+async def _read_keys(kernel: Kernel) -> dict[str, StoredKey]:
+    """Return the keys that hilum keeps; most users have none, and the code is then not loaded."""
+    import os
+
+    from hilum import config_folder
+
+    path = config_folder(kernel.environ) / "keys.toml"
+    # One system call, faster than starting a thread for it.
+    if not os.path.lexists(path):  # noqa: ASYNC240
+        return {}
+    import trio
+
+    from hilum_models.stored_key import StoredKey
+    from hilum_models.stored_keys import KEYRING, read_stored_keys
+
+    read = partial(read_stored_keys, kernel.environ)
+    with trio.move_on_after(KEYRING_TIMEOUT):
+        return await trio.to_thread.run_sync(read, abandon_on_cancel=True)
+    problem = f"the keyring did not answer within {KEYRING_TIMEOUT:g} s"
+    return {"": StoredKey("", "", KEYRING, problem)}
 
 
 def __getattr__(name: str) -> Any:

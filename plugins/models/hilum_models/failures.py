@@ -55,12 +55,14 @@ class Endpoint(msgspec.Struct, frozen=True):
         model: The model's name at the provider; empty if the request is not for a model.
         key_env: The environment variable that contains the key; empty if there is none.
         key: The key, which is removed from messages.
+        key_place: Where the key is kept, in words; empty if it is in ``key_env``.
     """
 
     provider: str
     model: str = ""
     key_env: str = ""
     key: str = ""
+    key_place: str = ""
 
     def __repr__(self) -> str:
         # The key is left out, because tracebacks and logs show the representation.
@@ -69,6 +71,11 @@ class Endpoint(msgspec.Struct, frozen=True):
     @property
     def key_hint(self) -> str:
         """A hint for a missing or rejected key."""
+        if self.key and self.key_place:
+            return (
+                f"The key in {self.key_place} was rejected: check that it is valid and may use"
+                f" this model. `hilum models key {self.provider}` replaces it."
+            )
         if not self.key_env:
             section = f"[models.providers.{self.provider}]"
             return f"{self.provider} requires a key: set key_env under {section}."

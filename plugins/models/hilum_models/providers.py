@@ -19,6 +19,7 @@ from hilum_models.failures import Endpoint
 from hilum_models.gateway import HttpModel
 from hilum_models.known_providers import KNOWN_PROVIDERS, KnownProvider
 from hilum_models.settings import ModelSettings, ModelsSettings, ProviderSettings
+from hilum_models.stored_key import StoredKey
 from hilum_models.text_tools import read_text_calls
 from hilum_models.transport import Transport
 
@@ -40,6 +41,8 @@ class HttpProvider(msgspec.Struct):
         transport: The connections.
         key_env: Environment variable for the key.
         key: The key; empty if there is none.
+        key_place: Where hilum keeps the key, in words; empty if it is in ``key_env``.
+        key_problem: Why the key that hilum keeps cannot be used; empty if there is no problem.
         needs_key: Whether the provider is unusable without a key.
         default: Model to suggest; if empty, the server's list is used.
         local: Whether it runs on the user's own machine.
@@ -55,6 +58,8 @@ class HttpProvider(msgspec.Struct):
     transport: Transport
     key_env: str = ""
     key: str = ""
+    key_place: str = ""
+    key_problem: str = ""
     needs_key: bool = False
     default: str = ""
     local: bool = False
@@ -78,13 +83,7 @@ class HttpProvider(msgspec.Struct):
         self._check_usable(name)
         own = self.settings.models.get(f"{self.name}/{name}", ModelSettings())
         facts = self._find_facts(name, own)
-        info = ModelInfo(
-            name=f"{self.name}/{name}",
-            window=facts.window,
-            max_output=facts.max_output,
-            price=facts.price,
-            images=facts.images,
-        )
+        info = self._create_info(name, facts)
         protocol = own.tool_protocol
         if protocol == "auto":
             protocol = "native" if facts.tools else "text"
@@ -122,6 +121,20 @@ class HttpProvider(msgspec.Struct):
             disable_native_tools=disable_native_tools if may_switch else None,
         )
 
+    def info(self, name: str) -> ModelInfo:
+        """Return the properties of the model with the given name, even if it needs a key."""
+        own = self.settings.models.get(f"{self.name}/{name}", ModelSettings())
+        return self._create_info(name, self._find_facts(name, own))
+
+    def _create_info(self, name: str, facts: ModelFacts) -> ModelInfo:
+        return ModelInfo(
+            name=f"{self.name}/{name}",
+            window=facts.window,
+            max_output=facts.max_output,
+            price=facts.price,
+            images=facts.images,
+        )
+
     def _check_usable(self, name: str) -> None:
         if not name:
             hint = "Write provider/name."
@@ -129,6 +142,8 @@ class HttpProvider(msgspec.Struct):
         if not self.usable:
             hint = f"Set {self.key_env} to your key for {self.name}."
             message = f"{self.name}/{name} cannot be used: no API key is set."
+            if self.key_problem:
+                message = f"{self.name}/{name} cannot be used: {self.key_problem}."
             raise UsageError(message, code=E_NO_MODEL, hint=hint)
 
     def _find_facts(self, name: str, own: ModelSettings) -> ModelFacts:
@@ -158,7 +173,7 @@ class HttpProvider(msgspec.Struct):
 
     def endpoint(self, model: str = "") -> Endpoint:
         """Return the provider and one of its models, for messages."""
-        return Endpoint(self.name, model, self.key_env, self.key)
+        return Endpoint(self.name, model, self.key_env, self.key, self.key_place)
 
     def _base_headers(self) -> dict[str, str]:
         api = load_api(self.api)
@@ -198,8 +213,8 @@ class HttpProvider(msgspec.Struct):
         names: list[str] = []
         timeout = PROBE_TIMEOUT if is_loopback(self.base_url) else SUGGEST_TIMEOUT
         try:
-            if await self._is_listening():
-                names = await self._list_models(timeout)
+            if await self.is_listening():
+                names = await self.list_models(timeout)
             else:
                 problem = "does not answer"
         except ModelError as error:
@@ -218,19 +233,19 @@ class HttpProvider(msgspec.Struct):
         Raises:
             ModelError: The server does not respond, or rejects the request.
         """
-        await self._list_models(LIST_TIMEOUT)
+        await self.list_models(LIST_TIMEOUT)
 
     async def names(self) -> list[str]:
         """Return the names of the server's models, with the default first."""
         names = [self.default] if self.default else []
         try:
-            if self.usable and await self._is_listening():
-                names += await self._list_models(LIST_TIMEOUT)
+            if self.usable and await self.is_listening():
+                names += await self.list_models(LIST_TIMEOUT)
         except ModelError:
             pass
         return list(dict.fromkeys(names))
 
-    async def _is_listening(self) -> bool:
+    async def is_listening(self) -> bool:
         """Return whether a server listens on this machine's port.
 
         Other machines are not probed. The probe spares sessions without a local server the import
@@ -250,7 +265,12 @@ class HttpProvider(msgspec.Struct):
             return True
         return False
 
-    async def _list_models(self, timeout: float) -> list[str]:
+    async def list_models(self, timeout: float) -> list[str]:
+        """Return the names of the models that the server lists.
+
+        Raises:
+            ModelError: The server did not respond within ``timeout`` seconds, or refused.
+        """
         url = self.base_url + load_api(self.api).models_path
         headers = self._base_headers() | self._own_headers()
         names = await list_models(self.transport, url, headers, self.endpoint(), timeout)
@@ -270,7 +290,10 @@ class HttpProvider(msgspec.Struct):
 
 
 def create_providers(
-    settings: ModelsSettings, environ: Mapping[str, str], transport: Transport
+    settings: ModelsSettings,
+    environ: Mapping[str, str],
+    transport: Transport,
+    stored: Mapping[str, StoredKey] = {},
 ) -> Sequence[HttpProvider]:
     """Create all providers: the known ones with the user's changes, then the user's own.
 
@@ -278,11 +301,13 @@ def create_providers(
         settings: The user's settings.
         environ: The environment, for keys and addresses.
         transport: The connections.
+        stored: The keys that hilum keeps, by provider.
     """
     known_names = {known.name for known in KNOWN_PROVIDERS}
     own = [KnownProvider(name, "") for name in settings.providers if name not in known_names]
     return [
-        _create_provider(known, settings, environ, transport) for known in (*KNOWN_PROVIDERS, *own)
+        _create_provider(known, settings, environ, transport, stored)
+        for known in (*KNOWN_PROVIDERS, *own)
     ]
 
 
@@ -291,6 +316,7 @@ def _create_provider(
     settings: ModelsSettings,
     environ: Mapping[str, str],
     transport: Transport,
+    stored: Mapping[str, StoredKey],
 ) -> HttpProvider:
     own = settings.providers.get(known.name, ProviderSettings())
     given = _find_given_url(known, own, environ)
@@ -301,14 +327,20 @@ def _create_provider(
     key_env = _choose_key_env(known, own, environ)
     # The vendor's own server needs its key. Servers at other addresses need the configured one.
     needs_key = bool(known.key_envs) and not known.local and not is_elsewhere
+    # Pasted keys often end in a newline.
+    key = environ.get(key_env, "").strip()
+    kept = StoredKey("", "", "")
+    if not key:
+        kept = _find_stored_key(known.name, base_url, stored)
     return HttpProvider(
         known.name,
         base_url,
         api,
         transport,
         key_env=key_env,
-        # Pasted keys often end in a newline.
-        key=environ.get(key_env, "").strip(),
+        key=key or kept.key,
+        key_place=kept.place if kept.key else "",
+        key_problem=kept.problem,
         needs_key=needs_key or bool(own.key_env),
         default=own.default or ("" if is_elsewhere else known.default),
         local=known.local or is_loopback(base_url),
@@ -316,6 +348,19 @@ def _create_provider(
         headers=own.headers,
         settings=settings,
     )
+
+
+def _find_stored_key(name: str, base_url: str, stored: Mapping[str, StoredKey]) -> StoredKey:
+    """Return the key that hilum keeps for a provider at an address; an empty one if it has none."""
+    # The entry without a name has the reason why no key could be read.
+    kept = stored.get(name) or stored.get("") or StoredKey("", "", "")
+    if kept.problem:
+        return msgspec.structs.replace(kept, key="")
+    # The user may have changed the provider's address since, and the new server must not get it.
+    if kept.key and kept.address != format_origin(base_url):
+        problem = f"the key that hilum keeps for {name} is for {kept.address}"
+        return StoredKey("", kept.address, kept.place, problem)
+    return kept
 
 
 def _find_given_url(known: KnownProvider, own: ProviderSettings, environ: Mapping[str, str]) -> str:

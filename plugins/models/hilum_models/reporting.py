@@ -119,7 +119,7 @@ async def _report_model(kernel: Kernel, name: str, use: str, *, online: bool) ->
 
 def _describe_key(provider: HttpProvider) -> str:
     if provider.key:
-        return f"key in {provider.key_env}"
+        return f"key in {provider.key_place or provider.key_env}"
     if provider.key_env:
         return f"no key (none in {provider.key_env}; none is required)"
     return "no key is required"

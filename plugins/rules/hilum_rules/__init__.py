@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hilum import hookimpl
+from hilum import Interpretation, hookimpl
 
 from hilum_rules.settings import RulesSettings
 
@@ -33,6 +33,7 @@ __all__ = [
     "Rules",
     "RulesFile",
     "RulesSettings",
+    "interpret_prompt",
     "load_rules",
     "open_session",
 ]
@@ -74,6 +75,17 @@ async def open_session(session: Session) -> AsyncIterator[Rules]:
     # tasks can wait.
     store = await trio.to_thread.run_sync(open_store, root, settings, session.kind)
     yield Rules(session, store, settings.prompt_limit, settings.remind)
+
+
+@hookimpl
+async def interpret_prompt(session: Session, text: str) -> Interpretation | None:
+    """Interpret ``/init``, which asks the agent to write AGENTS.md."""
+    words = text.split(None, 1)
+    if not words or words[0] != "/init":
+        return None
+    from hilum_rules.init_command import interpret_init
+
+    return Interpretation(await interpret_init(session.workspace.root, text))
 
 
 def open_store(root: Path, settings: RulesSettings, kind: str) -> RuleStore:
