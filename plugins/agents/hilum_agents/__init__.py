@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from hilum import hookimpl
+from hilum import PromptCommand, hookimpl
 
 from hilum_agents.settings import AgentsSettings
 
@@ -33,12 +33,28 @@ __all__ = [
     "complete_name",
     "find_agents",
     "interpret_prompt",
+    "list_commands",
     "load_definition",
     "open_session",
     "read_call",
     "read_unknown",
 ]
 
+# The names of ``dispatch.ACTIONS``, whose import loads the parsers of all actions.
+ACTION_NAMES = (
+    "list",
+    "info",
+    "validate",
+    "create",
+    "delete",
+    "run",
+    "results",
+    "result",
+    "retry",
+    "clear",
+    "fork",
+    "stop",
+)
 # Hooks that gate tool calls: if the plugin instance of a session has failed, no call runs.
 gates = ("check_answer", "on_tool_call")
 # The module of each public name, imported at first use.
@@ -75,6 +91,13 @@ async def open_session(session: Session) -> AsyncIterator[Agents]:
     """Yield the plugin instance that manages the defined agents."""
     async with _load("agents").open_agents(session) as agents:
         yield agents
+
+
+@hookimpl
+def list_commands() -> list[PromptCommand]:
+    """Return the command ``/agents``."""
+    summary = "List, show, start, watch and stop agents"
+    return [PromptCommand("agents", summary, "[ACTION]", ACTION_NAMES)]
 
 
 @hookimpl

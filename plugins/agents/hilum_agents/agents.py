@@ -17,6 +17,7 @@ from hilum import (
     AssistantMessage,
     HilumError,
     Profile,
+    PromptCommand,
     Session,
     Tool,
     ToolCall,
@@ -70,6 +71,22 @@ class Agents:
         self._lock = trio.Lock()
         self._found: Catalog | None = None
         self._history: History | None = None
+        self._is_looking = False
+
+    # --- commands ---------------------------------------------------------------------------------
+
+    @hookimpl
+    def list_commands(self) -> list[PromptCommand]:
+        """Return the agents that a prompt may call, as far as they have been looked for."""
+        if self._found is None and not self._is_looking:
+            self._is_looking = True
+            self._nursery.start_soon(self.refresh)
+        found = []
+        for name in self.catalog.names:
+            entry = self.catalog.get(name)
+            if entry is not None and entry.state == "on":
+                found.append(PromptCommand(name, entry.definition.description, mark="@"))
+        return found
 
     # --- definitions ------------------------------------------------------------------------------
 

@@ -24,8 +24,10 @@ async def interpret(agents: Agents, text: str) -> Interpretation | None:
         text: The prompt.
     """
     words = text.strip()
-    if words == COMMAND or words.startswith((f"{COMMAND} ", f"{COMMAND}\t")):
-        reply = await _run_command(agents, words.removeprefix(COMMAND))
+    # A text that begins with a space is not a command, so that users can send any text.
+    command = text.rstrip()
+    if command == COMMAND or command.startswith((f"{COMMAND} ", f"{COMMAND}\t")):
+        reply = await _run_command(agents, command.removeprefix(COMMAND))
         return Interpretation(text, reply=reply)
     # Other plugins handle shell lines and other commands.
     if not agents.settings.by_name or not words or words[0] in "!/":

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hilum import Interpretation, UsageError, hookimpl
+from hilum import Interpretation, PromptCommand, UsageError, hookimpl
 
 from hilum_mcp import lazy, paths
 from hilum_mcp.serving.settings import McpServerSettings
@@ -36,11 +36,25 @@ __all__ = [
     "ServerStatus",
     "SessionServers",
     "interpret_prompt",
+    "list_commands",
     "open_session",
     "read_config",
 ]
 
 MAX_MISTAKES_SHOWN = 5
+# The names of ``commands.ACTIONS``, whose import loads the parsers of all actions.
+ACTION_NAMES = (
+    "list",
+    "enable",
+    "disable",
+    "approve",
+    "add",
+    "remove",
+    "test",
+    "login",
+    "logout",
+    "logs",
+)
 MAX_MISTAKES_LOGGED = 50
 
 _MODULES = {
@@ -108,6 +122,13 @@ def _report_mistakes(session: Session, catalog: ServerCatalog) -> None:
         more = len(mistakes) - MAX_MISTAKES_SHOWN
         lines.append(f"… and {more} more; `hilum mcp list` shows them.")
     session.note("mcp.mistakes", say="\n".join(lines), mistakes=mistakes[:MAX_MISTAKES_LOGGED])
+
+
+@hookimpl
+def list_commands() -> list[PromptCommand]:
+    """Return the command ``/mcp``; the session's servers list those of their prompts."""
+    summary = "List, add, approve and test MCP servers, and log in to them"
+    return [PromptCommand("mcp", summary, "[ACTION]", ACTION_NAMES)]
 
 
 @hookimpl

@@ -100,7 +100,12 @@ def _split_words(text: str, arguments: int) -> list[str]:
 
 def describe_usage(client: ServerClient, prompt: OfferedPrompt) -> str:
     """Return the usage of a prompt as a command."""
-    words = [f"/{client.name}:{prompt.name}"]
+    return f"/{client.name}:{prompt.name} {describe_arguments(prompt)}".rstrip()
+
+
+def describe_arguments(prompt: OfferedPrompt) -> str:
+    """Return the arguments of a prompt; optional ones are in brackets."""
+    words = []
     for argument in prompt.arguments:
         words.append(argument.name if argument.required else f"[{argument.name}]")
     return " ".join(words)

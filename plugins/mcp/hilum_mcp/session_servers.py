@@ -24,6 +24,7 @@ from hilum import (
     Interpretation,
     Layer,
     Output,
+    PromptCommand,
     Session,
     Tool,
     ToolError,
@@ -494,6 +495,17 @@ class SessionServers:
                 self._report(key, f"mcp.{state}", text, servers=names)
 
     # --- prompts as commands ----------------------------------------------------------------------
+
+    @hookimpl
+    def list_commands(self) -> list[PromptCommand]:
+        """Return ``/prompts``, and the prompts of the servers that are running."""
+        summary = "List the prompts of the MCP servers"
+        commands = [PromptCommand("prompts", summary)]
+        for client, prompt in self._prompts():
+            name = f"{client.name}:{prompt.name}"
+            arguments = lazy.prompt_commands.describe_arguments(prompt)
+            commands.append(PromptCommand(name, prompt.description, arguments))
+        return commands
 
     @hookimpl
     async def interpret_prompt(self, text: str) -> Interpretation | None:

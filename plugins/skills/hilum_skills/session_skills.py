@@ -10,8 +10,10 @@ import msgspec
 import trio
 from hilum import (
     Agent,
+    Interpretation,
     Layer,
     NoteMessage,
+    PromptCommand,
     Session,
     Tool,
     ToolError,
@@ -131,6 +133,24 @@ class Skills:
     def provide_tools(self) -> list[Tool]:
         """Return the tool ``use_skill`` if there are enabled skills."""
         return [self.use_skill] if self.catalog.enabled() else []
+
+    @hookimpl
+    def list_commands(self) -> list[PromptCommand]:
+        """Return a command for each enabled skill."""
+        skills = [entry.skill for entry in self.catalog.enabled()]
+        return [PromptCommand(skill.name, skill.description, "[REQUEST]") for skill in skills]
+
+    # Skills come last: the commands of other plugins keep their names.
+    @hookimpl(trylast=True)
+    def interpret_prompt(self, text: str) -> Interpretation | None:
+        """Return the request to use a skill for ``/name request``."""
+        if not text.startswith("/"):
+            return None
+        name, _, request = text[1:].partition(" ")
+        entry = self.catalog.get(name.strip())
+        if entry is None or entry.state != "on":
+            return None
+        return Interpretation(f"Use the skill {entry.skill.name}.\n\n{request}".rstrip())
 
     # The plugin `memory`, which may not be installed, declares this hook.
     @hookimpl(optionalhook=True)

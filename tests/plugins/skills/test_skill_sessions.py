@@ -10,7 +10,7 @@ import hilum_skills
 import pytest
 import trio
 from hilum import hookimpl, tool
-from hilum.events import PluginEvent, RoundEnded
+from hilum.events import PluginEvent, RoundEnded, RunStarted
 from hilum.messages import NoteMessage
 from hilum.testing import open_bench, say, use
 from hilum.trust import TrustedFolders
@@ -584,3 +584,26 @@ async def test_long_instructions_are_read_in_parts(opened):
             found = re.search(r"read on with start_line=(\d+)", text)
             start = int(found[1]) if found else 0
         assert all(f"Line {number} of" in read for number in range(3_000))
+
+
+async def test_a_prompt_can_begin_with_the_name_of_a_skill(opened) -> None:
+    """`/pdf request` uses the skill; disabled and unknown names stay plain text."""
+    files = {"pdf/SKILL.md": PDF, "docx/SKILL.md": skill_text("docx")}
+    settings = {"skills.disabled": ["docx"]}
+    async with opened(files, settings=settings, answers=["Done."] * 5) as bench:
+        listed = [item.name for _, item in bench.session.list_commands()]
+        assert listed == ["pdf"]
+        cases = [
+            ("/pdf fill in form.pdf", "Use the skill pdf.\n\nfill in form.pdf"),
+            ("/pdf", "Use the skill pdf."),
+            ("/docx write", "/docx write"),
+            (" /pdf fill in", " /pdf fill in"),
+            ("/pdfs", "/pdfs"),
+        ]
+        wrong = []
+        for prompt, expected in cases:
+            await bench.run(prompt)
+            sent = bench.of(RunStarted)[-1].text
+            if sent != expected:
+                wrong.append((prompt, sent))
+        assert not wrong

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from hilum_files.journal.file_diffs import FileDiff
     from hilum_files.journal.undo_plan import Plan
+    from hilum_files.journal.undo_preview import RunChanges, UndoPreview
 
 MAX_SNAPSHOT_AGE = 0.25
 """Maximum age, in seconds, of a snapshot for a command that had to wait."""
@@ -147,12 +148,33 @@ class Changes:
         records = self.records(scope, name)
         return await trio.to_thread.run_sync(diff_records, self._journal, records)
 
+    async def summarize_runs(self, runs: Sequence[str]) -> dict[str, RunChanges]:
+        """Return what each of several runs changed, including their sub-agents.
+
+        Args:
+            runs: Ids of runs that the user prompted; runs without changes are left out.
+        """
+        from hilum_files.journal.undo_preview import summarize_runs  # imported at the first use
+
+        return await trio.to_thread.run_sync(summarize_runs, self._update(), runs)
+
     async def plan_undo(
-        self, scope: Scope = "run", name: str = "", *, shared: bool = False
+        self, scope: Scope = "run", name: str = "", *, shared: bool = False, merge: bool = True
     ) -> Plan:
         """Return what an undo would do, with the arguments and errors of ``undo``."""
         journal = self._update()
-        return await trio.to_thread.run_sync(lambda: journal.plan(scope, name, shared=shared))
+        return await trio.to_thread.run_sync(
+            lambda: journal.plan(scope, name, shared=shared, merge=merge)
+        )
+
+    async def preview_undo(
+        self, scope: Scope = "run", name: str = "", *, merge: bool = True
+    ) -> UndoPreview:
+        """Return what ``undo`` would do with these arguments and ``keep_going``, as diffs."""
+        from hilum_files.journal.undo_preview import preview_undo  # imported at the first use
+
+        journal = self._update()
+        return await trio.to_thread.run_sync(lambda: preview_undo(journal, scope, name, merge))
 
     async def undo(
         self,
@@ -161,18 +183,23 @@ class Changes:
         *,
         keep_going: bool = False,
         shared: bool = False,
+        merge: bool = True,
     ) -> Plan:
         """Undo a call, turn, run or undo, either completely or not at all.
 
         An undo can be undone.
 
         Args:
-            scope: The kind of unit: ``call``, ``turn``, ``run``, or ``undo`` to undo an undo.
-            name: The unit's id; by default, the last unit that changed something.
+            scope: The kind of unit: ``call``, ``turn``, ``run``, ``since`` for everything after an
+                event, or ``undo`` to undo an undo.
+            name: The unit's id, or the number of the event; by default, the last unit that changed
+                something.
             keep_going: Whether to restore the other files if one has changed since and cannot be
                 merged.
             shared: Whether to also undo changes that another session may have made at the same
                 time.
+            merge: Whether to restore files that others have changed since, and to keep their
+                changes.
 
         Raises:
             UsageError: Nothing matches, or commands are running (``E_BUSY``).
@@ -188,7 +215,7 @@ class Changes:
                 )
             journal = self._update()
             return await trio.to_thread.run_sync(
-                lambda: journal.undo(scope, name, keep_going=keep_going, shared=shared)
+                lambda: journal.undo(scope, name, keep_going=keep_going, shared=shared, merge=merge)
             )
 
     # --- hooks ------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hilum_files.journal.undo_plan import Plan
 
 Action = Callable[[argparse.Namespace, Journal], None]
-SCOPES = ("call", "turn", "run")
+SCOPES = ("call", "turn", "run", "since")
 _COLOURS = {"+": "32", "-": "31", "@": "36"}
 MAX_LEFT_OUT_SHOWN = 5
 MAX_NAMES_LISTED = 3
@@ -38,6 +38,7 @@ _NAMING = """\
 Without ID, the command uses the last unit that changed something and has not been undone. A run is
 everything that resulted from one of your prompts, including the changes of sub-agents. ID is the id
 of a call or run, or a prefix of it; for a turn, it is the number in the last run, or RUN:NUMBER.
+`since NUMBER` is everything after that event (`hilum sessions show ID --events`).
 `hilum diff --list` shows them all.
 """
 DIFF = f"""\

@@ -89,7 +89,9 @@ class Journal:
         self.emit(finished.to_event(CHANGED))
         self.share(finished)
 
-    def plan(self, scope: Scope, name: str = "", *, shared: bool = False) -> Plan:
+    def plan(
+        self, scope: Scope, name: str = "", *, shared: bool = False, merge: bool = True
+    ) -> Plan:
         """Plan an undo with the arguments of ``undo``, without changing anything. Blocks.
 
         Raises:
@@ -105,21 +107,31 @@ class Journal:
             records,
             self.shared,
             include_shared=shared,
+            merge=merge,
         )
 
     def undo(
-        self, scope: Scope, name: str = "", *, keep_going: bool = False, shared: bool = False
+        self,
+        scope: Scope,
+        name: str = "",
+        *,
+        keep_going: bool = False,
+        shared: bool = False,
+        merge: bool = True,
     ) -> Plan:
         """Undo a call, turn, run or undo, either completely or not at all. Blocks.
 
         An undo can be undone.
 
         Args:
-            scope: ``call``, ``turn``, ``run``, or ``undo`` to undo an undo.
-            name: Its id; by default, the last one.
+            scope: ``call``, ``turn``, ``run``, ``since`` for everything after an event, or
+                ``undo`` to undo an undo.
+            name: Its id, or the number of the event; by default, the last one.
             keep_going: Whether to restore everything else if something cannot be restored.
             shared: Whether to also undo changes that another session may have made at the same
                 time.
+            merge: Whether to restore files that others have changed since, and to keep their
+                changes. If not, such a file is one that cannot be restored.
 
         Returns:
             The result of the undo.
@@ -132,7 +144,7 @@ class Journal:
         from hilum_files.journal.undo_steps import carry_out  # imported by the first undo
 
         with self.tree_lock, lock_workspace(self.workspace.root):
-            plan = self.plan(scope, name, shared=shared)
+            plan = self.plan(scope, name, shared=shared, merge=merge)
             if plan.conflicts and not keep_going:
                 raise conflict_error(plan)
             if not plan.steps and not plan.undoes:

@@ -278,10 +278,12 @@ class Ledger:
         to the enclosing ones.
 
         Args:
-            scope: The kind of unit; ``undo`` means an undo itself, ``session`` the whole session.
+            scope: The kind of unit; ``undo`` means an undo itself, ``session`` the whole session,
+                ``since`` everything after an event.
             name: The unit's id or a prefix of it; for a turn, ``RUN:NUMBER`` or the number in the
-                last run. By default, the last unit that changed something and is not undone; a
-                default run or turn is one that the user prompted.
+                last run; for ``since``, the number of the event. By default, the last unit that
+                changed something and is not undone; a default run or turn is one that the user
+                prompted.
 
         Raises:
             UsageError: There is no such unit, or the name matches several.
@@ -292,6 +294,9 @@ class Ledger:
             chosen = candidates
         elif scope == "undo":
             chosen = _select_undo(candidates, name)
+        elif scope == "since":
+            after = _parse_event_number(name)
+            chosen = [record for record in candidates if record.seq > after]
         else:
             chosen = self._select_within(candidates, scope, name)
         if not chosen and scope != "session":
@@ -362,10 +367,27 @@ def _select_undo(candidates: Sequence[Record], name: str) -> list[Record]:
     return chosen[-1:]
 
 
+def _parse_event_number(name: str) -> int:
+    """Return the number of an event.
+
+    Raises:
+        UsageError: It is not a number.
+    """
+    if not name.isdecimal():
+        raise UsageError(
+            f"{name!r} is not the number of an event.",
+            code=errors.E_BAD_ARGS,
+            hint="hilum sessions show ID --events shows the numbers.",
+        )
+    return int(name)
+
+
 def _nothing_found_error(scope: Scope, name: str) -> UsageError:
     problem = f"No {scope} {name}".rstrip() + " has changes to show or undo."
     if scope == "undo":
         problem = "There is no undo to revert."
+    elif scope == "since":
+        problem = f"Nothing was changed after event {name}."
     return UsageError(problem, code=errors.E_NOT_FOUND, hint="hilum diff --list shows all changes.")
 
 

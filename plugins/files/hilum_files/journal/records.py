@@ -18,7 +18,7 @@ CHANGING = "files.changing"
 CHANGED = "files.changed"
 COMMAND = "files.command"
 SHOWN = "files.shown"
-Scope = Literal["call", "turn", "run", "session", "undo"]
+Scope = Literal["call", "turn", "run", "session", "undo", "since"]
 _FROM_EVENT = ("agent", "run", "at", "seq")
 
 

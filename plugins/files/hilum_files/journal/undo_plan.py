@@ -20,6 +20,8 @@ from hilum_files.journal.tracked_workspace import MAX_KEPT_BYTES
 from hilum_files.journal.tree import Node, node_at
 from hilum_files.paths import chmod_unless_link
 
+CHANGED_SINCE = "it was changed since by something else"
+
 
 @attrs.frozen
 class Plan:
@@ -53,6 +55,7 @@ def make_plan(
     shared: SharedChanges,
     *,
     include_shared: bool = False,
+    merge: bool = True,
 ) -> Plan:
     """Plan to undo records, and store the current contents so that the undo can be undone.
 
@@ -63,12 +66,13 @@ def make_plan(
         records: The records, oldest first, with the changes to undo.
         shared: The changes that other sessions made.
         include_shared: Whether to undo changes that another session may have made at the same time.
+        merge: Whether to restore files that others have changed since, and to keep their changes.
 
     Raises:
         StoreError: The current contents cannot be stored.
     """
     composed = ledger.compose(records)
-    planner = _Planner(workspace, store, ledger, records, shared, include_shared, composed)
+    planner = _Planner(workspace, store, ledger, records, shared, include_shared, merge, composed)
     by_path: dict[str, list[Change]] = {}
     for record in records:
         for change in record.changes:
@@ -88,6 +92,7 @@ class _Planner:
     _records: Sequence[Record]
     _shared: SharedChanges
     _include_shared: bool
+    _merge: bool
     _composed: dict[str, list[Change]]
     _steps: list[Change] = attrs.Factory(list)
     _merged: list[str] = attrs.Factory(list)
@@ -144,6 +149,9 @@ class _Planner:
                 self._conflicts[path] += f" by session {', '.join(sessions)}"
             return
         if was_merged and kinds != {"folder"}:
+            if not self._merge:
+                self._conflicts[path] = CHANGED_SINCE
+                return
             self._merged.append(path)
         if target != now:
             self._steps.append(Change(path, now, target))
