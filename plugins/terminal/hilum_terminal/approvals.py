@@ -1,0 +1,1077 @@
+"""The prompt for everything that waits for the user: calls, questions and plans.
+
+It is drawn above the composer, which keeps the draft and the focus. Text that the user types must
+never answer it, so four rules decide where a key goes; see ``route_key``:
+
+- The prompt gets the focus by a key, or after a second without a key if the draft is empty.
+- A key that arrives within 300 ms after the prompt was drawn or got the focus does not answer it.
+- After the prompt took the focus without a key, a letter counts only if no other key follows it at
+  once: two quick keys are a word that somebody types.
+- A key that the prompt does not use goes to the composer, and the focus goes with it.
+
+The module does no input or output and reads no clock: the caller passes the time in seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
+
+import attrs
+
+from hilum_terminal.keys import Key, Paste
+from hilum_terminal.prompts import (
+    KeyGuard,
+    LineField,
+    choice_rows,
+    exact_rows,
+    fit_rows,
+    key_label,
+    paragraph,
+)
+from hilum_terminal.styles import Style, Theme
+from hilum_terminal.text_width import ELLIPSIS, cells, cut, neutral, one_line
+
+FOCUS_KEY = "shift-tab"
+"""The key that moves the focus between the composer and the prompt.
+
+No emacs command and no control character of terminals (Ctrl-S, Ctrl-Q, Ctrl-Z) uses it, and every
+terminal sends it as CSI Z. Keys with Alt would not do: on a Mac they type characters such as å.
+"""
+IDLE = 1.0
+"""Seconds without a key after which the prompt unfolds, and gets the focus if there is no draft."""
+HOLD = 0.25
+"""Seconds for which a letter is held after the prompt took the focus without a key."""
+COUNTDOWN = 60.0
+"""Seconds before the deadline in which the remaining time is shown."""
+NOTICE_TIME = 5.0
+"""Seconds for which the prompt shows what became of a call that no longer waits."""
+MAX_DESCRIPTION = 40_000
+"""Maximum number of characters of a description that are laid out; the middle is left out."""
+TAIL_SHARE = 3
+"""The last part of a folded description, as 1/n of its rows: padding cannot hide an ending."""
+MAX_COVERED = 60
+"""Maximum number of columns of what a lasting approval covers, within the choice."""
+EDITED_NOTE = "The arguments were edited; this version will run."
+
+Remember = Literal["once", "session", "always"]
+
+
+@attrs.frozen(kw_only=True)
+class WaitingCall:
+    """A call that waits for the user's approval.
+
+    All texts may be foreign.
+
+    Attributes:
+        id: Id of the approval.
+        tool: Name of the tool.
+        title: What the call does, in a few words.
+        description: The command or change in full.
+        make_rows: Returns the description as rows for a width, such as a diff in color; None to lay
+            out ``description``. Another description is needed for other rows.
+        folder: The folder in which the call runs.
+        sandbox: State of the sandbox, in words.
+        why: Why the call needs approval.
+        dangerous: Whether the call can do lasting damage. Such a call has no lasting approval.
+        marks: What is dangerous or notable in it.
+        agent: The agent that made the call, if it is not the one the user talks to.
+        answer: Identifies the model's answer that contains the call; empty if unknown.
+        scope: The scope of a lasting approval; empty for all calls of the tool.
+        covers: The calls that a lasting approval covers, in words.
+        rule: The rule that "always" would store, exactly.
+        editable: Whether the arguments can be edited.
+        arguments: The arguments that the user edited; None for those of the model.
+        deadline: When the call is denied, by the clock of ``now``; 0 if not known yet.
+    """
+
+    id: str
+    tool: str = ""
+    title: str = ""
+    description: str = ""
+    make_rows: Callable[[int, Theme], Sequence[str]] | None = attrs.field(default=None, eq=False)
+    folder: str = ""
+    sandbox: str = ""
+    why: str = ""
+    dangerous: bool = False
+    marks: tuple[str, ...] = ()
+    agent: str = ""
+    answer: str = ""
+    scope: str = ""
+    covers: str = ""
+    rule: str = ""
+    editable: bool = True
+    arguments: str | None = None
+    deadline: float = attrs.field(default=0.0, eq=False)
+
+    @property
+    def grant(self) -> str:
+        """What a lasting approval names: calls with the same value are covered by the same one."""
+        return self.scope or self.tool
+
+
+@attrs.frozen(kw_only=True)
+class WaitingQuestion:
+    """A question of an agent.
+
+    Attributes:
+        id: Id of the question.
+        question: The question.
+        options: Answers to choose from, the recommended one first.
+        multiple: Whether several may be chosen.
+        agent: The agent that asks, if it is not the one the user talks to.
+        deadline: When the agent decides, by the clock of ``now``; 0 if there is no deadline.
+    """
+
+    id: str
+    question: str = ""
+    options: tuple[str, ...] = ()
+    multiple: bool = False
+    agent: str = ""
+    deadline: float = attrs.field(default=0.0, eq=False)
+
+
+@attrs.frozen(kw_only=True)
+class WaitingPlan:
+    """A plan that waits for the user's decision.
+
+    Attributes:
+        id: Identifies the plan.
+        text: The plan.
+        make_rows: Returns the plan as rows for a width; None to lay out ``text``.
+        agent: The agent that proposes it, if it is not the one the user talks to.
+        edited: Whether ``text`` is the user's version.
+        deadline: 0, because a plan has none.
+    """
+
+    id: str
+    text: str = ""
+    make_rows: Callable[[int, Theme], Sequence[str]] | None = attrs.field(default=None, eq=False)
+    agent: str = ""
+    edited: bool = False
+    deadline: float = attrs.field(default=0.0, eq=False)
+
+
+Item = WaitingCall | WaitingQuestion | WaitingPlan
+
+
+@attrs.frozen
+class Answer:
+    """A decision on a call, for ``Session.answer``.
+
+    Attributes:
+        id: Id of the approval.
+        accepted: Whether the call may run.
+        reason: Why it may not run; the model reads it.
+        remember: ``once``, ``session`` or ``always``.
+        arguments: The arguments that the user edited; None for those of the model.
+    """
+
+    id: str
+    accepted: bool
+    reason: str = ""
+    remember: Remember = "once"
+    arguments: str | None = None
+
+
+@attrs.frozen
+class ShowWhole:
+    """The user wants to see the whole description."""
+
+    id: str
+
+
+@attrs.frozen
+class EditCall:
+    """The user wants to edit the arguments of a call before it runs."""
+
+    id: str
+
+
+@attrs.frozen
+class QuestionAnswer:
+    """The answers to a question; none leaves the decision to the agent."""
+
+    id: str
+    answers: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class PlanDecision:
+    """A decision on a plan.
+
+    Attributes:
+        id: Identifies the plan.
+        decision: ``edit`` asks for the editor; the plan keeps waiting.
+        reason: Why the plan is rejected; with a reason the agent works out another one.
+    """
+
+    id: str
+    decision: Literal["accept", "reject", "edit", "later"]
+    reason: str = ""
+
+
+Result = Answer | ShowWhole | EditCall | QuestionAnswer | PlanDecision
+
+
+@attrs.frozen
+class Routed:
+    """Where keys go.
+
+    Attributes:
+        composer: Keys and pastes that the composer must handle, in order.
+        results: Decisions of the user.
+    """
+
+    composer: tuple[Key | Paste, ...] = ()
+    results: tuple[Result, ...] = ()
+
+
+@attrs.frozen
+class _Option:
+    """A choice: its key, its name, and its label."""
+
+    key: str
+    name: str
+    label: str
+
+
+# What the prompt shows: the choices, a second step, or a field for text.
+_Step = Literal["choose", "all", "session", "always", "reason", "own"]
+_CONFIRM_STEPS = ("all", "session", "always")
+_FIELD_STEPS = ("reason", "own")
+_MOVES = {"left": -1, "up": -1, "right": 1, "down": 1}
+
+
+class ApprovalPrompt:
+    """Everything that waits for the user, and the state of the prompt that shows it.
+
+    The caller passes what waits to ``update`` and each key to ``route_key``. It calls ``tick`` after
+    both, and at the time that ``next_tick`` returns.
+
+    Attributes:
+        focused: Whether keys go to the prompt.
+        cursor: Row and column of the text cursor in the rows that were made last, if the user
+            writes a reason or an answer.
+
+    Args:
+        focus_key: The key that gives the prompt the focus.
+        focus_label: The name of that key for the user.
+    """
+
+    def __init__(self, *, focus_key: str = FOCUS_KEY, focus_label: str = "") -> None:
+        self.focused = False
+        self.cursor: tuple[int, int] | None = None
+        self._focus_key = focus_key
+        self._focus_label = focus_label or key_label(focus_key)
+        self._items: tuple[Item, ...] = ()
+        self._answered: set[str] = set()
+        self._current = ""
+        self._step: _Step = "choose"
+        self._selected = 0
+        self._checked: set[int] = set()
+        # The calls that "all" listed: one that came later is not allowed with them.
+        self._listed: tuple[WaitingCall, ...] = ()
+        # The texts that the user began to write, by the id of what they are about.
+        self._fields: dict[str, LineField] = {}
+        self._guard = KeyGuard()
+        self._focused_by_key = False
+        self._may_take_focus = True
+        self._last_key: float | None = None
+        self._last_typed: float | None = None
+        self._held: Key | None = None
+        self._held_since = 0.0
+        self._notice = ""
+        self._notice_since = 0.0
+        self._newly_shown: list[str] = []
+        self._shown: set[str] = set()
+        self._body_rows: list[str] = []
+        self._body_of: tuple[Item, int, Theme] | None = None
+
+    # What waits
+
+    @property
+    def waiting(self) -> tuple[Item, ...]:
+        """Everything that waits for an answer, oldest first."""
+        return tuple(item for item in self._items if item.id not in self._answered)
+
+    @property
+    def current(self) -> Item | None:
+        """The item that is shown."""
+        return next((item for item in self.waiting if item.id == self._current), None)
+
+    def update(self, items: Iterable[Item], now: float, *, ended: str = "") -> Routed:
+        """Set everything that waits.
+
+        Args:
+            items: What waits, oldest first.
+            now: Time in seconds.
+            ended: Why the shown item no longer waits, if it does not; empty to find a text.
+
+        Returns:
+            Characters that were typed into the prompt for an item that no longer waits. They belong
+            into the draft, because nothing that a user typed may be lost.
+        """
+        before = self.current
+        self._items = tuple(items)
+        self._answered &= {item.id for item in self._items}
+        after = self.current
+        returned: tuple[Key, ...] = ()
+        if before is not None and after is None:
+            returned = self._end(before, now, ended)
+        elif before is not None and after is not None and before != after:
+            returned = self._change(before, after)
+        if self.current is None:
+            self._show_first()
+        return Routed(composer=returned)
+
+    def _end(self, item: Item, now: float, ended: str) -> tuple[Key, ...]:
+        """Process the end of the shown item, and return the characters typed for it."""
+        if not ended:
+            expired = 0 < item.deadline <= now
+            ended = "the time limit was reached" if expired else "it was answered elsewhere"
+        self._notice = f"No longer waiting: {ended.rstrip('.')}."
+        self._notice_since = now
+        field = self._fields.pop(item.id, None)
+        typed = field.text if field is not None and self._step in _FIELD_STEPS else ""
+        if self._held is not None:
+            typed = self._held.text
+        # The next key was meant for the item that vanished; it must not answer the next one.
+        self._release()
+        return (Key("text", typed),) if typed else ()
+
+    def _change(self, before: Item, after: Item) -> tuple[Key, ...]:
+        """Process that more is known about the shown item; return the letter that was held."""
+        if self._step in _FIELD_STEPS:
+            # The user goes on writing; whatever the text, the call is denied.
+            return ()
+        returned = () if self._held is None else (self._held,)
+        is_edit = _edited_part(before) != _edited_part(after)
+        if not is_edit:
+            # The next key would answer what the user has not read.
+            self._release()
+        self._reset_step()
+        return returned
+
+    def reopen(self, identity: str) -> None:
+        """Show an item again whose answer could not be delivered."""
+        self._answered.discard(identity)
+        if self.current is None:
+            self._show_first()
+
+    def take_shown(self) -> list[str]:
+        """Return the ids of the items that were shown in full for the first time.
+
+        Their time limits start now; see ``Session.approval_shown``.
+        """
+        shown = self._newly_shown
+        self._newly_shown = []
+        return shown
+
+    def _show_first(self) -> None:
+        waiting = self.waiting
+        self._current = waiting[0].id if waiting else ""
+        self._may_take_focus = True
+        self._reset_step()
+        if not waiting:
+            self._release()
+
+    def _show_next(self) -> None:
+        """Show the item after the current one, without an answer."""
+        ids = [item.id for item in self.waiting]
+        position = ids.index(self._current)
+        self._current = ids[(position + 1) % len(ids)]
+        self._reset_step()
+
+    def _reset_step(self) -> None:
+        self._set_step("choose")
+        self._checked = set()
+
+    def _set_step(self, step: _Step) -> None:
+        self._step = step
+        self._held = None
+        self._guard.reset()
+        # The first choice is always selected, also if the user took another one the last time. In
+        # a second step it is the way back.
+        self._selected = 0
+
+    def _release(self) -> None:
+        """Give the focus back to the composer."""
+        self.focused = False
+        self._held = None
+        if self._step != "choose":
+            self._reset_step()
+
+    # Time
+
+    def is_typing(self, now: float) -> bool:
+        """Return whether keys are arriving at the composer, so that the prompt stays folded."""
+        if self._last_typed is None or self.focused:
+            return False
+        # A clock that was set back must not fold the prompt forever.
+        self._last_typed = min(self._last_typed, now)
+        return now < self._last_typed + IDLE
+
+    def _is_idle(self, now: float) -> bool:
+        if self._last_key is None:
+            return True
+        self._last_key = min(self._last_key, now)
+        return now >= self._last_key + IDLE
+
+    def tick(self, now: float, *, draft_empty: bool) -> Routed:
+        """Apply the passing of time.
+
+        Args:
+            now: Time in seconds.
+            draft_empty: Whether the composer contains nothing.
+        """
+        if self._held is not None:
+            # Without another key this long, the letter was not the beginning of a word.
+            self._held_since = min(self._held_since, now)
+            # The same sum as in `next_tick`: a difference could be a hair smaller.
+            if now >= self._held_since + HOLD:
+                key = self._held
+                self._held = None
+                return Routed(results=self._choose_by_key(key))
+            return Routed()
+        may_focus = self.current is not None and not self.focused and self._may_take_focus
+        if may_focus and draft_empty and self._is_idle(now):
+            self._focus(now, by_key=False)
+        return Routed()
+
+    def next_tick(self, now: float) -> float | None:
+        """Return the time at which ``tick`` or ``rows`` has something new; None for never."""
+        times = []
+        if self._held is not None:
+            times.append(self._held_since + HOLD)
+        if self._notice:
+            times.append(self._notice_since + NOTICE_TIME)
+        current = self.current
+        if current is not None:
+            if not self.focused and self._last_key is not None:
+                times.append(self._last_key + IDLE)
+            if current.deadline:
+                # Once a second in the last minute.
+                left = current.deadline - now
+                times.append(now + left % 1 if left <= COUNTDOWN else current.deadline - COUNTDOWN)
+        coming = [time for time in times if time > now]
+        return min(coming, default=None)
+
+    def _focus(self, now: float, *, by_key: bool) -> None:
+        self.focused = True
+        self._focused_by_key = by_key
+        self._guard.restart(now)
+
+    # Keys
+
+    def note_key(self, now: float) -> None:
+        """Record a key that was pressed elsewhere, for example in a picker."""
+        self._last_key = now
+
+    def handle(self, key: Key | Paste, now: float) -> Routed:
+        """Process a key; see ``route_key``."""
+        self._last_key = now
+        if self.focused:
+            return self._handle_focused(key, now)
+        is_focus_key = isinstance(key, Key) and key.name == self._focus_key
+        if is_focus_key and self.current is not None:
+            self._focus(now, by_key=True)
+            return Routed()
+        self._last_typed = now
+        return Routed(composer=(key,))
+
+    def _return(self, key: Key | Paste, now: float) -> Routed:
+        """Give a key, and the letter held before it, to the composer together with the focus."""
+        keys = (key,) if self._held is None else (self._held, key)
+        self._release()
+        self._last_typed = now
+        return Routed(composer=keys)
+
+    def _handle_focused(self, key: Key | Paste, now: float) -> Routed:
+        if self._step in _FIELD_STEPS:
+            return self._handle_field(key, now)
+        if isinstance(key, Paste):
+            return self._return(key, now)
+        if self._held is not None:
+            if key.name == "enter":
+                held = self._held
+                self._held = None
+                return Routed(results=self._choose_by_key(held))
+            return self._return(key, now)
+        if key.name in ("esc", self._focus_key):
+            self._step_back()
+            return Routed()
+        if not self._uses(key):
+            return self._return(key, now)
+        if self._guard.holds(now):
+            # A letter is part of a text that the user types. Enter and the arrows do nothing: Enter
+            # would send the draft.
+            return self._return(key, now) if key.name == "text" else Routed()
+        if key.name == "text" and not self._focused_by_key:
+            self._held = key
+            self._held_since = now
+            return Routed()
+        return Routed(results=self._choose_by_key(key))
+
+    def _uses(self, key: Key) -> bool:
+        """Return whether a key is one of the prompt's."""
+        if key.name == "text" and key.text == " ":
+            return self._is_multiple()
+        if key.name == "text":
+            return any(option.key == key.text for option in self._options())
+        return key.name in ("enter", "tab", *_MOVES)
+
+    def _step_back(self) -> None:
+        if self._step in _CONFIRM_STEPS:
+            self._set_step("choose")
+            return
+        self._release()
+        # The user has just declined: only the key gives the focus again.
+        self._may_take_focus = False
+        self._last_typed = None
+
+    def _choose_by_key(self, key: Key) -> tuple[Result, ...]:
+        """Apply a key that the prompt uses."""
+        options = self._options()
+        if key.name in _MOVES:
+            self._selected = (self._selected + _MOVES[key.name]) % len(options)
+            return ()
+        if key.name == "tab":
+            self._show_next()
+            return ()
+        if key.text == " " and self._is_multiple():
+            self._toggle(self._selected)
+            return ()
+        if key.name != "enter":
+            found = [option for option in options if option.key == key.text]
+            return self._choose(found[0]) if found else ()
+        selected = options[self._selected]
+        if not selected.name.startswith("option "):
+            return self._choose(selected)
+        chosen = {self._selected}
+        if self._is_multiple() and self._checked:
+            chosen = self._checked
+        return self._answer_question(chosen)
+
+    def _choose(self, option: _Option) -> tuple[Result, ...]:
+        item = self.current
+        if isinstance(item, WaitingCall):
+            return self._choose_for_call(item, option.name)
+        if isinstance(item, WaitingPlan):
+            return self._choose_for_plan(item, option.name)
+        if isinstance(item, WaitingQuestion):
+            return self._choose_for_question(item, option)
+        return ()
+
+    def _handle_field(self, key: Key | Paste, now: float) -> Routed:
+        """Process a key while the user writes a reason or an answer."""
+        field = self._field()
+        if isinstance(key, Key):
+            if key.name == "esc":
+                # The text is kept in case the user comes back.
+                self._set_step("choose")
+                return Routed()
+            if key.name == "enter":
+                if self._guard.holds(now):
+                    return Routed()
+                return Routed(results=self._enter_field(field))
+        if field.handle(key):
+            return Routed()
+        # Keys such as Ctrl-C are the program's; the text and the focus stay.
+        return Routed(composer=(key,))
+
+    def _field(self) -> LineField:
+        return self._fields.setdefault(self._current, LineField())
+
+    def _enter_field(self, field: LineField) -> tuple[Result, ...]:
+        item = self.current
+        text = field.text.strip()
+        if isinstance(item, WaitingCall):
+            return self._answer([Answer(item.id, False, text)])
+        if isinstance(item, WaitingPlan):
+            return self._answer([PlanDecision(item.id, "reject", text)])
+        if isinstance(item, WaitingQuestion) and text:
+            return self._answer_question(self._checked, text)
+        return ()
+
+    def _answer(
+        self, results: Sequence[Answer | QuestionAnswer | PlanDecision]
+    ) -> tuple[Result, ...]:
+        """Return results, and show the next item that waits."""
+        for result in results:
+            self._answered.add(result.id)
+            self._fields.pop(result.id, None)
+        self._notice = ""
+        # The focus stays for the next item, which the user saw in "1 of 3".
+        self._show_first()
+        return tuple(results)
+
+    # Choices
+
+    def _options(self) -> list[_Option]:
+        """Return the choices in their fixed order, each with its fixed key."""
+        item = self.current
+        if self._step in _CONFIRM_STEPS:
+            return [
+                _Option("n", "back", "no, back"),
+                _Option("y", "confirm", self._confirm_label()),
+            ]
+        if isinstance(item, WaitingCall):
+            return self._call_options(item)
+        if isinstance(item, WaitingPlan):
+            return [
+                _Option("y", "accept", "carry it out"),
+                _Option("e", "edit", "edit first"),
+                _Option("n", "no", "no, with a reason"),
+                _Option("l", "later", "decide later"),
+                _Option("v", "view", "show whole"),
+            ]
+        if isinstance(item, WaitingQuestion):
+            return self._question_options(item)
+        return []
+
+    def _confirm_label(self) -> str:
+        if self._step == "always":
+            return "yes, store this rule"
+        if self._step == "session":
+            return "yes, for this session"
+        return f"yes, allow these {len(self._still_listed())} calls"
+
+    def _call_options(self, item: WaitingCall) -> list[_Option]:
+        options = [_Option("y", "once", "yes, once")]
+        # A lasting approval would cover other calls than the one that the user edited.
+        lasting = not item.dangerous and item.arguments is None
+        batch = self._batch()
+        if lasting and len(batch) > 1:
+            options.append(_Option("a", "all", f"all {len(batch)} of this answer…"))
+        if lasting:
+            also = len(self._also_granted(item))
+            label = f"{cut(_covered(item), MAX_COVERED)} for this session"
+            if also:
+                label += f" (also {also} waiting)"
+            options.append(_Option("s", "session", label))
+        # Without a scope, no rule describes the call.
+        if lasting and item.scope:
+            options.append(_Option("f", "always", "forever…"))
+        if item.editable:
+            options.append(_Option("e", "edit", "edit first"))
+        options.append(_Option("n", "no", "no, with a reason"))
+        options.append(_Option("v", "view", "show whole"))
+        return options
+
+    def _question_options(self, item: WaitingQuestion) -> list[_Option]:
+        options = []
+        for index, text in enumerate(item.options):
+            label = one_line(text)
+            if item.multiple:
+                label = f"{'[x]' if index in self._checked else '[ ]'} {label}"
+            key = str(index + 1) if index < 9 else ""
+            options.append(_Option(key, f"option {index}", label))
+        options.append(_Option("o", "own", "own answer"))
+        options.append(_Option("l", "leave", "the agent decides"))
+        options.append(_Option("v", "view", "show whole"))
+        return options
+
+    def _batch(self) -> list[WaitingCall]:
+        """Return the waiting calls of the same answer that can be allowed together."""
+        item = self.current
+        if not isinstance(item, WaitingCall) or not item.answer:
+            return []
+        return [
+            each
+            for each in self.waiting
+            if isinstance(each, WaitingCall)
+            and each.answer == item.answer
+            # Such a call is always asked about by itself.
+            and not each.dangerous
+            and each.arguments is None
+        ]
+
+    def _still_listed(self) -> list[WaitingCall]:
+        """Return the calls that "all" listed and that wait unchanged."""
+        waiting = self.waiting
+        return [call for call in self._listed if call in waiting]
+
+    def _also_granted(self, item: WaitingCall) -> list[WaitingCall]:
+        """Return the other waiting calls that a lasting approval of a call covers."""
+        return [
+            each
+            for each in self.waiting
+            if isinstance(each, WaitingCall)
+            and each.id != item.id
+            and each.grant == item.grant
+            and not each.dangerous
+            and each.arguments is None
+        ]
+
+    def _choose_for_call(self, item: WaitingCall, name: str) -> tuple[Result, ...]:
+        match name:
+            case "once":
+                return self._answer([Answer(item.id, True, arguments=item.arguments)])
+            case "session" if cells(_covered(item)) <= MAX_COVERED:
+                return self._grant(item, "session")
+            case "session":
+                # The choice could not show all that it covers.
+                self._set_step("session")
+            case "all":
+                self._listed = tuple(self._batch())
+                self._set_step("all")
+            case "always":
+                self._set_step("always")
+            case "confirm" if self._step == "always":
+                return self._grant(item, "always")
+            case "confirm" if self._step == "session":
+                return self._grant(item, "session")
+            case "confirm":
+                return self._answer([Answer(call.id, True) for call in self._still_listed()])
+            case "back":
+                self._set_step("choose")
+            case "no":
+                self._set_step("reason")
+            case "edit":
+                return (EditCall(item.id),)
+            case "view":
+                return (ShowWhole(item.id),)
+        return ()
+
+    def _grant(self, item: WaitingCall, remember: Remember) -> tuple[Result, ...]:
+        also = [Answer(each.id, True) for each in self._also_granted(item)]
+        return self._answer([Answer(item.id, True, remember=remember), *also])
+
+    def _choose_for_plan(self, item: WaitingPlan, name: str) -> tuple[Result, ...]:
+        match name:
+            case "accept":
+                return self._answer([PlanDecision(item.id, "accept")])
+            case "later":
+                return self._answer([PlanDecision(item.id, "later")])
+            case "edit":
+                return (PlanDecision(item.id, "edit"),)
+            case "no":
+                self._set_step("reason")
+            case "view":
+                return (ShowWhole(item.id),)
+        return ()
+
+    def _choose_for_question(self, item: WaitingQuestion, option: _Option) -> tuple[Result, ...]:
+        match option.name:
+            case "own":
+                self._set_step("own")
+            case "leave":
+                return self._answer([QuestionAnswer(item.id)])
+            case "view":
+                return (ShowWhole(item.id),)
+            case name:
+                self._selected = int(name.removeprefix("option "))
+                self._toggle(self._selected)
+        return ()
+
+    def _toggle(self, index: int) -> None:
+        item = self.current
+        if isinstance(item, WaitingQuestion) and item.multiple and index < len(item.options):
+            self._checked ^= {index}
+
+    def _is_multiple(self) -> bool:
+        item = self.current
+        return isinstance(item, WaitingQuestion) and item.multiple
+
+    def _answer_question(self, indexes: Iterable[int], own: str = "") -> tuple[Result, ...]:
+        item = self.current
+        if not isinstance(item, WaitingQuestion):
+            return ()
+        answers = [item.options[index] for index in sorted(indexes)]
+        if own:
+            answers.append(own)
+        return self._answer([QuestionAnswer(item.id, tuple(answers))])
+
+    # Rows
+
+    def rows(self, width: int, most: int, theme: Theme, now: float) -> list[str]:
+        """Return the prompt in at most ``most`` rows; none if nothing waits.
+
+        The first call that returns the whole prompt starts the time in which keys do not answer
+        it, so call this only for rows that are drawn.
+        """
+        self.cursor = None
+        if most <= 0 or width <= 0:
+            return []
+        item = self.current
+        notice = self._notice_rows(width, theme, now)
+        if item is None:
+            return notice[:most]
+        if self.is_typing(now) or most == 1:
+            return [self._folded_row(width, theme)]
+        self._guard.drawn(now)
+        if item.id not in self._shown:
+            self._shown.add(item.id)
+            self._newly_shown.append(item.id)
+        if most < 8:
+            notice = []
+        rows = self._item_rows(item, width, most - len(notice), theme, now)
+        if self.cursor is not None:
+            self.cursor = (self.cursor[0] + len(notice), self.cursor[1])
+        return [cut(row, width) for row in notice + rows]
+
+    def _notice_rows(self, width: int, theme: Theme, now: float) -> list[str]:
+        if self._notice and now >= self._notice_since + NOTICE_TIME:
+            self._notice = ""
+        if not self._notice:
+            return []
+        return [theme.paint(cut(neutral(self._notice).replace("\n", " "), width), "dim")]
+
+    def _folded_row(self, width: int, theme: Theme) -> str:
+        text = f"● {len(self.waiting)} waiting"
+        if self.focused:
+            return theme.paint(cut(f"{text} · window too small", width), "warning")
+        row = f"{theme.paint(text, 'warning')} · {self._focus_label} to answer"
+        return cut(row, width)
+
+    def _item_rows(self, item: Item, width: int, most: int, theme: Theme, now: float) -> list[str]:
+        """Return the rows of the shown item.
+
+        What is needed to decide comes first if there is little room: the head, a row of choices and
+        the beginning and end of the body; then the marks, the place, all choices, and the reason.
+        """
+        head = self._head(item, width, theme, now)
+        body = self._body(item, width, theme)
+        if most == 2 and self._step not in _FIELD_STEPS:
+            # In a tiny window, what would run is more useful than the head.
+            return [
+                *_fold(body or [head], 1, width, theme, ""),
+                *self._choice_rows(item, width, 1, theme)[:1],
+            ]
+        marks, place, why = self._facts(item, width, theme)
+        choices = self._choice_rows(item, width, max(most - 2, 1), theme)
+        room = max(most - 2, 0)
+        body_room = min(len(body), 3, room)
+        room -= body_room
+        marks = fit_rows(marks, min(len(marks), room), width)
+        room -= len(marks)
+        place = place[:room]
+        room -= len(place)
+        choice_room = 1 + min(len(choices) - 1, room)
+        room -= choice_room - 1
+        choices = self._choice_rows(item, width, choice_room, theme)
+        why = fit_rows(why, min(len(why), 2, room), width)
+        room -= len(why)
+        body = _fold(body, body_room + room, width, theme, self._fold_hint())
+        rows = [head, *why, *marks, *body, *place]
+        if self.focused and self._step in _FIELD_STEPS:
+            row, column = self._field().row(max(width - 2, 1))
+            choices[0] = cut(f"> {row}", width)
+            self.cursor = (len(rows), min(2 + column, width - 1))
+        return [*rows, *choices]
+
+    def _fold_hint(self) -> str:
+        return "" if self._step in _CONFIRM_STEPS else "v shows all"
+
+    def _head(self, item: Item, width: int, theme: Theme, now: float) -> str:
+        waiting = self.waiting
+        parts = []
+        if len(waiting) > 1:
+            parts.append(f"{waiting.index(item) + 1} of {len(waiting)}")
+        dangerous = isinstance(item, WaitingCall) and item.dangerous
+        if dangerous:
+            parts.append("dangerous")
+        left = item.deadline - now
+        if item.deadline and left <= COUNTDOWN:
+            parts.append(f"{math.ceil(left)} s left" if left > 0 else "time is up")
+        if item.agent:
+            parts.append(f"agent {one_line(item.agent, 30)}")
+        parts.append(_title(item))
+        style: Style = "bad" if dangerous else "warning"
+        return theme.paint(cut("● " + " · ".join(parts), width), style)
+
+    def _facts(
+        self, item: Item, width: int, theme: Theme
+    ) -> tuple[list[str], list[str], list[str]]:
+        """Return the rows of the marks, of the place, and of the reason."""
+        if not isinstance(item, WaitingCall) or self._step in _CONFIRM_STEPS:
+            return [], [], []
+        marks: list[str] = []
+        for mark in item.marks:
+            style: Style = "bad" if item.dangerous else "warning"
+            marks += [theme.paint(row, style) for row in paragraph(f"! {mark}", width)]
+        places = []
+        if item.folder:
+            places.append(f"in {_inline(item.folder)}")
+        if item.sandbox:
+            places.append(_inline(item.sandbox))
+        joined = " · ".join(places)
+        if cells(joined) <= width:
+            places = [joined] if joined else []
+        place = [theme.paint(cut(row, width), "dim") for row in places]
+        if item.arguments is not None:
+            marks.append(theme.paint(cut(EDITED_NOTE, width), "accent"))
+        why = []
+        if item.why:
+            why = [theme.paint(row, "dim") for row in paragraph(f"Why: {item.why}", width)]
+        return marks, place, why
+
+    def _body(self, item: Item, width: int, theme: Theme) -> list[str]:
+        """Return the rows of what is decided on, marked as foreign text."""
+        # A screen reader would read the line aloud.
+        bar = theme.paint("│ ", "dim") if theme.attributes else "  "
+        if width < 30:
+            bar = ""
+        inner = width - cells(bar)
+        if self._step in _CONFIRM_STEPS and isinstance(item, WaitingCall):
+            rows = self._confirm_rows(item, inner, theme)
+        else:
+            rows = self._cached_body(item, inner, theme)
+        return [bar + row for row in rows]
+
+    def _cached_body(self, item: Item, width: int, theme: Theme) -> list[str]:
+        wanted = (item, width, theme)
+        if self._body_of != wanted:
+            self._body_of = wanted
+            self._body_rows = _describe(item, width, theme)
+        return self._body_rows
+
+    def _confirm_rows(self, item: WaitingCall, width: int, theme: Theme) -> list[str]:
+        if self._step == "all":
+            rows = []
+            for number, call in enumerate(self._still_listed(), 1):
+                text = one_line(call.description) or _title(call)
+                rows.append(cut(f"{number}. {text}", width))
+            return rows
+        rows = []
+        if self._step == "always":
+            rows.append("This rule is stored:")
+            rows += [theme.paint(row, "code") for row in exact_rows(item.rule or item.scope, width)]
+            rows += paragraph(
+                f"It allows {_covered(item)} in this folder, also in later sessions,"
+                " until you remove it with /permissions.",
+                width,
+            )
+        else:
+            rows += paragraph(f"This allows {_covered(item)} until the session ends.", width)
+        also = self._also_granted(item)
+        if also:
+            rows += paragraph(f"It also allows {_calls(len(also))} waiting now:", width)
+            rows += [cut(one_line(call.description) or _title(call), width) for call in also]
+        return rows
+
+    def _choice_rows(self, item: Item, width: int, most: int, theme: Theme) -> list[str]:
+        if self.focused and self._step in _FIELD_STEPS:
+            verb = "answer" if self._step == "own" else "deny"
+            hint = theme.paint(cut(f"Enter: {verb} · Esc: back", width), "dim")
+            return ["", hint][:most]
+        options = self._options()
+        if isinstance(item, WaitingQuestion):
+            return self._question_rows(item, options, width, most, theme)
+        if not self.focused:
+            return [self._focus_hint(width, theme)]
+        labels = [f"[{option.key}] {option.label}" for option in options]
+        return choice_rows(labels, self._selected, width, most, theme)
+
+    def _question_rows(
+        self, item: WaitingQuestion, options: list[_Option], width: int, most: int, theme: Theme
+    ) -> list[str]:
+        """Return the options of a question below each other, then the other choices."""
+        count = len(item.options)
+        listed = []
+        for index, option in enumerate(options[:count]):
+            selected = self.focused and index == self._selected
+            mark = "▸" if selected else " "
+            number = f"{option.key}." if option.key else "-"
+            row = cut(f"{mark}{number} {option.label}", width)
+            listed.append(theme.paint(row, "selected") if selected else row)
+        if not self.focused:
+            return [*fit_rows(listed, most - 1, width), self._focus_hint(width, theme)]
+        labels = [f"[{option.key}] {option.label}" for option in options[count:]]
+        if item.multiple and listed:
+            labels[0] = f"[Space] check · {labels[0]}"
+        # The selected choice is always visible, whatever the room.
+        others_room = most if self._selected >= count else most - 1
+        others = choice_rows(labels, self._selected - count, width, min(others_room, 2), theme)
+        room = most - len(others)
+        start = min(max(self._selected - room + 1, 0), max(count - room, 0))
+        return [*listed[start : start + room], *others]
+
+    def _focus_hint(self, width: int, theme: Theme) -> str:
+        return theme.paint(cut(f"{self._focus_label} to answer · your draft stays", width), "dim")
+
+
+def route_key(prompt: ApprovalPrompt, key: Key | Paste, now: float) -> Routed:
+    """Return where a key goes: to the composer, or to the prompt, which may decide something.
+
+    This is the only way in which a key reaches the prompt, and the only place where an answer comes
+    from, apart from ``ApprovalPrompt.tick`` for a letter that was held.
+
+    Args:
+        prompt: The prompt.
+        key: The key or paste.
+        now: Time in seconds, of a monotonic clock.
+    """
+    return prompt.handle(key, now)
+
+
+def _describe(item: Item, width: int, theme: Theme) -> list[str]:
+    """Return the rows of what is decided on."""
+    if not isinstance(item, WaitingQuestion) and item.make_rows is not None:
+        return [cut(row, width) for row in item.make_rows(width, theme)]
+    match item:
+        case WaitingCall():
+            text = item.description
+        case WaitingPlan():
+            text = item.text
+        case WaitingQuestion():
+            return paragraph(item.question, width)
+    if len(text) <= MAX_DESCRIPTION:
+        return exact_rows(text.strip("\n"), width)
+    # A description of a megabyte would take too long; nobody reads it here.
+    half = MAX_DESCRIPTION // 2
+    left_out = len(text) - 2 * half
+    note = theme.paint(cut(f"{ELLIPSIS} {left_out:,} characters left out", width), "warning")
+    return [*exact_rows(text[:half], width), note, *exact_rows(text[-half:], width)]
+
+
+def _fold(rows: list[str], most: int, width: int, theme: Theme, hint: str) -> list[str]:
+    """Return at most ``most`` rows: the beginning and the end, and between them how many are hidden."""
+    if len(rows) <= most or most <= 0:
+        return rows[: max(most, 0)]
+    if most == 1:
+        note = f" {ELLIPSIS} +{len(rows) - 1:,} rows"
+        return [cut(rows[0], max(width - len(note), 0)) + theme.paint(cut(note, width), "warning")]
+    tail = max((most - 1) // TAIL_SHARE, 1) if most > 2 else 0
+    head = most - 1 - tail
+    hidden = len(rows) - head - tail
+    note = f"{ELLIPSIS} {hidden:,} rows hidden"
+    if hint:
+        note += f" · {hint}"
+    shown = theme.paint(cut(note, width), "warning")
+    return [*rows[:head], shown, *rows[len(rows) - tail :]]
+
+
+def _edited_part(item: Item) -> tuple[bool, str]:
+    """Return what the user changes in an item with an editor."""
+    match item:
+        case WaitingCall(arguments=arguments):
+            return arguments is not None, arguments or ""
+        case WaitingPlan(edited=edited, text=text):
+            return edited, text if edited else ""
+    return False, ""
+
+
+def _title(item: Item) -> str:
+    match item:
+        case WaitingCall():
+            return one_line(item.title or item.tool)
+        case WaitingPlan():
+            return "Your version of the plan" if item.edited else "Carry out this plan?"
+    return "A question"
+
+
+def _covered(item: WaitingCall) -> str:
+    """Return what a lasting approval covers, in one line."""
+    return _inline(item.covers or item.scope or f"all calls of {item.tool}")
+
+
+def _inline(text: str) -> str:
+    """Return foreign text as a part of a row; line ends are visible."""
+    return neutral(text).replace("\n", "\\n").replace("\t", " ")
+
+
+def _calls(count: int) -> str:
+    return "1 call" if count == 1 else f"{count} calls"

@@ -1,0 +1,40 @@
+"""Calls for the user's attention while the terminal is not looked at."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Literal
+
+from hilum_terminal.text_width import one_line
+
+Way = Literal["bell", "desktop", "off"]
+BELL = b"\a"
+MAX_TEXT = 120
+# Terminals ignore longer texts: xterm's limit is 100 kB of Base64.
+MAX_CLIPBOARD = 74_000
+
+
+def attention(way: Way, text: str) -> bytes:
+    """Return what rings the bell or shows a desktop notification.
+
+    Args:
+        way: The setting ``terminal.notify``.
+        text: What happened, in a few words.
+    """
+    if way == "off":
+        return b""
+    if way == "bell":
+        return BELL
+    # OSC 9 is shown as a notification by iTerm2, WezTerm, kitty, Ghostty and Windows Terminal; the
+    # others ignore it. Its end is a bell, so a semicolon or an escape in the text cannot end it.
+    shown = one_line(text, MAX_TEXT).replace(";", ",")
+    return f"\x1b]9;{shown}\a".encode()
+
+
+def clipboard(text: str) -> bytes:
+    """Return what asks the terminal to put text into the clipboard (OSC 52).
+
+    Terminals may forbid that; they do not answer.
+    """
+    data = text.encode(errors="replace")[:MAX_CLIPBOARD]
+    return b"\x1b]52;c;" + b64encode(data) + b"\a"

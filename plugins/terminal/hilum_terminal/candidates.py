@@ -1,0 +1,88 @@
+"""What the composer completes: the files of the workspace."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import trio
+from hilum import HilumError, Session
+
+from hilum_terminal.completion import FuzzyIndex
+
+# Seconds after which the list of files is read again.
+FRESH = 10.0
+MAX_FILES = 20_000
+# Folders that are left out where Git does not tell what is ignored.
+_LEFT_OUT = frozenset(
+    (".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache")
+)
+_LIST = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+
+
+class Files:
+    """The files of the workspace, relative to it, as Git lists them or as they are found."""
+
+    def __init__(self) -> None:
+        self._paths: list[str] = []
+        self._index: FuzzyIndex | None = None
+        self._read_at = 0.0
+        self._session: Session | None = None
+        # While the files are read and prepared, further keys wait for the same result.
+        self._lock = trio.Lock()
+
+    async def index(self, session: Session) -> FuzzyIndex:
+        """Return the files and folders, read again if the list is old. Folders end with a slash."""
+        async with self._lock:
+            is_fresh = trio.current_time() - self._read_at < FRESH
+            if self._index is not None and is_fresh and self._session is session:
+                return self._index
+            paths = await _list_files(session)
+            if self._index is None or paths != self._paths:
+                self._index = await trio.to_thread.run_sync(_make_index, paths)
+            self._paths = paths
+            self._read_at = trio.current_time()
+            self._session = session
+            return self._index
+
+
+def _make_index(paths: Sequence[str]) -> FuzzyIndex:
+    return FuzzyIndex(_with_folders(paths))
+
+
+def _with_folders(paths: Sequence[str]) -> list[str]:
+    """Return paths and the folders that contain them, which end with a slash."""
+    folders: dict[str, None] = {}
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        while folder and f"{folder}/" not in folders:
+            folders[f"{folder}/"] = None
+            folder = folder.rpartition("/")[0]
+    return [*paths, *folders]
+
+
+async def _list_files(session: Session) -> list[str]:
+    root = session.workspace.root
+    try:
+        done = await session.processes.run(_LIST, limit=8_000_000)
+    except HilumError:
+        done = None
+    if done is not None and done.returncode == 0 and not done.dropped:
+        names = done.stdout.decode(errors="replace").split("\0")
+        # A file that is staged but was deleted is listed, too; it does no harm.
+        return sorted({name for name in names if name})[:MAX_FILES]
+    return await trio.to_thread.run_sync(lambda: list(_find_files(root)))
+
+
+def _find_files(root: Path) -> Iterator[str]:
+    """Yield files below a folder, those at the top first."""
+    count = 0
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if name not in _LEFT_OUT)
+        relative = os.path.relpath(folder, root)
+        for name in sorted(names):
+            yield name if relative == "." else f"{relative}/{name}"
+            count += 1
+            if count >= MAX_FILES:
+                return

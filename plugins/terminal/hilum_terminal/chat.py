@@ -1,0 +1,463 @@
+"""What commands and questions do in a conversation: the protocol ``Chat`` for both kinds of faces."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+import trio
+from hilum import (
+    Confinement,
+    HilumError,
+    Plans,
+    Session,
+    UsageError,
+    UserQuestions,
+    __version__,
+    home_folder,
+)
+from hilum_view import Question, SessionView, parse_arguments
+
+from hilum_terminal import slash
+from hilum_terminal.approvals import (
+    Answer,
+    EditCall,
+    Item,
+    PlanDecision,
+    QuestionAnswer,
+    Result,
+    ShowWhole,
+    WaitingCall,
+    WaitingQuestion,
+)
+from hilum_terminal.chat_protocol import Choice, CommandOutput
+from hilum_terminal.setup import describe_policy, ensure_model
+from hilum_terminal.styles import Style, Theme
+from hilum_terminal.text_editor import edit_text
+from hilum_terminal.text_width import neutral, wrap_text
+from hilum_terminal.transcript import Block
+from hilum_terminal.trust_question import ask_trust
+from hilum_terminal.waiting_items import WaitingItems
+
+if TYPE_CHECKING:
+    from hilum_terminal.conversation import Conversation
+
+PROGRAM = "from hilum.__main__ import main; raise SystemExit(main())"
+
+
+class ChatFace(Protocol):
+    """The part of a face that commands use."""
+
+    theme: Theme
+
+    @property
+    def conversation(self) -> Conversation:
+        """The conversation that the face shows."""
+        ...
+
+    def commit(self, block: Block) -> None:
+        """Write a finished block."""
+        ...
+
+    def fail(self, error: HilumError) -> None:
+        """Show an error."""
+        ...
+
+    def give_back(self, texts: list[str]) -> None:
+        """Put texts into the draft."""
+        ...
+
+    def show_notice(self, text: str, seconds: float = 3.0) -> None:
+        """Show a line for a while."""
+        ...
+
+    def show_waiting(self, items: Sequence[Item]) -> None:
+        """Show what waits for the user."""
+        ...
+
+    def reopen_item(self, identity: str) -> None:
+        """Show an item again whose answer could not be delivered."""
+        ...
+
+    def copy(self, text: str) -> None:
+        """Put text into the clipboard."""
+        ...
+
+    def start(self, action: Callable[[], Awaitable[Any]]) -> None:
+        """Carry out an asynchronous action beside everything else."""
+        ...
+
+    def lend(self) -> AbstractAsyncContextManager[None]:
+        """Return a context in which another program may use the terminal."""
+        ...
+
+    async def choose(
+        self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
+    ) -> Choice | None:
+        """Let the user choose."""
+        ...
+
+    async def confirm(self, question: str, *, yes: str, no: str = "No", details: str = "") -> bool:
+        """Ask a question; "no" is selected."""
+        ...
+
+    async def ask(self, question: str, *, default: str = "", secret: bool = False) -> str | None:
+        """Ask for a line of text."""
+        ...
+
+
+class ChatCommands:
+    """Carries out commands and decisions in a conversation.
+
+    Args:
+        face: The face that shows the conversation.
+    """
+
+    def __init__(self, face: ChatFace) -> None:
+        self._face = face
+        self._waiting: WaitingItems | None = None
+        self._waiting_of: Session | None = None
+        self._waiting_changed = trio.Event()
+
+    # --- the protocol -----------------------------------------------------------------------------
+
+    @property
+    def session(self) -> Session:
+        """The open session.
+
+        Raises:
+            UsageError: It is not open yet.
+        """
+        session = self._face.conversation.session
+        if session is None:
+            raise UsageError("The session is not open yet.", hint="Try again in a moment.")
+        return session
+
+    @property
+    def view(self) -> SessionView:
+        """The view of the session."""
+        return self._face.conversation.view
+
+    def say(self, text: str, *, style: Style = "plain") -> None:
+        """Write text above the input."""
+        self._face.conversation.transcript.note(text, style)
+
+    def say_markdown(self, text: str) -> None:
+        """Write Markdown above the input."""
+        self._face.conversation.transcript.write_markdown(text)
+
+    def say_rows(self, make_rows: Callable[[int, Theme], list[str]]) -> None:
+        """Write rows that are made for the current width."""
+        self._face.commit(Block("note", make_rows))
+
+    def fail(self, error: HilumError) -> None:
+        """Write an error with its code and hint."""
+        self._face.fail(error)
+
+    async def choose(
+        self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
+    ) -> Choice | None:
+        """Let the user choose; ``None`` if they left with Esc."""
+        return await self._face.choose(title, choices, selected=selected, empty=empty)
+
+    async def confirm(self, question: str, *, yes: str, no: str = "No", details: str = "") -> bool:
+        """Ask a question; "no" is selected."""
+        return await self._face.confirm(question, yes=yes, no=no, details=details)
+
+    async def ask(self, question: str, *, default: str = "", secret: bool = False) -> str | None:
+        """Ask for a line of text; ``None`` if the user left with Esc."""
+        return await self._face.ask(question, default=default, secret=secret)
+
+    async def edit(self, text: str, suffix: str = ".md") -> str:
+        """Let the user edit a text in their editor."""
+        return await edit_text(text, suffix, self._face.lend())
+
+    async def run_hilum(self, arguments: Sequence[str]) -> CommandOutput:
+        """Run a ``hilum`` command as a child process in the folder of the session."""
+        # With -P, no file of the folder takes the place of a module.
+        argv = [sys.executable, "-P", "-c", PROGRAM, *arguments]
+        # Not through the session's processes, whose sandbox hides the user's settings.
+        done = await trio.run_process(
+            argv,
+            cwd=self.session.workspace.root,
+            env=dict(self._face.conversation.options.environ),
+            stdin=b"",
+            capture_stdout=True,
+            capture_stderr=True,
+            check=False,
+        )
+        out = done.stdout.decode(errors="replace")
+        err = done.stderr.decode(errors="replace")
+        return CommandOutput(done.returncode, out, err)
+
+    async def reopen(self, *, resume: str = "", draft: str = "", same: bool = False) -> None:
+        """Close this session, open another one in its place, and wait for that.
+
+        Args:
+            resume: Id of the session; empty for a new one.
+            draft: Text to put into the input.
+            same: Whether it is a copy of this session, which keeps mode, model and policy.
+        """
+        conversation = self._face.conversation
+        conversation.reopen(resume, draft, same=same or not resume)
+        await conversation.opened.wait()
+
+    def set_draft(self, text: str) -> None:
+        """Put text into the input."""
+        self._face.give_back([text])
+
+    async def copy(self, text: str) -> None:
+        """Put text into the clipboard, if the terminal allows that."""
+        self._face.copy(text)
+
+    def quit(self) -> None:
+        """End the program."""
+        self._face.conversation.leave()
+
+    async def continue_run(self) -> None:
+        """Continue the run that was cut off, stopped or failed."""
+        self._face.conversation.continue_run()
+
+    # --- the first minute -------------------------------------------------------------------------
+
+    async def ask_trust(self, folder: str) -> str | None:
+        """Ask whether a folder is trusted; return the approval policy that follows, if any."""
+        decision = await ask_trust(self, folder)
+        return decision.approve
+
+    async def welcome(self) -> None:
+        """Greet the user in a new session, and help to choose a model if there is none."""
+        session = self.session
+        if not session.began_at:
+            folder = describe_folder(session.workspace.root)
+            self.say(f"hilum {__version__} · {folder} · ? shows the keys, /help the commands")
+            self.say(describe_policy(session), style="dim")
+        try:
+            model = await ensure_model(self)
+            if model and not session.model:
+                session.set(model=model)
+        except HilumError as error:
+            self.fail(error)
+
+    # --- commands ---------------------------------------------------------------------------------
+
+    def is_command(self, text: str) -> bool:
+        """Return whether a text is meant as a command."""
+        return slash.is_command(text)
+
+    async def run(self, text: str) -> None:
+        """Run a command; a text that is none is sent as a prompt."""
+        await self._face.conversation.opened.wait()
+        if not await slash.run_command(self, text):
+            await self._face.conversation.prompt(text)
+
+    async def remember(self, text: str) -> None:
+        """Remember a sentence across sessions, as ``hilum memory add`` does."""
+        done = await self.run_hilum(["memory", "add", text])
+        if done.code:
+            self.say(done.err.strip() or "It could not be remembered.", style="bad")
+        else:
+            self.say(done.out.strip() or f"Remembered: {text}", style="dim")
+
+    def calls_agent(self, text: str) -> bool:
+        """Return whether a text calls another agent, which a message to a run cannot."""
+        name = text.strip().partition(" ")[0].removeprefix("@")
+        if not text.strip().startswith("@"):
+            return False
+        session = self._face.conversation.session
+        return session is not None and any(
+            mention.text == name for mention in slash.list_mentions(session)
+        )
+
+    def next_mode(self) -> None:
+        """Switch to the next mode."""
+        try:
+            session = self.session
+            names = list(session.modes)
+            position = names.index(session.mode.name) if session.mode.name in names else -1
+            session.set(mode=names[(position + 1) % len(names)])
+        except HilumError as error:
+            self.fail(error)
+
+    def find_sandbox(self) -> str:
+        """Return the kind of sandbox of the session's commands; empty if there is none."""
+        session = self._face.conversation.session
+        if session is None:
+            return ""
+        service = session.plugin(Confinement)
+        return service.describe_confinement() if service is not None else ""
+
+    @property
+    def context_left(self) -> float | None:
+        """The share of the model's window that is free, from 0 to 1; None if unknown."""
+        session = self._face.conversation.session
+        if session is None:
+            return None
+        agent = session.agents.get(self.view.lead)
+        used = self._face.conversation.used_context
+        if agent is None or not used:
+            return None
+        try:
+            window = session.kernel.router.model(session.kernel.router.current(agent)).info.window
+        except HilumError:
+            return None
+        return max(1 - used / window, 0.0) if window else None
+
+    # --- what waits for the user ------------------------------------------------------------------
+
+    def note_waiting(self) -> None:
+        """Look again at what waits for the user."""
+        self._waiting_changed.set()
+
+    async def prepare(self) -> None:
+        """Describe what waits for the user whenever it changes, until cancelled."""
+        while True:
+            await self._waiting_changed.wait()
+            self._waiting_changed = trio.Event()
+            session = self._face.conversation.session
+            if session is None:
+                self._face.show_waiting([])
+                continue
+            if self._waiting is None or self._waiting_of is not session:
+                self._waiting = WaitingItems(session, self.view, self.find_sandbox)
+                self._waiting_of = session
+            await self._waiting.describe()
+            # Another session may have been opened meanwhile.
+            if self._face.conversation.session is session:
+                self._face.show_waiting(self._waiting.items(clock_offset()))
+
+    def decide(self, result: Result) -> None:
+        """Carry out the user's decision about something that waits."""
+        try:
+            self._decide(result)
+        except HilumError as error:  # it has expired, or another terminal has answered it
+            self.fail(error)
+            self._face.reopen_item(result.id)
+            self.note_waiting()
+
+    def start_clock(self, identity: str) -> None:
+        """Start the time limit of an approval, because the user sees it now."""
+        with suppress(HilumError):  # a question or a plan, or it has just been answered
+            self.session.approval_shown(identity)
+
+    def _decide(self, result: Result) -> None:
+        match result:
+            case Answer():
+                self.session.answer(
+                    result.id,
+                    result.accepted,
+                    reason=result.reason,
+                    remember=result.remember,
+                    arguments=result.arguments,
+                )
+            case ShowWhole():
+                self._show_whole(result.id)
+            case EditCall():
+                self._face.start(lambda: self._edit_call(result.id))
+            case QuestionAnswer():
+                self._answer_question(result)
+            case PlanDecision():
+                self._face.start(lambda: self._decide_plan(result))
+
+    def _find(self, identity: str) -> Item | None:
+        if self._waiting is None:
+            return None
+        items = self._waiting.items(clock_offset())
+        return next((item for item in items if item.id == identity), None)
+
+    def _show_whole(self, identity: str) -> None:
+        """Write everything about a call or a plan into the scrollback."""
+        item = self._find(identity)
+        if item is None:
+            return
+        make_rows = getattr(item, "make_rows", None)
+        if isinstance(item, WaitingCall):
+            text = item.description
+        elif isinstance(item, WaitingQuestion):
+            text = "\n".join([item.question, *item.options])
+        else:
+            text = item.text
+
+        def make(width: int, theme: Theme) -> list[str]:
+            if make_rows is not None:
+                return list(make_rows(width, theme))
+            return wrap_text(neutral(text), width)
+
+        self._face.commit(Block("note", make, len(text)))
+
+    async def _edit_call(self, identity: str) -> None:
+        """Let the user edit the arguments of a call; the edited call still waits for a yes."""
+        item = self._find(identity)
+        if not isinstance(item, WaitingCall) or self._waiting is None:
+            return
+        approval = next((each for each in self.view.waiting if each.id == identity), None)
+        if approval is None or isinstance(approval, Question):
+            return
+        before = item.arguments or approval.call.arguments
+        parsed = parse_arguments(before)
+        pretty = before if parsed is None else msgspec.json.format(before, indent=2)
+        try:
+            edited = (await self.edit(pretty, ".json")).strip()
+        except HilumError as problem:
+            self.fail(problem)
+            return
+        if not edited or edited == pretty.strip():
+            self._face.show_notice("The call was not changed.")
+            return
+        if parse_arguments(edited) is None:
+            error = UsageError(
+                "The edited arguments are not a JSON object.",
+                code="E_BAD_ARGS",
+                hint="Press e again to correct them.",
+            )
+            self.fail(error)
+        else:
+            self._waiting.edit(identity, edited)
+        self.note_waiting()
+
+    def _answer_question(self, result: QuestionAnswer) -> None:
+        questions = self.session.plugin(UserQuestions)
+        # If the question is not open, it has just expired.
+        if questions is not None and questions.is_open(result.id):
+            questions.answer(result.id, result.answers)
+
+    async def _decide_plan(self, decision: PlanDecision) -> None:
+        plans = self.session.plugin(Plans)
+        waiting = self._waiting
+        if plans is None or waiting is None:
+            return
+        try:
+            match decision.decision:
+                case "accept":
+                    await plans.accept(waiting.plan or None)
+                case "reject":
+                    await plans.reject(decision.reason)
+                case "edit":
+                    proposal = plans.proposal()
+                    if proposal is not None:
+                        edited = await self.edit(waiting.plan or proposal.text)
+                        if edited.strip():
+                            waiting.edit_plan(edited.strip())
+        except HilumError as error:
+            self.fail(error)
+            # The plan still waits.
+            self._face.reopen_item(decision.id)
+        self.note_waiting()
+
+
+def describe_folder(folder: Path) -> str:
+    """Return how a folder is shown: relative to the home folder."""
+    home = home_folder()
+    if folder == home or home in folder.parents:
+        return str(Path("~") / folder.relative_to(home))
+    return str(folder)
+
+
+def clock_offset() -> float:
+    """Return the difference between Unix time and trio's clock, which does not jump."""
+    return time.time() - trio.current_time()

@@ -1,0 +1,579 @@
+"""Completion in the composer: what is being typed, which candidates fit it best, and the menu.
+
+The candidates come from the caller: commands, files, agents and MCP resources. This module does no
+input or output.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+import attrs
+
+from hilum_terminal.keys import Key, Paste
+from hilum_terminal.styles import Theme
+from hilum_terminal.text_width import ELLIPSIS, cells, cut, one_line, pad
+
+MAX_ROWS = 8
+"""Maximum number of rows of the menu."""
+MAX_RANKED = 100
+"""Number of candidates whose order is exact; nobody reads on after the first rows."""
+
+Kind = Literal["command", "argument", "mention", "path"]
+
+# A mention begins a word: an "@" within one belongs to an e-mail address or a package version.
+_BEFORE_MENTION = re.compile(r"[\s(\[{<\"'`,;:=]")
+_MENTION = re.compile(r'@(?:"(?P<quoted>(?:[^"\\\n]|\\.)*)|(?P<plain>[^\s"]*))\Z')
+# The rest of a quoted mention after the cursor.
+_QUOTED_REST = re.compile(r'(?:[^"\\\n]|\\.)*"')
+_ESCAPED = re.compile(r"\\(.)")
+_COMMAND = re.compile(r"/(?P<name>[^\s/]*)\Z")
+_ARGUMENTS = re.compile(r"/(?P<name>[^\s/]+)[ \t]+(?P<rest>[^\n]*)\Z")
+_NEEDS_QUOTES = re.compile(r"[\s\"']")
+_SHELL_SPECIAL = re.compile(r"([^\w@%+=:,./~-])")
+_SHELL_BREAKS = " \t|&;()<>="
+
+
+@attrs.frozen
+class CompletionRequest:
+    """What the user is typing.
+
+    Attributes:
+        kind: ``command`` after a slash, ``argument`` of a command, ``mention`` of a file, an agent
+            or a resource after "@", ``path`` in a shell line after "!".
+        query: The text to complete, without its mark and quotes.
+        start: Index in the text at which an accepted candidate is inserted.
+        end: Index up to which it replaces the text.
+        command: The command of an argument.
+        before: The arguments of the command before the query.
+    """
+
+    kind: Kind
+    query: str
+    start: int
+    end: int
+    command: str = ""
+    before: str = ""
+
+
+@attrs.frozen
+class Candidate:
+    """A possible completion.
+
+    Attributes:
+        text: What is inserted, without marks and quotes. A folder ends with a slash.
+        description: What it is, for the user.
+        label: What the menu shows, if it is not ``text``.
+    """
+
+    text: str
+    description: str = ""
+    label: str = ""
+
+
+@attrs.frozen
+class Completed:
+    """The text of the composer after a candidate was accepted."""
+
+    text: str
+    cursor: int
+
+
+def parse_completion(text: str, cursor: int) -> CompletionRequest | None:
+    """Return what could be completed at the cursor, or None.
+
+    Args:
+        text: The text of the composer.
+        cursor: Index of the cursor.
+    """
+    before = text[:cursor]
+    if before.startswith("!"):
+        return _parse_shell(text, cursor)
+    mention = _parse_mention(text, cursor)
+    if mention is not None:
+        return mention
+    command = _COMMAND.match(before)
+    if command:
+        end = _end_of_word(text, cursor)
+        # "/usr/bin" is a path and no command.
+        if "/" in text[1:end]:
+            return None
+        return CompletionRequest("command", command["name"], 0, end)
+    arguments = _ARGUMENTS.match(before)
+    if arguments:
+        rest = arguments["rest"]
+        done, _, query = rest.rpartition(" ")
+        start = cursor - len(query)
+        end = _end_of_word(text, cursor)
+        return CompletionRequest("argument", query, start, end, arguments["name"], done.strip())
+    return None
+
+
+def _parse_mention(text: str, cursor: int) -> CompletionRequest | None:
+    # Only the current line: a mention contains no line end.
+    line_start = text.rfind("\n", 0, cursor) + 1
+    found = _MENTION.search(text, line_start, cursor)
+    if found is None:
+        return None
+    start = found.start()
+    if start > 0 and not _BEFORE_MENTION.match(text[start - 1]):
+        return None
+    quoted = found["quoted"]
+    if quoted is None:
+        return CompletionRequest("mention", found["plain"], start, _end_of_word(text, cursor))
+    # Up to the closing quote, if there is one in this line.
+    closed = _QUOTED_REST.match(text, cursor)
+    end = closed.end() if closed else cursor
+    return CompletionRequest("mention", _ESCAPED.sub(r"\1", quoted), start, end)
+
+
+def _parse_shell(text: str, cursor: int) -> CompletionRequest | None:
+    """Return the word of a shell line at the cursor; the name of a program is none."""
+    start = 1
+    word: list[str] = []
+    quote = ""
+    escaped = False
+    is_first = True
+    for index in range(1, cursor):
+        char = text[index]
+        if escaped:
+            word.append(char)
+            escaped = False
+        elif char == "\\" and quote != "'":
+            escaped = True
+        elif quote:
+            if char == quote:
+                quote = ""
+            else:
+                word.append(char)
+        elif char in "\"'":
+            quote = char
+        elif char in _SHELL_BREAKS or char == "\n":
+            # A program follows "|", "&", ";" and "(", and the first blanks.
+            is_first = char in "|&;(\n" or (is_first and not word)
+            start = index + 1
+            word = []
+        else:
+            word.append(char)
+    query = "".join(word)
+    if is_first and "/" not in query and not query.startswith(("~", ".")):
+        return None
+    end = cursor if quote else _end_of_word(text, cursor)
+    return CompletionRequest("path", query, start, end)
+
+
+def _end_of_word(text: str, cursor: int) -> int:
+    end = cursor
+    while end < len(text) and not text[end].isspace():
+        end += 1
+    return end
+
+
+def complete(text: str, request: CompletionRequest, candidate: Candidate) -> Completed:
+    """Return the text with an accepted candidate.
+
+    A blank follows it, so that the user can go on typing; but none follows a folder, because what
+    is in the folder comes next.
+
+    Args:
+        text: The text of the composer.
+        request: What was parsed from it.
+        candidate: The accepted candidate.
+    """
+    inserted = _insertion(request, candidate.text)
+    is_open = candidate.text.endswith("/") and request.kind in ("mention", "path")
+    rest = text[request.end :]
+    if not is_open and not rest.startswith((" ", "\n")):
+        inserted += " "
+    cursor = request.start + len(inserted)
+    if not is_open and rest.startswith(" "):
+        cursor += 1
+    return Completed(text[: request.start] + inserted + rest, cursor)
+
+
+def _insertion(request: CompletionRequest, text: str) -> str:
+    match request.kind:
+        case "command":
+            return f"/{text}"
+        case "mention" if _NEEDS_QUOTES.search(text):
+            # The quote of a folder stays open.
+            quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+            return f'@"{quoted}' if text.endswith("/") else f'@"{quoted}"'
+        case "mention":
+            return f"@{text}"
+        case "path":
+            # As bash does: a folder can be continued after a backslash, unlike after a quote.
+            return _SHELL_SPECIAL.sub(r"\\\1", text)
+    return text
+
+
+# Ranking
+
+
+class FuzzyIndex:
+    """Texts to search in, prepared so that each key is fast.
+
+    For 20,000 paths a query takes 5 to 20 ms, and less for each further letter. Several threads may
+    use one index.
+
+    Args:
+        texts: The texts; those that come first win if they fit a query equally well.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.texts = texts
+        self._lower = [_lower(text) for text in texts]
+        # The end of a folder's name is not the end of a path.
+        self._names = [text.rfind("/", 0, len(text) - 1) + 1 for text in texts]
+        self._lengths = [len(text) for text in texts]
+        # The last query with its results, which a longer query narrows. They are one value, because
+        # another thread may replace them at any time: a query must not get another one's results.
+        self._last: tuple[str, Sequence[int]] = ("", range(len(texts)))
+
+    def rank(self, query: str, most: int = MAX_RANKED) -> list[int]:
+        """Return the indexes of the texts that contain the letters of a query, best first.
+
+        The words of the query may be in any order. Upper case matters if the query contains any.
+
+        Args:
+            query: The query; an empty one fits every text.
+            most: Maximum number of results.
+        """
+        words = query.split()
+        if not words:
+            return list(range(min(len(self.texts), most)))
+        found = self._matching(query, words)
+        exact = query != query.lower()
+        texts = self.texts if exact else self._lower
+        scored = []
+        for index in self._best_roughly(found, words, texts, max(most, MAX_RANKED)):
+            score = sum(self._score(word, index, texts[index]) for word in words)
+            scored.append((-score, len(texts[index]), index))
+        scored.sort()
+        return [index for _, _, index in scored[:most]]
+
+    def _matching(self, query: str, words: Sequence[str]) -> Sequence[int]:
+        """Return the indexes of the texts that contain the letters of every word in order."""
+        exact = query != query.lower()
+        texts = self.texts if exact else self._lower
+        # Another letter at the end only removes results.
+        earlier, narrowed = self._last
+        found: Sequence[int] = range(len(self.texts))
+        if earlier and query.startswith(earlier):
+            found = narrowed
+        for word in words:
+            if len(word) == 1:
+                found = [index for index in found if word in texts[index]]
+                continue
+            pattern = "".join(f"[^{re.escape(char)}]*{re.escape(char)}" for char in word)
+            matches = re.compile(pattern, re.DOTALL).match
+            found = [index for index in found if matches(texts[index])]
+        self._last = (query, found)
+        return found
+
+    def _best_roughly(
+        self, found: Sequence[int], words: Sequence[str], texts: Sequence[str], most: int
+    ) -> list[int]:
+        """Return the best matches by a measure that is cheap enough for all of them."""
+        length = self._lengths.__getitem__
+        word = max(words, key=len)
+        names = self._names
+        # The name begins with the query; a word in it does; it contains it; a folder contains it.
+        tiers: tuple[list[int], ...] = ([], [], [], [])
+        scattered = []
+        for index in found:
+            text = texts[index]
+            name = names[index]
+            at = text.find(word, name)
+            if at == name:
+                tiers[0].append(index)
+            elif at > 0:
+                tiers[2 if text[at - 1].isalnum() else 1].append(index)
+            elif word in text:
+                tiers[3].append(index)
+            else:
+                scattered.append(index)
+        best: list[int] = []
+        for tier in tiers:
+            if len(best) < most:
+                best += heapq.nsmallest(most - len(best), tier, key=length)
+        if len(best) < most:
+            # The letters that are close together, counted from the end.
+            spreads = [(_spread(word, texts[index]), index) for index in scattered]
+            best += [index for _, index in heapq.nsmallest(most - len(best), spreads)]
+        return best
+
+    def _score(self, word: str, index: int, text: str) -> int:
+        """Return how well a word fits a text that contains its letters; more is better."""
+        name = self._names[index]
+        at = text.find(word, name)
+        if at < 0:
+            at = text.find(word)
+        positions: Sequence[int] = range(at, at + len(word))
+        if at < 0:
+            positions = _positions(word, text, name)
+        score = 0
+        previous = -2
+        original = self.texts[index]
+        for position in positions:
+            if position == previous + 1:
+                score += 6
+            if _starts_word(original, position):
+                score += 8
+            if position >= name:
+                score += 4
+            if position == name:
+                score += 8
+            previous = position
+        if len(text) - name == len(word) and positions[0] == name:
+            score += 20
+        # A short text is covered better by the same letters.
+        return score * 100 - len(text)
+
+
+def rank(query: str, texts: Sequence[str], most: int = MAX_RANKED) -> list[int]:
+    """Return the indexes of the texts that fit a query, best first.
+
+    For many queries on the same texts, keep a ``FuzzyIndex``.
+    """
+    return FuzzyIndex(texts).rank(query, most)
+
+
+def rank_candidates(
+    query: str, candidates: Sequence[Candidate], most: int = MAX_RANKED
+) -> list[Candidate]:
+    """Return the candidates that fit a query, best first.
+
+    Candidates whose descriptions contain the query follow those whose names fit it. An empty query
+    keeps the order.
+    """
+    by_name = rank(query, [candidate.text for candidate in candidates], most)
+    found = [candidates[index] for index in by_name]
+    wanted = query.lower()
+    if len(wanted) >= 3:
+        chosen = set(by_name)
+        for index, candidate in enumerate(candidates):
+            if index not in chosen and wanted in candidate.description.lower():
+                found.append(candidate)
+    return found[:most]
+
+
+def _lower(text: str) -> str:
+    """Return a text in lower case, with the same length."""
+    lower = text.lower()
+    if len(lower) == len(text):
+        return lower
+    # "İ" has two characters in lower case.
+    return "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
+
+
+def _spread(word: str, text: str) -> int:
+    """Return the number of other characters between the letters of a word, counted from the end."""
+    at = len(text)
+    last = 0
+    for char in reversed(word):
+        at = text.rfind(char, 0, at)
+        last = last or at
+    return last - at + 1 - len(word)
+
+
+def _positions(word: str, text: str, name: int) -> list[int]:
+    """Return where the letters of a word are: at the starts of words in the name if possible."""
+    for start in (name, 0):
+        positions = _greedy(word, text, start)
+        if positions:
+            return positions
+    return []
+
+
+def _greedy(word: str, text: str, start: int) -> list[int]:
+    positions = []
+    at = start
+    for number, char in enumerate(word):
+        found = text.find(char, at)
+        if found < 0:
+            return []
+        if found != at or number == 0:
+            # A later one that starts a word is better, if the rest still follows.
+            better = _next_word_start(char, text, found)
+            if better >= 0 and _contains(word[number + 1 :], text, better + 1):
+                found = better
+        positions.append(found)
+        at = found + 1
+    return positions
+
+
+def _next_word_start(char: str, text: str, start: int) -> int:
+    at = start
+    while at >= 0:
+        if _starts_word(text, at):
+            return at
+        at = text.find(char, at + 1)
+    return -1
+
+
+def _contains(word: str, text: str, start: int) -> bool:
+    at = start
+    for char in word:
+        at = text.find(char, at) + 1
+        if at == 0:
+            return False
+    return True
+
+
+def _starts_word(text: str, position: int) -> bool:
+    if position == 0:
+        return True
+    before = text[position - 1]
+    if not before.isalnum():
+        return True
+    return text[position].isupper() and before.islower()
+
+
+# The menu
+
+
+@attrs.frozen
+class Accept:
+    """The user accepted a candidate."""
+
+    candidate: Candidate
+
+
+@attrs.frozen
+class Close:
+    """The user closed the menu."""
+
+
+@attrs.frozen
+class Moved:
+    """The user selected another candidate."""
+
+
+MenuAction = Accept | Close | Moved
+
+
+class CompletionMenu:
+    """The open menu of candidates for a request.
+
+    Attributes:
+        request: What is completed.
+        candidates: The candidates, best first.
+        selected: Index of the selected one.
+    """
+
+    def __init__(self, request: CompletionRequest, candidates: Sequence[Candidate]) -> None:
+        self.request = request
+        self.candidates = tuple(candidates)
+        self.selected = 0
+        # Whether the user has selected a candidate, so that Enter means it.
+        self._has_moved = False
+
+    def is_open(self) -> bool:
+        """Return whether there is anything to choose from."""
+        return bool(self.candidates)
+
+    def update(self, request: CompletionRequest, candidates: Sequence[Candidate]) -> None:
+        """Show other candidates, because the user typed on; the best one is selected."""
+        if candidates and request == self.request and tuple(candidates) == self.candidates:
+            return
+        self.request = request
+        self.candidates = tuple(candidates)
+        self.selected = 0
+        self._has_moved = False
+
+    def handle(self, key: Key | Paste) -> MenuAction | None:
+        """Apply a key; None means that the composer must handle it.
+
+        An open menu gets Esc before anything else. Enter sends a text that needs no completion: one
+        that is complete, a command without the argument that could follow, and a shell line, unless
+        the user has selected a candidate with the arrows. Tab always completes.
+        """
+        if isinstance(key, Paste) or not self.candidates:
+            return None
+        selected = self.candidates[self.selected]
+        match key.name:
+            case "esc":
+                return Close()
+            case "tab":
+                return Accept(selected)
+            case "enter" if self._enter_completes():
+                return Accept(selected)
+            case "up" | "ctrl-p":
+                return self._move(self.selected - 1)
+            case "down" | "ctrl-n":
+                return self._move(self.selected + 1)
+            case "page-up":
+                return self._move(max(self.selected - MAX_ROWS, 0))
+            case "page-down":
+                return self._move(min(self.selected + MAX_ROWS, len(self.candidates) - 1))
+        return None
+
+    def _enter_completes(self) -> bool:
+        """Return whether Enter completes the text, instead of sending it."""
+        query = self.request.query
+        if self._has_moved:
+            return self.candidates[self.selected].text != query
+        if any(candidate.text == query for candidate in self.candidates):
+            return False
+        if self.request.kind == "argument":
+            return bool(query) and not query[-1].isspace()
+        # A shell line may mean what it says: a similar file must not replace a word in it.
+        return self.request.kind != "path"
+
+    def _move(self, index: int) -> Moved:
+        self._has_moved = True
+        self.selected = index % len(self.candidates)
+        return Moved()
+
+    def rows(self, width: int, most: int, theme: Theme) -> list[str]:
+        """Return the menu in at most ``most`` rows, and never more than ``MAX_ROWS``."""
+        room = min(most, MAX_ROWS, len(self.candidates))
+        if room <= 0 or width <= 0:
+            return []
+        hidden = len(self.candidates) - room
+        shows_hidden = hidden > 0 and room > 2
+        if shows_hidden:
+            room -= 1
+        start = min(max(self.selected - room + 1, 0), len(self.candidates) - room)
+        shown = self.candidates[start : start + room]
+        mark = {"command": "/", "mention": "@"}.get(self.request.kind, "")
+        labels = [mark + one_line(each.label or each.text or " ") for each in shown]
+        column = min(max(cells(label) for label in labels), max(width // 2, 8))
+        rows = []
+        for number, candidate in enumerate(shown):
+            is_selected = start + number == self.selected
+            rows.append(_menu_row(labels[number], candidate, column, width, is_selected, theme))
+        if shows_hidden:
+            position = f"  {self.selected + 1} of {len(self.candidates)}"
+            rows.append(theme.paint(cut(position, width), "dim"))
+        return rows
+
+
+def _menu_row(
+    label: str, candidate: Candidate, column: int, width: int, is_selected: bool, theme: Theme
+) -> str:
+    name = f"{'▸' if is_selected else ' '} {label}"
+    description = one_line(candidate.description)
+    if not description:
+        shown = _cut_start(name, width)
+        return theme.paint(shown, "selected") if is_selected else shown
+    name = pad(cut(name, min(column + 2, width)), min(column + 2, width))
+    room = width - cells(name) - 2
+    description = cut(description, room) if room > 3 else ""
+    if is_selected:
+        return theme.paint(f"{name}  {description}".rstrip(), "selected")
+    return f"{name}  {theme.paint(description, 'dim')}" if description else name.rstrip()
+
+
+def _cut_start(name: str, width: int) -> str:
+    """Cut a path to a width; its end tells more than its beginning."""
+    if cells(name) <= width:
+        return name
+    tail = name[4:]
+    while tail and cells(tail) > width - 4:
+        tail = tail[1:]
+    return cut(f"{name[:3]}{ELLIPSIS}{tail}", width)

@@ -1,0 +1,494 @@
+"""The composer: the text that the user writes, with its history, search and completion."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol
+
+import attrs
+import trio
+from hilum import HilumError, Session, UsageError
+
+from hilum_terminal import slash
+from hilum_terminal.candidates import Files
+from hilum_terminal.chat_protocol import Chat
+from hilum_terminal.completion import (
+    Accept,
+    Candidate,
+    Close,
+    CompletionMenu,
+    CompletionRequest,
+    complete,
+    parse_completion,
+    rank_candidates,
+)
+from hilum_terminal.editor import Editor
+from hilum_terminal.history import History
+from hilum_terminal.history_search import HistorySearch
+from hilum_terminal.keys import Key, Paste
+from hilum_terminal.styles import Theme
+
+MAX_INPUT_ROWS = 10
+MAX_MENU_ROWS = 8
+MAX_SEARCH_ROWS = 12
+MAX_FILES = 50
+PLACEHOLDER = "What shall we do?   / commands · @ files · ! shell · ? keys"
+
+
+class Owner(Protocol):
+    """The part of the face that the composer uses."""
+
+    def submit(self, text: str, *, afterwards: bool = False, is_typed: bool = True) -> None:
+        """Send a text.
+
+        Args:
+            text: The text, with all its spaces.
+            afterwards: Whether it waits for the end of the run, instead of steering it.
+            is_typed: Whether the user typed its first character, so that it may have a meaning. If
+                it was pasted, the text is a prompt, whatever it begins with.
+        """
+        ...
+
+    def start(self, action: Callable[[], Awaitable[Any]]) -> None:
+        """Carry out an asynchronous action beside everything else."""
+        ...
+
+    def changed(self) -> None:
+        """Redraw soon."""
+        ...
+
+    def show_keys(self) -> None:
+        """Write the list of keys."""
+        ...
+
+    def fail(self, error: HilumError) -> None:
+        """Show an error."""
+        ...
+
+    def show_notice(self, text: str, seconds: float = 3.0) -> None:
+        """Show a line for a while."""
+        ...
+
+    async def edit_draft(self, text: str) -> str:
+        """Let the user edit a text in their editor."""
+        ...
+
+    @property
+    def chat(self) -> Chat:
+        """The conversation, as commands use it."""
+        ...
+
+    @property
+    def opened_session(self) -> Session | None:
+        """The session; None while it opens."""
+        ...
+
+    @property
+    def is_working(self) -> bool:
+        """Whether the agent is working."""
+        ...
+
+
+class Composer:
+    """The draft of the user, and what keys do with it.
+
+    Args:
+        owner: The face.
+        history: What the user sent earlier.
+
+    Attributes:
+        editor: The draft.
+        history: What the user sent earlier.
+    """
+
+    def __init__(self, owner: Owner, history: History) -> None:
+        self.editor = Editor(placeholder=PLACEHOLDER, file_exists=os.path.isfile)
+        self._owner = owner
+        self.history = history
+        # Whether it may be written is known when the session is open.
+        self.history.is_kept = None
+        self._search: HistorySearch | None = None
+        self._menu: CompletionMenu | None = None
+        # What the menu was made for. Keys that arrive together can be ahead of it.
+        self._menu_for: _Typed | None = None
+        # The number of the newest completion: the results of earlier ones are outdated.
+        self._newest = 0
+        # The beginning of the word for which the user has closed the menu, with the text before it:
+        # the menu does not open again for this word.
+        self._closed_word: str | None = None
+        self._values = slash.ArgumentValues()
+        self._files = Files()
+        self._after_control_x = False
+        # Drafts that began with a paste, while the user goes through the history.
+        self._pasted_drafts: set[str] = set()
+        # Prompts that are no commands, although they begin with a slash.
+        self._pasted_slashes: set[str] = set()
+        # Texts that were returned while the draft is in the user's editor, the newest first; None
+        # if the editor is not open.
+        self._returned: list[str] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the draft contains nothing."""
+        return not self.editor.text
+
+    @property
+    def keeps_history(self) -> bool | None:
+        """Whether texts are written to the disk for later sessions; ``None`` until it is known.
+
+        Until then, they are held back: they are written, or forgotten, when it is set.
+        """
+        return self.history.is_kept
+
+    @keeps_history.setter
+    def keeps_history(self, is_kept: bool | None) -> None:
+        self.history.is_kept = is_kept
+        if is_kept:
+            self._owner.start(self._save_history)
+
+    def give_back(self, texts: Sequence[str]) -> None:
+        """Put texts before the draft, which stays."""
+        texts = [text for text in texts if text.strip()]
+        if not texts:
+            return
+        returned = "\n\n".join(texts)
+        if self._was_pasted(texts[0].strip()):
+            # It was sent as a prompt, and a space before it keeps it one.
+            returned = f" {returned}"
+        if self._returned is not None:
+            self._returned.insert(0, returned)
+        # The result of a search would replace the draft.
+        self._search = None
+        if self.editor.text.strip():
+            self.editor.replace(0, 0, f"{returned}\n\n")
+            self.editor.cursor = len(self.editor.text)
+        else:
+            self.editor.set_text(returned)
+        self._draft_changed()
+
+    def _was_pasted(self, text: str) -> bool:
+        """Return whether a text that was a prompt would have another meaning if it was typed."""
+        if text.startswith("/"):
+            # Prompts of skills begin so, too.
+            return text in self._pasted_slashes
+        return text.startswith("!") or (text.startswith("#") and "\n" not in text)
+
+    def put_away(self) -> None:
+        """Clear the draft, and keep it in the history."""
+        self._add_to_history(self.editor.expand(), is_typed=self._is_typed())
+        self.editor.clear()
+        self._draft_changed()
+
+    def _is_typed(self) -> bool:
+        """Return whether the user typed the first character of the draft.
+
+        A pasted line that begins with a slash counts as typed: commands are often copied.
+        """
+        text = self.editor.text.strip()
+        if not self.editor.begins_with_paste:
+            return True
+        return text.startswith("/") and "\n" not in text
+
+    def _add_to_history(self, text: str, *, is_typed: bool) -> None:
+        self._pasted_drafts.clear()
+        self.history.add(text, is_typed=is_typed)
+        if self.keeps_history:
+            self._owner.start(self._save_history)
+
+    async def _save_history(self) -> None:
+        """Write the new entries of the history; a problem is shown once."""
+        before = self.history.problem
+        await trio.to_thread.run_sync(self.history.save)
+        if self.history.problem and self.history.problem != before:
+            self._owner.show_notice(self.history.problem, 10.0)
+
+    # --- keys -------------------------------------------------------------------------------------
+
+    def handle(self, key: Key | Paste) -> bool:
+        """Apply a key or a paste, and return whether it was used."""
+        if self._search is not None:
+            self._handle_search(key)
+            return True
+        if isinstance(key, Key):
+            if self._handle_menu(key):
+                return True
+            if self._handle_command_key(key):
+                return True
+        if not self.editor.handle(key):
+            return isinstance(key, Key) and self._browse(key)
+        self._complete_soon()
+        return True
+
+    def _handle_command_key(self, key: Key) -> bool:
+        """Apply the keys that are not about the text, and return whether it is one of them."""
+        follows_control_x = self._after_control_x
+        self._after_control_x = key.name == "ctrl-x"
+        match key.name:
+            case "enter" if not self.editor.enter_inserts_newline:
+                self._send(afterwards=False)
+            case "tab":
+                self._tab()
+            case "text" if key.text == "?" and self.is_empty:
+                self._owner.show_keys()
+            case "ctrl-r":
+                self._search = HistorySearch(self.history, self.editor.text)
+                self._close_menu()
+            case "ctrl-x":
+                pass
+            case "ctrl-g":
+                self._owner.start(self._edit)
+            case "ctrl-e" if follows_control_x:
+                self._owner.start(self._edit)
+            case _:
+                return False
+        return True
+
+    def _send(self, *, afterwards: bool) -> None:
+        text = self.editor.expand()
+        if not text.strip():
+            return
+        is_typed = self._is_typed()
+        if not is_typed and text.lstrip().startswith("/"):
+            self._pasted_slashes.add(text.strip())
+        self._add_to_history(text, is_typed=is_typed)
+        self.editor.clear()
+        self._draft_changed()
+        self._owner.submit(text, afterwards=afterwards, is_typed=is_typed)
+
+    def _tab(self) -> None:
+        """Complete what is being typed; while the agent works, queue the draft for afterwards."""
+        request = parse_completion(self.editor.text, self.editor.cursor)
+        if request is not None:
+            self._closed_word = None
+            self._complete_soon(by_tab=True)
+        elif self._owner.is_working:
+            self._send(afterwards=True)
+
+    def _browse(self, key: Key) -> bool:
+        """Go through the history with the arrows, and return whether the key does that."""
+        draft = self.editor.text
+        if key.name in ("up", "ctrl-p"):
+            found = self.history.previous(draft)
+        elif key.name in ("down", "ctrl-n"):
+            found = self.history.next(draft)
+        else:
+            return False
+        if self.editor.begins_with_paste:
+            self._pasted_drafts.add(draft)
+        if found is not None:
+            self.editor.set_text(found, is_pasted=found in self._pasted_drafts)
+            self._draft_changed()
+        return True
+
+    async def _edit(self) -> None:
+        """Edit the draft in the user's editor."""
+        if self._returned is not None:
+            return
+        text = self.editor.expand()
+        self._returned = []
+        try:
+            edited = await self._owner.edit_draft(text)
+            returned = self._returned
+        except UsageError as error:
+            self._owner.fail(error)
+            return
+        finally:
+            self._returned = None
+        edited = edited.rstrip("\n")
+        # A draft that was not changed keeps its chips.
+        if edited != text.rstrip("\n"):
+            parts = [part for part in (*returned, edited) if part.strip()]
+            keeps_beginning = edited[:1] == text[:1] and not returned
+            is_pasted = self.editor.begins_with_paste and keeps_beginning
+            self.editor.set_text("\n\n".join(parts), is_pasted=is_pasted)
+            self._draft_changed()
+
+    def _handle_search(self, key: Key | Paste) -> None:
+        assert self._search is not None
+        state = self._search.handle(key)
+        if state == "taken":
+            self.editor.set_text(self._search.text)
+            self._draft_changed()
+        if state != "open":
+            self._search = None
+
+    # --- completion -------------------------------------------------------------------------------
+
+    def _handle_menu(self, key: Key) -> bool:
+        """Pass a key to the menu, and return whether it used the key."""
+        if self._menu is None:
+            return False
+        typed = _Typed(self.editor.text, self.editor.cursor)
+        if key.name in ("enter", "tab") and self._menu_for != typed:
+            # The candidates belong to an earlier text.
+            return False
+        action = self._menu.handle(key)
+        if isinstance(action, Accept):
+            self._accept(self._menu.request, action.candidate)
+        elif isinstance(action, Close):
+            request = parse_completion(typed.text, typed.cursor)
+            self._closed_word = None if request is None else _beginning(request, typed.text)
+            self._close_menu()
+        return action is not None
+
+    def _accept(self, request: CompletionRequest, candidate: Candidate) -> None:
+        """Insert a candidate."""
+        text = self.editor.text
+        completed = complete(text, request, candidate)
+        end = len(completed.text) - len(text[request.end :])
+        # Only what differs is replaced: the rest is still typed or pasted.
+        start = _common_length(text[: request.end], completed.text[:end])
+        self.editor.replace(start, request.end, completed.text[start:end])
+        self.editor.cursor = completed.cursor
+        self._close_menu()
+        self._complete_soon()
+
+    def _draft_changed(self) -> None:
+        """Close the menu, because the draft is another one."""
+        self._closed_word = None
+        self._close_menu()
+
+    def _close_menu(self) -> None:
+        self._menu = None
+        self._menu_for = None
+        # What is still being looked for must not open the menu again.
+        self._newest += 1
+        self._values.forget()
+
+    def _complete_soon(self, *, by_tab: bool = False) -> None:
+        """Look for completions of what is being typed, without waiting for them.
+
+        Args:
+            by_tab: Whether the user pressed Tab, which also inserts the only candidate.
+        """
+        typed = _Typed(self.editor.text, self.editor.cursor)
+        request = parse_completion(typed.text, typed.cursor)
+        if self._closed_word is not None and not typed.text.startswith(self._closed_word):
+            self._closed_word = None
+        if request is None or self._owner.opened_session is None:
+            self._close_menu()
+            return
+        beginning = _beginning(request, typed.text)
+        if beginning == self._closed_word:
+            self._close_menu()
+            return
+        shown = self._menu_for
+        if shown is not None and beginning != shown.beginning:
+            self._close_menu()
+        self._newest += 1
+        number = self._newest
+        self._owner.start(lambda: self._complete(number, request, typed, by_tab))
+
+    async def _complete(
+        self, number: int, request: CompletionRequest, typed: _Typed, by_tab: bool
+    ) -> None:
+        """Look for completions, and show them unless a later key has made them outdated."""
+        try:
+            candidates = await self._find(number, request, typed)
+        except HilumError:
+            candidates = []
+        if number != self._newest:
+            return
+        if request.kind == "argument":
+            # The candidates are whole texts, see ``_find_commands``.
+            request = attrs.evolve(request, query=typed.text[: typed.cursor], start=0)
+        # With an open menu, Tab takes the best candidate, also if the menu was late.
+        if by_tab and candidates and (self._menu is not None or len(candidates) == 1):
+            self._accept(request, candidates[0])
+        elif self._menu is not None and candidates:
+            self._menu.update(request, candidates)
+            self._menu_for = typed
+        elif candidates:
+            self._menu = CompletionMenu(request, candidates)
+            self._menu_for = typed
+        else:
+            self._menu = None
+            self._menu_for = None
+        self._owner.changed()
+
+    async def _find(
+        self, number: int, request: CompletionRequest, typed: _Typed
+    ) -> list[Candidate]:
+        """Return the candidates for a request, best first."""
+        session = self._owner.opened_session
+        if session is None:
+            return []
+        if request.kind in ("command", "argument"):
+            return await self._find_commands(request, typed)
+        mentions = []
+        if request.kind == "mention":
+            mentions = rank_candidates(request.query, slash.list_mentions(session), 5)
+        return [*mentions, *await self._find_files(number, request, session)]
+
+    async def _find_commands(self, request: CompletionRequest, typed: _Typed) -> list[Candidate]:
+        """Return commands by their names, and the other candidates as whole texts."""
+        before = typed.text[: typed.cursor]
+        choices = await slash.complete(self._owner.chat, before, self._values)
+        found = []
+        for choice in choices:
+            whole = str(choice.value)
+            label = choice.label
+            if request.kind == "command":
+                whole = whole.removeprefix("/")
+                label = label.removeprefix("/")
+            found.append(Candidate(whole, choice.hint, label))
+        return found
+
+    async def _find_files(
+        self, number: int, request: CompletionRequest, session: Session
+    ) -> list[Candidate]:
+        index = await self._files.index(session)
+        if number != self._newest:
+            # A later key asks for something else: no thread has to rank this.
+            return []
+        found = await trio.to_thread.run_sync(index.rank, request.query, MAX_FILES)
+        return [Candidate(index.texts[position]) for position in found]
+
+    # --- drawing ----------------------------------------------------------------------------------
+
+    def rows(self, width: int, most: int, theme: Theme) -> tuple[list[str], tuple[int, int] | None]:
+        """Return the rows of the draft and of the menu, and the place of the cursor in them."""
+        if self._search is not None:
+            return self._search.rows(width, min(most, MAX_SEARCH_ROWS), theme), None
+        menu: list[str] = []
+        if self._menu is not None:
+            menu = self._menu.rows(width, min(MAX_MENU_ROWS, max(most - 1, 0)), theme)
+        room = max(min(MAX_INPUT_ROWS, most - len(menu)), 1)
+        shown = self.editor.rows(width, room, theme)
+        return [*shown.rows, *menu], (shown.cursor_row, shown.cursor_column)
+
+
+@attrs.frozen
+class _Typed:
+    """The draft at some moment.
+
+    Attributes:
+        text: The text.
+        cursor: Index of the cursor in it.
+    """
+
+    text: str
+    cursor: int
+
+    @property
+    def beginning(self) -> str | None:
+        """The text up to the word that is being typed; None if nothing could be completed."""
+        request = parse_completion(self.text, self.cursor)
+        return None if request is None else _beginning(request, self.text)
+
+
+def _beginning(request: CompletionRequest, text: str) -> str:
+    """Return the text up to a word that is being typed, with its mark. It identifies the word."""
+    mark = 1 if request.kind in ("command", "mention") else 0
+    return text[: request.start + mark]
+
+
+def _common_length(one: str, other: str) -> int:
+    """Return the number of characters with which both texts begin."""
+    length = 0
+    for character, expected in zip(one, other, strict=False):
+        if character != expected:
+            break
+        length += 1
+    return length

@@ -1,0 +1,534 @@
+"""The session of a conversation: opens it, follows its events and passes on what the user says.
+
+It draws nothing. A face reads its attributes and implements ``Audience``.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+import trio
+from hilum import HilumError, Session, UsageError, open_standard_session
+from hilum.events import (
+    ApprovalAsked,
+    Delta,
+    Event,
+    ModelAnswered,
+    ModelFailed,
+    ModelStarted,
+    PromptQueued,
+    RunEnded,
+    SteeringQueued,
+)
+from hilum.store import MemoryStore
+from hilum_view import Answer, Card, Changes, Outcome, Prompt, SessionView
+
+from hilum_terminal.options import ChatOptions
+from hilum_terminal.settings import TerminalSettings
+from hilum_terminal.shell_line import ShellLine, run_shell_line
+from hilum_terminal.transcript import Transcript
+
+# The parts of the view on which depends what waits for the user.
+_WAITING_PARTS = ("waiting", "proposal", "actors")
+# Entries of a resumed session that are written again.
+SHOWN_AGAIN = 30
+# Seconds that the runs of a session get to end when the user leaves it.
+MAX_STOP = 5.0
+
+
+class Audience(Protocol):
+    """What a conversation tells the face that shows it."""
+
+    def make_transcript(self, view: SessionView) -> Transcript:
+        """Return the transcript that finished entries are written to."""
+        ...
+
+    def changed(self) -> None:
+        """Redraw: something has changed."""
+        ...
+
+    def note_waiting(self) -> None:
+        """Look again at what waits for the user."""
+        ...
+
+    def give_back(self, texts: list[str]) -> None:
+        """Return texts that the agent has not read to the user's draft."""
+        ...
+
+    def fail(self, error: HilumError) -> None:
+        """Show an error."""
+        ...
+
+    async def ask_trust(self, folder: str) -> str | None:
+        """Ask whether a folder is trusted; return the approval policy that follows, if any."""
+        ...
+
+    async def welcome(self) -> None:
+        """Greet the user in a new session, and help to choose a model if there is none."""
+        ...
+
+    def call_attention(self, text: str) -> None:
+        """Call for the user's attention, if they do not look at the terminal."""
+        ...
+
+
+@attrs.frozen
+class Retry:
+    """The next attempt of a model call.
+
+    Attributes:
+        attempt: Its number.
+        at: Unix time at which it is made.
+    """
+
+    attempt: int
+    at: float
+
+
+@attrs.frozen
+class Start:
+    """How to open the next session.
+
+    Attributes:
+        resume: Id of the session; empty for a new one, ``last`` for the last one of the folder.
+        draft: Text to put into the input.
+        mode: Its mode; None for the configured one, or for that of the resumed session.
+        model: Its model; likewise, if empty.
+        approve: Its approval policy; likewise.
+    """
+
+    resume: str = ""
+    draft: str = ""
+    mode: str | None = None
+    model: str = ""
+    approve: str | None = None
+
+
+class Conversation:
+    """The session that the user talks to; ``/resume``, ``/clear`` and others replace it.
+
+    Args:
+        options: The options of the conversation.
+        audience: Shows it.
+
+    Attributes:
+        session: The open session; None while it opens or closes.
+        view: The view of its events.
+        transcript: The transcript of the session.
+        shells: The shell lines that are running.
+        stored_id: Id of the session if it is stored, so that it can be resumed; else empty.
+        opened: Set while a session is open.
+        retry: The next attempt of a model call that failed; None if there is none.
+        used_context: Tokens of the agent's last request and its answer, as the provider counted.
+        stops: How often the user has stopped the agent.
+    """
+
+    def __init__(self, options: ChatOptions, audience: Audience) -> None:
+        self.options = options
+        self.session: Session | None = None
+        self.view = SessionView()
+        self.transcript = audience.make_transcript(self.view)
+        self.shells: list[ShellLine] = []
+        self.stored_id = ""
+        self.opened = trio.Event()
+        self.retry: Retry | None = None
+        self.used_context = 0
+        self.stops = 0
+        self._audience = audience
+        self._left = False
+        self._leaving = trio.Event()
+        self._next: Start | None = None
+        self._attached: list[str] = []
+        # What was sent while the agent worked, in order: the ids of prompts and of messages.
+        self._sent: list[str] = []
+        self._opening: trio.CancelScope | None = None
+        self._shell_scopes: list[trio.CancelScope] = []
+        self._nursery: trio.Nursery | None = None
+
+    # --- opening ----------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Hold one session after another, until the user leaves.
+
+        Raises:
+            HilumError: A session cannot be opened, and there is no other one to go back to.
+        """
+        options = self.options
+        start = Start(options.resume, "", options.mode, options.model, options.approve)
+        stored = ""
+        while not self._left:
+            self._leaving = trio.Event()
+            self._next = None
+            try:
+                await self._hold(start)
+            except HilumError as error:
+                if not stored or start.resume == stored:
+                    raise
+                self._audience.fail(error)
+                # Back to where the user was, so that nothing is lost.
+                start = Start(stored, start.draft)
+                continue
+            stored = self.stored_id or stored
+            if self._next is None:
+                return
+            start = self._next
+            if start.draft:
+                self._audience.give_back([start.draft])
+
+    async def _hold(self, start: Start) -> None:
+        """Open a session, and work in it until the user leaves it."""
+        options = self.options
+        with trio.CancelScope() as self._opening:
+            approve = start.approve
+            if not start.resume:
+                approve = await self._audience.ask_trust(options.workspace) or approve
+            opening = open_standard_session(
+                options.workspace,
+                resume=start.resume,
+                attended=True,
+                mode=start.mode,
+                model=start.model,
+                approve=approve,
+                plugins=options.plugins,
+                extra_plugins=[Path(path) for path in options.plugin],
+                without=options.no_plugin,
+                settings=options.settings,
+                environ=options.environ,
+                # The conversation opens without a model, and helps to set one up.
+                needs_model=False,
+            )
+            async with opening as session:
+                # From here on, leaving stops the runs before the session closes.
+                self._opening = None
+                await self._work(session)
+
+    async def _work(self, session: Session) -> None:
+        """Work in an open session until the user leaves it."""
+        self._begin(session)
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                nursery.start_soon(self._follow, session)
+                self.opened.set()
+                nursery.start_soon(self._audience.welcome)
+                await self._leaving.wait()
+                await self._end_runs(session)
+                nursery.cancel_scope.cancel()
+        finally:
+            self._nursery = None
+            self._close()
+
+    def _begin(self, session: Session) -> None:
+        """Forget everything about the session before this one."""
+        self.session = session
+        self.view = SessionView()
+        self.retry = None
+        self.used_context = 0
+        self._attached = []
+        self._sent = []
+        self.transcript = self._audience.make_transcript(self.view)
+        self.stored_id = "" if isinstance(session.kernel.store, MemoryStore) else session.id
+        self._audience.note_waiting()
+
+    def _close(self) -> None:
+        """Let what the user sends from now on wait for the next session."""
+        self.session = None
+        # What already waits for the next session waits for this event.
+        if self.opened.is_set():
+            self.opened = trio.Event()
+        self._audience.note_waiting()
+
+    async def _end_runs(self, session: Session) -> None:
+        """Stop everything before the session closes, so that each run has an end in the log."""
+        for scope in self._shell_scopes:
+            scope.cancel()
+        session.stop()
+        with trio.move_on_after(MAX_STOP):
+            for run in list(session.runs.values()):
+                await run.wait()
+
+    def leave(self) -> None:
+        """Close the session and end the conversation."""
+        self._left = True
+        self._next = None
+        self._end_session()
+
+    def reopen(self, resume: str = "", draft: str = "", *, same: bool = False) -> None:
+        """Close the session, and open another one in its place.
+
+        Args:
+            resume: Id of the session; empty for a new one.
+            draft: Text to put into the input.
+            same: Whether it keeps the mode, model and policy of this one. Otherwise, it has its
+                own.
+        """
+        session = self.session
+        if session is None or not same:
+            self._next = Start(resume, draft)
+        else:
+            mode = session.mode.name
+            self._next = Start(resume, draft, mode, session.model, session.approve)
+        self._end_session()
+
+    def _end_session(self) -> None:
+        if self._opening is not None:
+            self._opening.cancel()
+        self._close()
+        self._leaving.set()
+
+    # --- events -----------------------------------------------------------------------------------
+
+    async def _follow(self, session: Session) -> None:
+        """Apply events to the view and the transcript, until the session closes."""
+        view = self.view
+        before = session.began_at
+        count = 0
+        async for item in session.events(deltas=True):
+            changes = view.apply(item)
+            if isinstance(item, Event) and item.seq <= before:
+                if item.seq == before:
+                    self._show_earlier(session)
+                count += 1
+                if count % 500 == 0:
+                    # A long session must not keep keys waiting.
+                    await trio.lowlevel.checkpoint()
+                continue
+            self.transcript.apply(item, changes, time.time())
+            self._react(item, changes)
+            if any(part in _WAITING_PARTS for part in changes.parts):
+                self._audience.note_waiting()
+            self._audience.changed()
+        broken = session.journal.broken
+        if broken is not None:
+            self._audience.fail(broken)
+
+    def _show_earlier(self, session: Session) -> None:
+        """Write the last entries of a resumed session, so that the user sees where it stopped."""
+        entries = self.view.entries
+        shown = entries[-SHOWN_AGAIN:]
+        if len(shown) < len(entries):
+            self.transcript.note(f"… {len(entries) - len(shown)} earlier entries", "dim")
+        self.transcript.replay(shown)
+        actor = self.view.lead_actor
+        if session.agents[self.view.lead].conversation.pending:
+            self.transcript.note(
+                "The last run was cut off. /continue continues it; a new prompt leaves it.",
+                "warning",
+            )
+        elif actor.proposal is not None:
+            self.transcript.note("A plan waits for your decision.", "warning")
+        self._audience.changed()
+
+    def _react(self, item: Event | Delta, changes: Changes) -> None:
+        """Keep track of what the view does not, and call for attention."""
+        if isinstance(item, ApprovalAsked):
+            self._audience.call_attention("hilum waits for your approval")
+        if isinstance(item, Delta) or item.agent != self.view.lead:
+            return
+        match item:
+            case SteeringQueued(id=identity) | PromptQueued(run=identity):
+                self._sent.append(identity)
+            case ModelFailed(action="retry"):
+                self.retry = Retry(item.attempt + 1, item.at + item.wait)
+            case ModelStarted() | ModelFailed():
+                self.retry = None
+            case ModelAnswered():
+                used = item.usage.input + item.usage.output
+                self.used_context = used or self.used_context
+            case RunEnded():
+                self.retry = None
+                self._end_run(item, changes)
+
+    def _end_run(self, end: RunEnded, changes: Changes) -> None:
+        """Give back what the agent has not read, and say that a long run has ended."""
+        for entry in changes.entries:
+            if isinstance(entry, Outcome) and entry.unread:
+                self._audience.give_back(list(entry.unread))
+        if end.state == "stopped" and self._was_unanswered(end.run):
+            self._audience.give_back([self._prompt_of(end.run)])
+        if not self.is_working:
+            self._sent = []
+        session = self.session
+        if session is None:
+            return
+        if end.seconds >= session.settings(TerminalSettings).notify_after:
+            self._audience.call_attention(f"hilum: the run ended ({end.state.replace('_', ' ')})")
+
+    def _was_unanswered(self, run: str) -> bool:
+        """Return whether the model has said and done nothing in a run."""
+        for entry in reversed(self.view.entries):
+            if entry.run != run:
+                continue
+            if isinstance(entry, Card) or (isinstance(entry, Answer) and entry.state == "done"):
+                return False
+            if isinstance(entry, Prompt):
+                return not entry.steers and run != self.transcript.answered_run
+        return False
+
+    def _prompt_of(self, run: str) -> str:
+        for entry in reversed(self.view.entries):
+            if isinstance(entry, Prompt) and entry.run == run:
+                return entry.text
+        return ""
+
+    # --- what the user says -----------------------------------------------------------------------
+
+    @property
+    def is_working(self) -> bool:
+        """Whether the agent that the user talks to has a run or a waiting prompt."""
+        if self.session is None:
+            return False
+        agent = self.session.agents.get(self.view.lead)
+        # A run that was cut off with an earlier process waits in the log, but is not running.
+        return agent is not None and any(
+            run in self.session.runs for run in agent.conversation.pending
+        )
+
+    @property
+    def waiting_prompts(self) -> list[str]:
+        """The prompts that wait for the end of the current run."""
+        session = self.session
+        if session is None:
+            return []
+        agent = session.agents.get(self.view.lead)
+        starting = agent.starting if agent is not None else ""
+        queued = self.view.lead_actor.queued
+        return [text for run, text in queued.items() if run != starting]
+
+    @property
+    def has_prompts(self) -> bool:
+        """Whether the user has sent a prompt in this session, so that it is worth resuming."""
+        return any(isinstance(entry, Prompt) for entry in self.view.entries)
+
+    async def prompt(self, text: str) -> None:
+        """Send a prompt; it runs after the agent's current run."""
+        session = await self._opened_session()
+        attached = "\n\n".join(self._attached)
+        self._attached = []
+        try:
+            run = await session.prompt(text, attached=attached)
+        except HilumError as error:
+            self._audience.fail(error)
+            if attached:
+                self._attached.insert(0, attached)
+            # A prompt that was refused is not lost.
+            self._audience.give_back([text])
+            return
+        if run.reply is not None:
+            self.transcript.write_markdown(run.reply)
+
+    async def steer(self, text: str) -> None:
+        """Send a message that the agent reads after its current call; a prompt if it is idle."""
+        session = await self._opened_session()
+        stops = self.stops
+        try:
+            await session.steer(text)
+        except UsageError:
+            # The run has ended in the meantime. After a stop, nothing is sent.
+            if self.stops == stops:
+                await self.prompt(text)
+            else:
+                self._audience.give_back([text])
+        except HilumError as error:
+            self._audience.fail(error)
+            self._audience.give_back([text])
+
+    async def _opened_session(self) -> Session:
+        while self.session is None:
+            await self.opened.wait()
+        return self.session
+
+    def stop(self) -> None:
+        """Stop shell lines, else the run of the agent; what the agent has not read returns."""
+        if self._shell_scopes:
+            for scope in self._shell_scopes:
+                scope.cancel()
+            return
+        session = self.session
+        if session is None:
+            return
+        self.stops += 1
+        try:
+            queued = self.take_queued()
+            session.stop(self.view.lead)
+        except HilumError as error:
+            # The log cannot be written, so the session accepts nothing any more.
+            self._audience.fail(error)
+            return
+        if queued:
+            self._audience.give_back(queued)
+
+    def take_queued(self) -> list[str]:
+        """Remove all queued prompts and unread messages, and return their texts in order.
+
+        Raises:
+            StoreError: The log cannot be written.
+        """
+        texts = []
+        for identity in list(self._sent):
+            text = self._take(identity)
+            if text:
+                texts.append(text)
+        return texts
+
+    def take_last_queued(self) -> str:
+        """Remove the message or prompt that was queued last, and return its text.
+
+        Raises:
+            StoreError: The log cannot be written.
+        """
+        for identity in reversed(self._sent):
+            text = self._take(identity)
+            if text:
+                return text
+        return ""
+
+    def _take(self, identity: str) -> str:
+        """Take one message or prompt back, and return its text; empty if it is too late."""
+        session = self.session
+        if session is None:
+            return ""
+        actor = self.view.lead_actor
+        steering = actor.steering.get(identity, "")
+        if steering:
+            return steering if session.withdraw(identity, agent=self.view.lead) else ""
+        queued = actor.queued.get(identity, "")
+        if not queued or identity == session.agents[self.view.lead].starting:
+            return ""
+        session.stop(self.view.lead, run=identity)
+        return queued
+
+    def continue_run(self) -> None:
+        """Continue the run that was cut off, or start the last one again."""
+        session = self.session
+        if session is None or self._nursery is None:
+            return
+        if not session.resume():
+            self._nursery.start_soon(self._retry, session)
+
+    async def _retry(self, session: Session) -> None:
+        try:
+            await session.retry(self.view.lead)
+        except HilumError as error:
+            self._audience.fail(error)
+
+    async def run_shell(self, command: str) -> None:
+        """Run a shell line; the agent reads its output with the next prompt."""
+        session = await self._opened_session()
+        line = ShellLine(command, began=time.time())
+        self.shells.append(line)
+        scope = trio.CancelScope()
+        self._shell_scopes.append(scope)
+        try:
+            with scope:
+                await run_shell_line(session, line, self._audience.changed)
+        finally:
+            self._shell_scopes.remove(scope)
+            self.shells.remove(line)
+        # Another session has begun: its agent has nothing to do with this command.
+        if session is self.session:
+            self._attached.append(line.attached)
+        self.transcript.write_shell_line(line, time.time() - line.began)

@@ -1,0 +1,181 @@
+"""Draws the terminal: finished blocks go into the scrollback, the live rows below are redrawn."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+from hilum_terminal.screen import Screen
+from hilum_terminal.styles import Theme
+from hilum_terminal.text_width import cut, one_line
+from hilum_terminal.transcript import Block, Kind
+
+if TYPE_CHECKING:
+    from hilum_terminal.tty import Tty
+
+FRAME_SECONDS = 1 / 30
+# Bytes of finished rows in one frame. A key that is pressed meanwhile waits for the frame, which
+# takes longer on a slow line.
+FRAME_BYTES = 4096
+# Characters of source above which a block is rendered in a thread.
+THREAD_SIZE = 1000
+
+
+@attrs.frozen
+class Layout:
+    """The live rows of one frame.
+
+    Attributes:
+        rows: The rows, from top to bottom.
+        cursor: Row and column of the cursor; None to hide it.
+        parked: Whether output is arriving, so that a resize must find the cursor at the top.
+    """
+
+    rows: list[str]
+    cursor: tuple[int, int] | None = None
+    parked: bool = False
+
+
+class Drawing:
+    """The output side of the terminal.
+
+    Args:
+        tty: The terminal.
+        theme: Its colors.
+        layout: Returns the live rows for a size in columns and lines.
+        reflows: Whether the terminal wraps its lines anew when its width changes.
+    """
+
+    def __init__(
+        self,
+        tty: Tty,
+        theme: Theme,
+        layout: Callable[[tuple[int, int]], Layout],
+        *,
+        reflows: bool = True,
+    ) -> None:
+        self.theme = theme
+        self._tty = tty
+        self._layout = layout
+        self._screen = Screen(reflows=reflows)
+        self._send, self._blocks = trio.open_memory_channel[Block](float("inf"))
+        self._waiting = 0
+        self._commits: deque[str] = deque()
+        self._last_kind: Kind | None = None
+        self._dirty = trio.Event()
+        self._urgent = trio.Event()
+        self._written = trio.Event()
+
+    def commit(self, block: Block) -> None:
+        """Write a finished block after all earlier ones."""
+        self._waiting += 1
+        self._send.send_nowait(block)
+
+    def redraw(self, *, at_once: bool = False) -> None:
+        """Draw a frame soon, or at once because the user pressed a key."""
+        self._dirty.set()
+        if at_once:
+            self._urgent.set()
+
+    def restart(self) -> None:
+        """Erase the live rows and draw them again, because something else has written."""
+        self._tty.write(self.leave())
+        self.redraw(at_once=True)
+
+    def leave(self) -> bytes:
+        """Return what clears the live rows at the end of the program."""
+        return self._screen.leave(self._tty.size())
+
+    async def settle(self) -> None:
+        """Wait until all finished blocks are in the scrollback."""
+        while self._waiting or self._commits:
+            self._written = trio.Event()
+            self.redraw(at_once=True)
+            await self._written.wait()
+
+    async def paint(self) -> None:
+        """Make the rows of finished blocks, in order, until cancelled."""
+        async for block in self._blocks:
+            width = self._tty.size()[0]
+            rows = _without_blank_ends(await self._make_rows(block, width))
+            is_apart = block.kind in ("prompt", "text") or block.kind != self._last_kind
+            if rows and is_apart and not block.continues and self._last_kind is not None:
+                self._commits.append("")
+            if rows:
+                self._last_kind = block.kind
+            self._commits.extend(rows)
+            self._waiting -= 1
+            self.redraw()
+            if not self._waiting and not self._commits:
+                self._written.set()
+
+    async def _make_rows(self, block: Block, width: int) -> list[str]:
+        try:
+            if block.size <= THREAD_SIZE:
+                return block.make(width, self.theme)
+            return await trio.to_thread.run_sync(block.make, width, self.theme)
+        except Exception as error:
+            # One block that cannot be shown must not end the conversation.
+            text = f"This part cannot be shown: {type(error).__name__}: {error}"
+            return [self.theme.paint(cut(one_line(text), width), "bad")]
+
+    async def draw(self) -> None:
+        """Draw frames until cancelled: at most 30 a second, except for keys."""
+        last = -FRAME_SECONDS
+        while True:
+            await self._dirty.wait()
+            if not self._urgent.is_set():
+                with trio.move_on_at(last + FRAME_SECONDS):
+                    await self._urgent.wait()
+            self._dirty = trio.Event()
+            self._urgent = trio.Event()
+            last = trio.current_time()
+            await self._draw_frame()
+
+    async def _draw_frame(self) -> None:
+        # Read before each frame, because the terminal may not report that its size has changed.
+        size = self._tty.size()
+        try:
+            layout = self._layout(size)
+        except Exception as error:
+            text = f"The rows cannot be drawn: {type(error).__name__}: {error}"
+            layout = Layout([cut(one_line(text), size[0])])
+        data = self._screen.frame(
+            self._take_commits(),
+            layout.rows,
+            size,
+            layout.cursor,
+            parked=layout.parked,
+            now=trio.current_time(),
+        )
+        if data:
+            self._tty.write(data)
+            await self._tty.flush()
+        if self._commits:
+            self.redraw()
+        elif not self._waiting:
+            self._written.set()
+
+    def _take_commits(self) -> list[str]:
+        taken: list[str] = []
+        size = 0
+        while self._commits and size < FRAME_BYTES:
+            row = self._commits.popleft()
+            size += len(row) + 8
+            taken.append(row)
+        return taken
+
+
+def _without_blank_ends(rows: list[str]) -> list[str]:
+    """Return rows without blank ones at the beginning and the end."""
+    first = 0
+    last = len(rows)
+    while first < last and not rows[first].strip():
+        first += 1
+    while last > first and not rows[last - 1].strip():
+        last -= 1
+    return rows[first:last]

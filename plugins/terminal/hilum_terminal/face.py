@@ -1,0 +1,603 @@
+"""The conversation in a terminal that can be redrawn: keys in, rows out.
+
+The tasks of the face are plain trio tasks in one thread: reading keys, drawing frames, rendering
+finished blocks, following the session and carrying out what the user wants.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import signal
+import traceback
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any
+
+import trio
+from hilum import HilumError, Session, make_redactor
+from hilum.settings import use_environment
+from hilum_view import SessionView
+
+from hilum_terminal.actions import Action, ActionQueue
+from hilum_terminal.approvals import ApprovalPrompt, Item, Routed, route_key
+from hilum_terminal.attention import attention, clipboard
+from hilum_terminal.chat import ChatCommands
+from hilum_terminal.chat_protocol import Chat, Choice
+from hilum_terminal.composer import Composer
+from hilum_terminal.conversation import Conversation
+from hilum_terminal.drawing import Drawing, Layout
+from hilum_terminal.history import History, history_file
+from hilum_terminal.keys import FocusChange, Key, KeyDecoder, Paste
+from hilum_terminal.live_rows import LiveRows
+from hilum_terminal.overlays import Overlays
+from hilum_terminal.pickers import Picked, Picker
+from hilum_terminal.prompts import Confirmed, ConfirmPrompt, Entered, TextPrompt
+from hilum_terminal.screen import terminal_reflows
+from hilum_terminal.settings import TerminalSettings
+from hilum_terminal.styles import Theme, find_theme
+from hilum_terminal.transcript import Block, Transcript
+from hilum_terminal.tty import Tty
+
+if TYPE_CHECKING:
+    from hilum_terminal.options import ChatOptions
+
+# Seconds after which an escape byte is the key Esc and not the beginning of another key.
+ESCAPE_WAIT = 0.03
+# Seconds within which a key must be pressed again to leave, or to go back.
+TWICE = 1.5
+BUG = "This is a bug in hilum: please report it with the lines above. The conversation goes on."
+# Seconds until a task that failed is started again.
+PAUSE = 0.5
+# Seconds without a key after which the user may look elsewhere.
+AWAY = 60.0
+# Seconds between two frames of the spinner.
+SPIN = 0.12
+KEYS = """\
+Enter       send; while the agent works: it reads the text after its current call
+Tab         complete; while the agent works: send the text when it has finished
+Alt-Enter   new line (also Shift-Enter, Ctrl-J, or a backslash before Enter)
+Esc         stop; twice in an empty input: go back to an earlier message
+Ctrl-C      put the draft into the history; stop; twice: leave
+Shift-Tab   answer what waits for you, or return to the input
+Up, Down    earlier inputs; Ctrl-R searches them
+Alt-Up      take the last queued message back
+Ctrl-O      show the last call in full; again: the call before it
+Ctrl-T      in an empty input: show all todo items and agents, or fewer
+Alt-M       next mode
+Ctrl-G      edit the input in $EDITOR
+Ctrl-L      draw the screen again; Ctrl-Z suspends hilum
+/ commands · @ files and agents · ! run a command · # remember a sentence"""
+
+
+def run_face(options: ChatOptions) -> int:
+    """Hold a conversation, and return the exit code."""
+    face = Face(options)
+    code = trio.run(face.run)
+    for line in face.last_lines:
+        print(line)
+    return code
+
+
+class Face:
+    """A conversation in a terminal.
+
+    Args:
+        options: The options of the conversation.
+
+    Attributes:
+        last_lines: What to print when the terminal is a normal one again.
+    """
+
+    def __init__(self, options: ChatOptions) -> None:
+        self.options = options
+        self.last_lines: list[str] = []
+        self.theme: Theme = find_theme(options.environ)
+        self.tty = Tty(on_leave=lambda: self.drawing.leave(), on_return=lambda: self._returned())
+        self.drawing = Drawing(
+            self.tty, self.theme, self._layout, reflows=terminal_reflows(options.environ)
+        )
+        self.conversation = Conversation(options, self)
+        self.overlays = Overlays(self.changed)
+        self.approvals = ApprovalPrompt()
+        with use_environment(options.environ):
+            file = history_file()
+        self.composer = Composer(self, History(file, options.workspace, redact=redact))
+        self.commands = ChatCommands(self)
+        self.live = LiveRows(self)
+        self.notice = ""
+        self.is_watched = True
+        self._notice_until = 0.0
+        self._last: dict[str, float] = {}
+        self._decoder = KeyDecoder()
+        self._actions = ActionQueue()
+        self._last_key = 0.0
+        self._changed = trio.Event()
+        self._nursery: trio.Nursery | None = None
+
+    # --- the program ------------------------------------------------------------------------------
+
+    async def run(self) -> int:
+        """Hold the conversation until the user leaves, and return the exit code."""
+        code = 0
+        lines = _Lines(self.say)
+        with contextlib.redirect_stdout(lines), contextlib.redirect_stderr(lines):
+            async with self.tty, trio.open_nursery() as nursery:
+                self._nursery = nursery
+                for task in (
+                    self._load_history,
+                    self._read_keys,
+                    self.drawing.draw,
+                    self.drawing.paint,
+                    self._act,
+                    self._keep_time,
+                    self._watch_signals,
+                    self.commands.prepare,
+                    self.live.watch,
+                ):
+                    nursery.start_soon(self._keep_running, task)
+                self.drawing.redraw(at_once=True)
+                if self.options.prompt:
+                    self.submit(self.options.prompt)
+                try:
+                    await self.conversation.run()
+                except HilumError as error:
+                    self.fail(error)
+                    code = error.exit_code
+                with trio.move_on_after(2):
+                    await self.drawing.settle()
+                nursery.cancel_scope.cancel()
+        self._say_goodbye()
+        return code
+
+    def _say_goodbye(self) -> None:
+        identity = self.conversation.stored_id
+        if identity and self.conversation.has_prompts:
+            self.last_lines.append(f"To continue: hilum --resume {identity}")
+
+    async def _keep_running(self, task: Callable[[], Awaitable[None]]) -> None:
+        """Run a task of the face; after an unexpected error, show it and start the task again."""
+        while True:
+            try:
+                await task()
+            except Exception as error:
+                self._show_bug(error)
+                # An error that comes again at once must not keep the program busy.
+                await trio.sleep(PAUSE)
+            else:
+                return
+
+    async def _load_history(self) -> None:
+        """Read what the user sent in earlier sessions."""
+        history = self.composer.history
+        await trio.to_thread.run_sync(history.load)
+        if history.problem:
+            self.show_notice(history.problem, 10.0)
+
+    async def _read_keys(self) -> None:
+        """Read what is typed, and pass it on key by key."""
+        while True:
+            data: bytes | None = None
+            if self._decoder.pending_escape:
+                with trio.move_on_after(ESCAPE_WAIT):
+                    data = await self.tty.read()
+                keys = self._decoder.flush() if data is None else self._decoder.feed(data)
+            else:
+                data = await self.tty.read()
+                keys = self._decoder.feed(data)
+            if data == b"":  # the terminal was closed
+                self.conversation.leave()
+                return
+            for key in keys:
+                self._last_key = trio.current_time()
+                try:
+                    self._handle(key)
+                except HilumError as error:
+                    self.fail(error)
+                except Exception as error:
+                    self._show_bug(error)
+            self.drawing.redraw(at_once=True)
+            self._changed.set()
+
+    async def _act(self) -> None:
+        """Carry out what the user wants, one thing after another."""
+        await self._actions.run(lambda action: self._try(action.run))
+
+    async def _try(self, action: Callable[[], Awaitable[Any]]) -> None:
+        """Carry out an action; an error is shown, and the conversation continues."""
+        try:
+            await action()
+        except HilumError as error:
+            self.fail(error)
+        except Exception as error:
+            self._show_bug(error)
+
+    def _show_bug(self, error: Exception) -> None:
+        text = "".join(traceback.format_exception(error))
+        self.conversation.transcript.note(f"{text}\n{BUG}", "bad")
+
+    def do(
+        self, run: Callable[[], Awaitable[Any]], text: str = "", *, is_message: bool = False
+    ) -> None:
+        """Carry out an asynchronous action after those that were requested earlier."""
+        self._actions.add(Action(run, text, is_message))
+
+    def start(self, action: Callable[[], Awaitable[Any]]) -> None:
+        """Carry out an asynchronous action beside everything else."""
+        assert self._nursery is not None
+        self._nursery.start_soon(self._try, action)
+
+    async def _watch_signals(self) -> None:
+        numbers = [signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
+        with trio.open_signal_receiver(*numbers) as received:
+            async for number in received:
+                if number == signal.SIGWINCH:
+                    self.drawing.redraw(at_once=True)
+                elif number != signal.SIGINT or not self.tty.is_lent:
+                    # Ctrl-C in an editor is for the editor.
+                    self.conversation.leave()
+
+    async def _keep_time(self) -> None:
+        """Redraw while something moves: a spinner, a countdown, a notice that ends."""
+        while True:
+            now = trio.current_time()
+            # A question that the user cannot see must not take the focus.
+            if not self.overlays.is_open and not self.tty.is_lent:
+                routed = self.approvals.tick(now, draft_empty=self.composer.is_empty)
+                self._take_routed(routed)
+            moment = self._next_moment(now)
+            self._changed = trio.Event()
+            if moment is None:
+                await self._changed.wait()
+            else:
+                with trio.move_on_at(max(moment, now + 0.02)):
+                    await self._changed.wait()
+            self.drawing.redraw()
+
+    def _next_moment(self, now: float) -> float | None:
+        moments = [self.approvals.next_tick(now)]
+        if self.live.moves:
+            moments.append(now + SPIN)
+        if self._notice_until > now:
+            moments.append(self._notice_until)
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    # --- keys -------------------------------------------------------------------------------------
+
+    def _handle(self, key: Key | Paste | FocusChange) -> None:
+        now = trio.current_time()
+        if isinstance(key, FocusChange):
+            self.is_watched = key.focused
+            return
+        if isinstance(key, Key) and self._handle_everywhere(key):
+            return
+        if self.overlays.is_open:
+            self.approvals.note_key(now)
+            self.overlays.handle(key, now)
+            return
+        if self.approvals.current is not None:
+            self._take_routed(route_key(self.approvals, key, now))
+            return
+        self._compose(key)
+
+    def _handle_everywhere(self, key: Key) -> bool:
+        """Apply the keys that mean the same wherever the user is, and return whether it is one."""
+        match key.name:
+            case "ctrl-l":
+                self.drawing.restart()
+            case "ctrl-z":
+                self.start(self.tty.suspend)
+            case _:
+                return False
+        return True
+
+    def _compose(self, key: Key | Paste) -> None:
+        """Pass a key to the composer, or apply it to the conversation."""
+        # In a text, this key exchanges two characters.
+        if key == Key("ctrl-t") and self.composer.is_empty:
+            self.live.toggle_panels()
+            return
+        if self.composer.handle(key):
+            return
+        if not isinstance(key, Key):
+            return
+        match key.name:
+            case "esc":
+                self._escape()
+            case "ctrl-c":
+                self._interrupt()
+            case "ctrl-d" if self.composer.is_empty:
+                self._leave_twice("ctrl-d", "Ctrl-D")
+            case "ctrl-o":
+                self.live.unfold_last()
+            case "alt-m":
+                self.commands.next_mode()
+            case "alt-up":
+                self._edit_queued()
+            case "shift-tab":
+                self._show_plan()
+
+    def _show_plan(self) -> None:
+        """Ask again about a plan whose decision was put off."""
+        proposal = self.conversation.view.lead_actor.proposal
+        if proposal is not None:
+            self.approvals.reopen(f"plan {proposal.run}")
+            self.note_waiting()
+
+    def _stop(self) -> bool:
+        """Stop what is being done, and return whether there was anything."""
+        conversation = self.conversation
+        messages = self._actions.take_messages()
+        is_busy = conversation.is_working or bool(conversation.shells)
+        if is_busy:
+            self.show_notice("Stopping …")
+            conversation.stop()
+        elif self._actions.current is not None:
+            self._actions.cancel()
+            self.show_notice(f"Stopped: {self._actions.current.text}")
+            is_busy = True
+        if messages:
+            self.composer.give_back(messages)
+        return is_busy or bool(messages)
+
+    def _escape(self) -> None:
+        if self._stop():
+            return
+        if not self.composer.is_empty:
+            self.show_notice("Ctrl-C clears the draft and keeps it in the history.")
+            return
+        if self._is_second("esc"):
+            self.do(lambda: self.commands.run("/rewind"), "/rewind")
+        else:
+            self.show_notice("Esc again: go back to an earlier message.")
+
+    def _interrupt(self) -> None:
+        """Ctrl-C: the draft goes to the history, else the run stops, else twice leaves."""
+        if not self.composer.is_empty:
+            self.composer.put_away()
+            self.show_notice("The draft is in the history: Up brings it back.")
+            return
+        if not self._stop():
+            self._leave_twice("ctrl-c", "Ctrl-C")
+
+    def _leave_twice(self, key: str, label: str) -> None:
+        if self._is_second(key):
+            self.conversation.leave()
+        else:
+            self.show_notice(f"{label} again to leave.")
+
+    def _is_second(self, key: str) -> bool:
+        now = trio.current_time()
+        is_second = now - self._last.get(key, -TWICE) < TWICE
+        self._last = {} if is_second else {key: now}
+        return is_second
+
+    def _edit_queued(self) -> None:
+        text = self.conversation.take_last_queued()
+        if text:
+            self.composer.give_back([text])
+
+    def _take_routed(self, routed: Routed) -> None:
+        """Apply what the prompt for approvals made of a key."""
+        for result in routed.results:
+            self.commands.decide(result)
+        for key in routed.composer:
+            self._compose(key)
+
+    def submit(self, text: str, *, afterwards: bool = False, is_typed: bool = True) -> None:
+        """Send what the user entered: a prompt, a command, or a shell line.
+
+        Args:
+            text: The text.
+            afterwards: Whether it waits for the end of the run, instead of steering it.
+            is_typed: Whether the user typed its beginning. Pasted text is always a prompt, and so
+                is text that begins with a space.
+        """
+        if not is_typed or text.startswith(" "):
+            # Plugins would read a command or a call of an agent, too.
+            self._send_text(text if text.startswith(" ") else f" {text}", afterwards)
+            return
+        stripped = text.strip()
+        if stripped.startswith("/") and self.commands.is_command(stripped):
+            self.conversation.transcript.write_command(stripped)
+            self.do(lambda: self.commands.run(stripped), stripped)
+        elif stripped.startswith("!") and stripped[1:].strip():
+            self.start(lambda: self.conversation.run_shell(stripped[1:].strip()))
+        elif stripped.startswith("#") and stripped[1:].strip() and "\n" not in stripped:
+            self.do(lambda: self.commands.remember(stripped[1:].strip()), stripped)
+        else:
+            self._send_text(text, afterwards)
+
+    def _send_text(self, text: str, afterwards: bool) -> None:
+        steers = self.conversation.is_working and not afterwards
+        if steers and not self.commands.calls_agent(text):
+            self.do(lambda: self.conversation.steer(text), text, is_message=True)
+        else:
+            self.do(lambda: self.conversation.prompt(text), text, is_message=True)
+
+    # --- what the composer uses -------------------------------------------------------------------
+
+    @property
+    def chat(self) -> Chat:
+        """The conversation, as commands use it."""
+        return self.commands
+
+    @property
+    def opened_session(self) -> Session | None:
+        """The session; None while it opens."""
+        return self.conversation.session
+
+    @property
+    def is_working(self) -> bool:
+        """Whether the agent is working."""
+        return self.conversation.is_working
+
+    def show_keys(self) -> None:
+        """Write the list of keys."""
+        self.say(KEYS)
+
+    async def edit_draft(self, text: str) -> str:
+        """Let the user edit a text in their editor."""
+        return await self.commands.edit(text)
+
+    # --- what the conversation tells --------------------------------------------------------------
+
+    def make_transcript(self, view: SessionView) -> Transcript:
+        """Return a transcript that is written into the scrollback."""
+        return Transcript(view, self.drawing.commit)
+
+    def changed(self) -> None:
+        """Redraw soon."""
+        self.drawing.redraw()
+        self._changed.set()
+
+    async def ask_trust(self, folder: str) -> str | None:
+        """Ask whether a folder is trusted; return the approval policy that follows, if any."""
+        return await self.commands.ask_trust(folder)
+
+    async def welcome(self) -> None:
+        """Greet the user in a new session, and help to choose a model if there is none."""
+        self._apply_settings()
+        await self.commands.welcome()
+
+    def _apply_settings(self) -> None:
+        """Apply the user's settings, which are known when the session is open."""
+        session = self.conversation.session
+        if session is None:
+            return
+        settings = session.settings(TerminalSettings)
+        background = "" if settings.background == "auto" else settings.background
+        self.theme = find_theme(self.options.environ, background=background)
+        self.drawing.theme = self.theme
+        self.composer.keeps_history = settings.history
+
+    def note_waiting(self) -> None:
+        """Look again at what waits for the user."""
+        self.commands.note_waiting()
+
+    def give_back(self, texts: list[str]) -> None:
+        """Return texts to the draft."""
+        self.composer.give_back(texts)
+        self.drawing.redraw(at_once=True)
+
+    def fail(self, error: HilumError) -> None:
+        """Show an error with its code and what to do."""
+        text = f"✗ {error.code}: {error.message}"
+        if error.hint:
+            text += f"\n{error.hint}"
+        self.conversation.transcript.note(text, "bad")
+
+    def say(self, text: str) -> None:
+        """Write lines above the input."""
+        self.conversation.transcript.note(text.rstrip("\n"))
+
+    def commit(self, block: Block) -> None:
+        """Write a finished block above the input."""
+        self.drawing.commit(block)
+
+    def show_notice(self, text: str, seconds: float = 3.0) -> None:
+        """Show a line above the input for a while."""
+        self.notice = text
+        self._notice_until = trio.current_time() + seconds
+        self._changed.set()
+
+    def call_attention(self, text: str) -> None:
+        """Ring the bell or show a notification, unless the terminal is being looked at."""
+        session = self.conversation.session
+        # Many terminals do not report whether they are looked at; a key shows that they are.
+        is_away = trio.current_time() - self._last_key > AWAY
+        if session is None or (self.is_watched and not is_away):
+            return
+        way = session.settings(TerminalSettings).notify
+        self.tty.write(attention(way, text))
+        self.drawing.redraw()
+
+    def copy(self, text: str) -> None:
+        """Put text into the clipboard, if the terminal allows that (OSC 52)."""
+        self.tty.write(clipboard(text))
+        self.drawing.redraw()
+
+    def lend(self) -> AbstractAsyncContextManager[None]:
+        """Return a context in which another program may use the terminal."""
+        return self.tty.lent()
+
+    # --- what commands ask ------------------------------------------------------------------------
+
+    async def choose(
+        self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
+    ) -> Choice | None:
+        """Let the user choose; ``None`` if they left with Esc."""
+        if not choices:
+            self.say(empty or "There is nothing to choose.")
+            return None
+        result = await self.overlays.show(Picker(title, choices, selected=selected, empty=empty))
+        return result.entry if isinstance(result, Picked) else None
+
+    async def confirm(self, question: str, *, yes: str, no: str = "No", details: str = "") -> bool:
+        """Ask a question; "no" is selected."""
+        prompt = ConfirmPrompt(question, yes=yes, no=no, details=details)
+        result = await self.overlays.show(prompt)
+        return isinstance(result, Confirmed) and result.accepted
+
+    async def ask(self, question: str, *, default: str = "", secret: bool = False) -> str | None:
+        """Ask for a line of text; ``None`` if the user left with Esc."""
+        result = await self.overlays.show(TextPrompt(question, default=default, secret=secret))
+        return result.text if isinstance(result, Entered) else None
+
+    def show_waiting(self, items: Sequence[Item]) -> None:
+        """Show what waits for the user."""
+        now = trio.current_time()
+        ended = "" if self.conversation.is_working else "the run has ended"
+        routed = self.approvals.update(items, now, ended=ended)
+        self._take_routed(routed)
+        self.drawing.redraw()
+        self._changed.set()
+
+    def reopen_item(self, identity: str) -> None:
+        """Show an item again whose answer could not be delivered."""
+        self.approvals.reopen(identity)
+
+    # --- drawing ----------------------------------------------------------------------------------
+
+    def _layout(self, size: tuple[int, int]) -> Layout:
+        now = trio.current_time()
+        if self._notice_until <= now:
+            self.notice = ""
+        layout = self.live.layout(size, now)
+        for identity in self.approvals.take_shown():
+            self.commands.start_clock(identity)
+        return layout
+
+    def _returned(self) -> None:
+        self.drawing.redraw(at_once=True)
+
+
+def redact(text: str) -> str:
+    """Return a prompt without its secrets, for the history; nothing if they cannot be found."""
+    try:
+        return make_redactor()(text)
+    except HilumError:
+        # Without the guard, a prompt that may contain secrets is not written.
+        return ""
+
+
+class _Lines(io.TextIOBase):
+    """A file for what plugins print, which is written above the input line by line."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._rest = ""
+        # Plugins may print in other threads.
+        self._token = trio.lowlevel.current_trio_token()
+
+    def write(self, text: str) -> int:
+        """Write the complete lines of a text, and keep the rest."""
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            if line.strip():
+                self._token.run_sync_soon(self._say, line)
+        return len(text)
+
+    def writable(self) -> bool:
+        """Return ``True``."""
+        return True

@@ -1,0 +1,48 @@
+"""``/init``: the agent writes AGENTS.md, or hilum drafts it where there is no model."""
+
+from __future__ import annotations
+
+from hilum import HilumError
+
+from hilum_terminal.chat_protocol import Chat
+
+DRAFT = ("init", "--draft")
+
+
+async def init_project(chat: Chat, arguments: str) -> None:
+    """Let the agent of the session write AGENTS.md; without a model, offer hilum's draft.
+
+    Args:
+        chat: The conversation.
+        arguments: What the file should be about in particular; empty for everything.
+    """
+    if not await _has_model(chat):
+        await _draft(chat)
+        return
+    try:
+        # The plugin that reads rules turns the command into the prompt for the agent, whose write
+        # is approved like any other.
+        await chat.session.prompt(f"/init {arguments}".strip())
+    except HilumError as error:
+        chat.fail(error)
+
+
+async def _has_model(chat: Chat) -> bool:
+    """Return whether a model is set or found, without calling it."""
+    router = chat.session.kernel.router
+    try:
+        router.model(chat.session.model or await router.default())
+    except HilumError:
+        return False
+    return True
+
+
+async def _draft(chat: Chat) -> None:
+    """Write the draft of a new file, or show what an existing one lacks and ask whether to add it."""
+    done = await chat.run_hilum(DRAFT)
+    text = "\n".join(part.strip("\n") for part in (done.err, done.out) if part.strip())
+    chat.say(text, style="plain" if done.code == 0 else "bad")
+    is_diff = done.code == 0 and done.out.startswith("--- a/")
+    if is_diff and await chat.confirm("Add these lines?", yes="Yes, add them"):
+        applied = await chat.run_hilum((*DRAFT, "--apply"))
+        chat.say(applied.err.strip())

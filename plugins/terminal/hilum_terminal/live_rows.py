@@ -1,0 +1,304 @@
+"""The live rows: everything below the scrollback that is drawn again and again."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import trio
+from hilum import BackgroundCommands, Session
+from hilum_view import Answer, Card
+
+from hilum_terminal.cards import card_rows, finished_card_rows, streaming_call_rows
+from hilum_terminal.drawing import Layout
+from hilum_terminal.markdown_rows import render_tail
+from hilum_terminal.panels import agent_rows, queue_rows, thinking_rows, todo_rows
+from hilum_terminal.repository import find_branch
+from hilum_terminal.status import State, StatusFacts, status_row
+from hilum_terminal.styles import Theme
+from hilum_terminal.text_width import cut, neutral, one_line
+from hilum_terminal.transcript import Block
+
+if TYPE_CHECKING:
+    from hilum_terminal.face import Face
+
+FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+# A live region that is higher is pushed into the scrollback when the window shrinks.
+TAIL_ROWS = 8
+TAIL_COLUMNS = 110
+MAX_CARDS = 8
+MAX_AGENTS = 6
+# Characters of a command's output that are looked at for its last lines.
+SHELL_TAIL = 4_000
+_STATES: dict[str, State] = {
+    "preparing": "preparing",
+    "thinking": "thinking",
+    "answering": "answering",
+    "working": "working",
+}
+FRAME_SECONDS = 0.12
+MAX_INPUT_ROWS = 10
+UNFOLD_KEY = "ctrl-o"
+# Seconds between two looks at the branch of the repository.
+BRANCH_SECONDS = 3.0
+
+
+class LiveRows:
+    """Makes the live rows of each frame.
+
+    Args:
+        face: The face whose state is drawn.
+    """
+
+    def __init__(self, face: Face) -> None:
+        self._face = face
+        self._branch = ""
+        self._sandbox: str | None = None
+        self._newest_unfolded: Card | None = None
+        self._unfolded = 0
+        self._services_of: Session | None = None
+        self._background: BackgroundCommands | None = None
+        self._shows_all = False
+
+    # --- state ------------------------------------------------------------------------------------
+
+    @property
+    def moves(self) -> bool:
+        """Whether something changes with time alone, such as a spinner."""
+        conversation = self._face.conversation
+        if conversation.session is None:
+            return True
+        return (
+            conversation.is_working
+            or bool(conversation.shells)
+            or bool(conversation.view.agents.open())
+        )
+
+    async def watch(self) -> None:
+        """Keep track of the branch of the repository and of the sandbox, until cancelled."""
+        while True:
+            await self._face.conversation.opened.wait()
+            session = self._face.conversation.session
+            if session is not None:
+                folder = session.workspace.root
+                branch = await trio.to_thread.run_sync(find_branch, folder)
+                sandbox = self._face.commands.find_sandbox()
+                if (branch, sandbox) != (self._branch, self._sandbox):
+                    self._branch = branch
+                    self._sandbox = sandbox
+                    self._face.drawing.redraw()
+            await trio.sleep(BRANCH_SECONDS)
+
+    def toggle_panels(self) -> None:
+        """Show the whole todo list and all agents, or only the next ones."""
+        self._shows_all = not self._shows_all
+
+    def unfold_last(self) -> None:
+        """Write the last call again, with everything that was folded; then the one before it."""
+        conversation = self._face.conversation
+        cards = list(conversation.transcript.cards)
+        if not cards:
+            self._face.show_notice("There is no call yet.")
+            return
+        if self._newest_unfolded is not cards[-1]:
+            self._newest_unfolded = cards[-1]
+            self._unfolded = 0
+        if self._unfolded >= len(cards):
+            self._face.show_notice("There is no earlier call.")
+            return
+        self._unfolded += 1
+        card = cards[-self._unfolded]
+        self._face.show_notice("Ctrl-O again: the call before it.")
+        view = conversation.view
+
+        def make(width: int, theme: Theme) -> list[str]:
+            return finished_card_rows(card, view, width=width, theme=theme, unfolded=True)
+
+        self._face.commit(Block("card", make, len(card.text)))
+
+    # --- frames -----------------------------------------------------------------------------------
+
+    def layout(self, size: tuple[int, int], now: float) -> Layout:
+        """Return the live rows for a size in columns and lines.
+
+        From the top: the end of the streaming answer, calls, agents, todo list, queues, the
+        question that waits, a notice, the input, the menu, and the status line.
+        """
+        width, lines = size
+        most = max(lines - 1, 1)
+        theme = self._face.theme
+        bottom, cursor = self._bottom(width, most, now)
+        share = lines - 8 if self._shows_all else lines // 2 - 4
+        room = min(most - len(bottom), max(share, 2))
+        upper = self._upper(width, theme)
+        if len(upper) > room:
+            upper = upper[-room:] if room > 0 else []
+        rows = [*upper, *bottom]
+        place = None
+        if cursor is not None:
+            place = (len(upper) + cursor[0], cursor[1])
+        return Layout(rows, place, parked=self._is_streaming)
+
+    @property
+    def _is_streaming(self) -> bool:
+        conversation = self._face.conversation
+        return conversation.is_working or bool(conversation.shells)
+
+    def _upper(self, width: int, theme: Theme) -> list[str]:
+        """Return the rows about what happens."""
+        conversation = self._face.conversation
+        view = conversation.view
+        spinner = self._spinner()
+        clock = time.time()
+        rows = self._answer_rows(width, theme, clock, spinner)
+        asked = self._asked_call()
+        # Calls of a run that was cut off are open in the log, but nothing runs.
+        is_alive = conversation.is_working or bool(view.agents.open())
+        shown = [
+            card for card in view.open_cards if is_alive and (card.agent, card.call.id) != asked
+        ]
+        for card in shown[-MAX_CARDS:]:
+            rows += card_rows(card, view, width=width, now=clock, theme=theme, spinner=spinner)
+        rows += self._shell_rows(width, theme, clock, spinner)
+        others = [each for each in view.agents.open() if each.actor != view.lead]
+        rows += agent_rows(
+            others,
+            width=width,
+            theme=theme,
+            now=clock,
+            spinner=spinner,
+            most=100 if self._shows_all else MAX_AGENTS,
+        )
+        rows += todo_rows(view.lead_actor.todos, width=width, theme=theme, unfolded=self._shows_all)
+        rows += queue_rows(
+            list(view.lead_actor.steering.values()),
+            conversation.waiting_prompts,
+            width=width,
+            theme=theme,
+            edit_key="alt-up",
+        )
+        return rows
+
+    def _asked_call(self) -> tuple[str, str] | None:
+        """Return the agent and id of the call that the question shows, which needs no card."""
+        current = self._face.approvals.current
+        if current is None:
+            return None
+        for waiting in self._face.conversation.view.waiting:
+            if waiting.id == current.id:
+                return waiting.agent, waiting.call_id
+        return None
+
+    def _answer_rows(self, width: int, theme: Theme, clock: float, spinner: str) -> list[str]:
+        """Return the end of the streaming answer, or of its reasoning, and its calls so far."""
+        conversation = self._face.conversation
+        answer = conversation.view.streaming()
+        if not isinstance(answer, Answer):
+            return []
+        rows: list[str] = []
+        tail = conversation.transcript.tail
+        if tail.strip():
+            rows += render_tail(tail, min(width, TAIL_COLUMNS), theme, TAIL_ROWS)
+        elif len(answer.thinking) and not len(answer.text):
+            seconds = max(clock - answer.at, 0.0)
+            rows += thinking_rows(answer.thinking, width=width, theme=theme, seconds=seconds)
+        for call_id, arguments in answer.arguments.items():
+            rows += streaming_call_rows(
+                call_id, arguments, width=width, theme=theme, spinner=spinner
+            )
+        return rows
+
+    def _shell_rows(self, width: int, theme: Theme, clock: float, spinner: str) -> list[str]:
+        rows: list[str] = []
+        for line in self._face.conversation.shells:
+            head = f"{spinner} ! {one_line(line.command)}  {clock - line.began:.0f} s"
+            rows.append(cut(head, width))
+            for text in neutral(line.output[-SHELL_TAIL:]).rstrip("\n").split("\n")[-3:]:
+                if text.strip():
+                    rows.append(theme.paint(cut(f"    {text}", width), "dim"))
+        return rows
+
+    def _bottom(
+        self, width: int, most: int, now: float
+    ) -> tuple[list[str], tuple[int, int] | None]:
+        """Return the rows that the user works with, and the place of the cursor in them."""
+        face = self._face
+        status = [self._status(width)]
+        room = max(most - len(status), 1)
+        overlay = face.overlays.current
+        if overlay is not None:
+            rows = overlay.rows(width, room, face.theme, now)
+            return [*rows, *status], getattr(overlay, "cursor", None)
+        # The input keeps three rows.
+        head = face.approvals.rows(width, max(room - 3, 1), face.theme, now)
+        question_cursor = face.approvals.cursor
+        if face.notice:
+            head.append(face.theme.paint(cut(face.notice, width), "dim"))
+        composer, cursor = face.composer.rows(width, max(room - len(head), 1), face.theme)
+        rows = [*head, *composer, *status]
+        if question_cursor is not None:
+            return rows, question_cursor
+        if cursor is None:
+            return rows, None
+        return rows, (len(head) + cursor[0], cursor[1])
+
+    def _status(self, width: int) -> str:
+        face = self._face
+        conversation = face.conversation
+        session = conversation.session
+        if session is None:
+            return face.theme.paint(cut("starting …", width), "dim")
+        view = conversation.view
+        actor = view.lead_actor
+        agent = session.agents.get(view.lead)
+        others = [each for each in view.agents.open() if each.actor != view.lead]
+        retry = conversation.retry
+        is_busy = conversation.is_working or bool(conversation.shells)
+        facts = StatusFacts(
+            state=self._state(len(others)),
+            agents=len(others),
+            attempt=retry.attempt if retry else 0,
+            retry_in=max(retry.at - time.time(), 0.0) if retry else 0.0,
+            stop_key="esc" if is_busy and not face.approvals.focused else "",
+            spinner=self._spinner() if is_busy else "",
+            mode=self._describe_mode(session),
+            model=actor.model or session.model,
+            turn=actor.turn if conversation.is_working else 0,
+            turns=int(agent.limit("turns") or 0) if agent else 0,
+            usage=view.totals.usage,
+            context_left=face.commands.context_left,
+            branch=self._branch,
+            sandbox=None if self._sandbox is None else bool(self._sandbox),
+            background=self._count_background(),
+        )
+        return status_row(facts, width=width, theme=face.theme)
+
+    def _describe_mode(self, session: Session) -> str:
+        """Return the mode, with the approval policy if it is not the careful one."""
+        if session.approve == "ask_first":
+            return session.mode.name
+        return f"{session.mode.name}, {session.approve}"
+
+    def _spinner(self) -> str:
+        return FRAMES[int(trio.current_time() / FRAME_SECONDS) % len(FRAMES)]
+
+    def _state(self, others: int) -> State:
+        conversation = self._face.conversation
+        actor = conversation.view.lead_actor
+        if len(conversation.view.waiting):
+            return "waiting"
+        if not conversation.is_working:
+            return "waiting_for_agents" if others else "idle"
+        if conversation.retry is not None:
+            return "retry"
+        if actor.activity == "thinking" and conversation.transcript.is_streaming:
+            return "answering"
+        return _STATES.get(actor.activity, "working")
+
+    def _count_background(self) -> int:
+        session = self._face.conversation.session
+        # Looking a service up takes longer than drawing a frame.
+        if session is not self._services_of:
+            self._services_of = session
+            self._background = session.plugin(BackgroundCommands) if session else None
+        return len(list(self._background.running())) if self._background else 0

@@ -1,0 +1,68 @@
+"""Renders finished blocks of Markdown as rows of a terminal.
+
+Answers come from models, so they are foreign text: the source is made harmless before it is parsed,
+and each row is checked again afterwards, because Markdown can spell any character as an entity.
+"""
+
+from __future__ import annotations
+
+from hilum_terminal.markdown_blocks import Block
+from hilum_terminal.styles import Theme
+from hilum_terminal.text_width import neutral, only_colors, wrap_text
+
+# Finding emphasis and links takes up to 20 s/MB in hostile text, such as a million brackets. Blocks
+# are that long only if they consist of a single list item or quotation.
+MAX_SOURCE = 150_000
+
+
+def render_markdown(source: str, width: int, theme: Theme) -> list[str]:
+    """Return the rows of a block, without blank rows before and after it.
+
+    Args:
+        source: The source: a ``Block`` of ``MarkdownBlocks``, or any text.
+        width: Maximum number of columns; at least two are used.
+        theme: The colors.
+    """
+    # rich and its parser take 60 ms to import, and the first frame shows no Markdown.
+    from hilum_terminal import rich_markdown
+
+    width = max(width, 2)
+    block = source if isinstance(source, Block) else Block(source)
+    text = neutral(block)
+    if block.kind == "html" or len(text) > MAX_SOURCE:
+        return _plain_rows(text, width)
+    try:
+        rows = rich_markdown.render(
+            block.opening + text,
+            width,
+            theme,
+            is_piece=block.continued,
+            number=block.number,
+            first_piece=neutral(block.first_piece),
+        )
+    except Exception:
+        # A fault of a parser or of a highlighter must not cost the user an answer.
+        return _plain_rows(text, width)
+    return [only_colors(row, width) for row in rows]
+
+
+def render_tail(tail: str, width: int, theme: Theme, most: int) -> list[str]:
+    """Return the last rows of the source that is not finished yet, as plain dim text.
+
+    Args:
+        tail: The source. Its length does not matter: only its end is looked at.
+        width: Maximum number of columns.
+        theme: The colors.
+        most: Maximum number of rows.
+    """
+    if most <= 0 or not tail:
+        return []
+    # No row needs more characters, except for rows full of marks without a width.
+    end = tail[-4 * most * max(width, 2) :]
+    rows = _plain_rows(neutral(end), max(width, 2))
+    return [theme.paint(row, "dim") for row in rows[-most:]]
+
+
+def _plain_rows(text: str, width: int) -> list[str]:
+    rows = wrap_text(text.rstrip("\n"), width)
+    return [only_colors(row, width) for row in rows]

@@ -1,0 +1,182 @@
+"""The options of a conversation, and the command line that they are read from."""
+
+from __future__ import annotations
+
+import os
+import re
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import hilum
+from hilum import UsageError
+from hilum.command import Names, Parser, check_folder, check_text
+from hilum.errors import E_BAD_ARGS
+
+LAST = "last"
+EPILOG = """\
+  hilum                          start a conversation in this folder
+  hilum "fix the failing test"   start with this prompt
+  hilum -c                       continue the last conversation in this folder
+  hilum --resume ID              continue another one; /resume shows a list
+
+Inside, ? shows the keys and /help the commands. hilum run works on one task and exits.
+"""
+# All session ids begin with a date.
+_ID = re.compile(r"\d[\w-]*")
+
+
+@attrs.define
+class ChatOptions:
+    """The options of a conversation.
+
+    Attributes:
+        workspace: The folder to work in.
+        prompt: The first prompt; empty for none.
+        resume: Id of the session to resume; ``last`` for the last one of the folder, empty for a
+            new one.
+        mode: Mode of the session; None for the configured one.
+        model: ``provider/name``; empty for the configured one.
+        approve: Approval policy; None for the configured one.
+        plain: Whether lines are only appended, without redrawing, colors and keys.
+        settings: Settings, by dotted key.
+        environ: Environment to read settings from.
+        plugins: The only plugins to load; None for all installed plugins.
+        plugin: Files and folders of additional plugins to load.
+        no_plugin: Names of plugins not to load.
+    """
+
+    workspace: str = "."
+    prompt: str = ""
+    resume: str = ""
+    mode: str | None = None
+    model: str = ""
+    approve: str | None = None
+    plain: bool = False
+    settings: dict[str, Any] = attrs.field(factory=dict)
+    environ: Mapping[str, str] = attrs.field(factory=lambda: os.environ)
+    plugins: Sequence[object] | None = None
+    plugin: Sequence[str] = ()
+    no_plugin: Sequence[str] = ()
+
+
+def parse_options(argv: Sequence[str]) -> ChatOptions:
+    """Read the command line.
+
+    Raises:
+        UsageError: The command line is invalid.
+    """
+    check_text(argv)
+    parsed = _make_parser().parse_intermixed_args(list(argv))
+    words = list(parsed.words)
+    resume = _read_resume(parsed, words)
+    settings = dict(map(hilum.parse_pair, parsed.set))
+    if parsed.max_turns is not None:
+        settings["turns"] = parsed.max_turns
+    return ChatOptions(
+        workspace=check_folder(parsed.workspace),
+        prompt=" ".join(words).strip(),
+        resume=resume,
+        mode=parsed.mode,
+        model=parsed.model,
+        approve=parsed.approve,
+        plain=parsed.plain,
+        settings=settings,
+        plugins=parsed.plugins,
+        plugin=parsed.plugin,
+        no_plugin=parsed.no_plugin,
+    )
+
+
+def _read_resume(parsed: Namespace, words: list[str]) -> str:
+    """Return the session to resume; a prompt that argparse took for its id is moved to ``words``.
+
+    Raises:
+        UsageError: The options contradict each other.
+    """
+    resume = str(parsed.resume)
+    if parsed.last:
+        if resume not in ("", LAST):
+            raise UsageError(
+                "--continue and --resume ID cannot be combined.",
+                code=E_BAD_ARGS,
+                hint="Remove one of them: --continue resumes the last session of the folder.",
+            )
+        return LAST
+    if resume in ("", LAST) or _ID.fullmatch(resume):
+        return resume
+    words.insert(0, resume)
+    return LAST
+
+
+def _make_parser() -> Parser:
+    parser = Parser("hilum", "Work with the agent in a conversation.", EPILOG)
+    add = parser.add_argument
+    add("words", nargs="*", metavar="PROMPT", help="the first prompt")
+    add("--continue", "-c", dest="last", action="store_true", help="continue the last session")
+    add(
+        "--resume",
+        nargs="?",
+        const=LAST,
+        default="",
+        metavar="ID",
+        help="resume a session; without an ID, the last one of the folder",
+    )
+    add("--model", default="", metavar="PROVIDER/NAME", help="model to use")
+    add("--mode", default=None, help="agent (does the task), ask, plan, debug")
+    add(
+        "--approve",
+        default=None,
+        choices=("ask_first", "auto", "readonly"),
+        help="calls that change something: ask, allow or deny",
+    )
+    add("--max-turns", type=_positive, default=None, metavar="N", help="turns that a run may take")
+    add(
+        "--plain",
+        action="store_true",
+        help="only append lines: for screen readers and simple terminals",
+    )
+    add(
+        "--workspace",
+        "-C",
+        default=".",
+        metavar="DIR",
+        help="folder to work in (default: the current one)",
+    )
+    add(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="set any setting; may be repeated",
+    )
+    add(
+        "--plugins",
+        action=Names,
+        default=None,
+        metavar="A,B",
+        help="load these plugins only; may be repeated",
+    )
+    add(
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="also load a plugin from a file; may be repeated",
+    )
+    add(
+        "--no-plugin",
+        action=Names,
+        default=[],
+        metavar="A,B",
+        help="leave these plugins out; may be repeated",
+    )
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number

@@ -1,0 +1,328 @@
+"""Formats what is shown between the conversation and the input.
+
+There are panels for the todo list, the agents, the model's thinking, and the waiting messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hilum_view import AgentView, StreamedText, Todo, TodoList, format_duration
+
+from hilum_terminal.call_descriptions import format_count, short_line
+from hilum_terminal.status import format_number
+from hilum_terminal.styles import Style, Theme
+from hilum_terminal.text_width import cells, cut, neutral, one_line, pad, wrap
+
+MAX_ANSWER_ROWS = 3
+"""Lines of an agent's answer that are shown when it ends."""
+MAX_TODO_ROWS = 4
+MAX_AGENT_ROWS = 6
+MAX_QUEUE_ITEMS = 3
+"""Maximum number of messages of one queue to show."""
+MAX_NAME = 24
+"""Width of the name column of agents."""
+MIN_WIDE = 60
+"""Minimum width, in columns, at which rows have all their parts."""
+MIN_TEXT = 10
+"""Minimum width, in columns, of the text beside the keys of a row."""
+TAIL = 2_000
+"""Number of characters of streaming thoughts that are read for the folded panel."""
+MAX_LINE = 400
+"""Maximum length of a line that is wrapped; wrapping longer ones takes too long."""
+TODO_MARKS = {
+    "pending": "○",
+    "in_progress": "▸",
+    "completed": "✓",
+    "failed": "✗",
+    "blocked": "!",
+    "skipped": "–",
+    "cancelled": "–",
+}
+_TODO_STYLES: dict[str, Style] = {
+    "in_progress": "accent",
+    "completed": "good",
+    "failed": "bad",
+    "blocked": "warning",
+}
+# The order of the open items in a folded panel.
+_TODO_RANKS = {"in_progress": 0, "blocked": 1, "pending": 2}
+AGENT_MARKS = {"completed": "✓", "partial_success": "◐", "queued": "·", "waiting_for_approval": "?"}
+
+
+# --- todo list ------------------------------------------------------------------------------------
+
+
+def todo_rows(
+    todos: TodoList,
+    *,
+    width: int,
+    theme: Theme,
+    most: int = MAX_TODO_ROWS,
+    unfolded: bool = False,
+) -> list[str]:
+    """Return the rows of a todo list; none if there is no list.
+
+    Args:
+        todos: The list.
+        width: Available columns.
+        theme: The styles.
+        most: Maximum number of rows of the folded panel.
+        unfolded: Whether to show all items, in their own order.
+    """
+    if not todos.items:
+        return []
+    count = f"{todos.completed}/{todos.total}"
+    if unfolded:
+        head = theme.paint(cut(f"todo {count}", width), "dim")
+        return [head, *(_todo_row(item, width, theme) for item in todos.items)]
+    open_items = [item for item in todos.items if item.status in _TODO_RANKS]
+    # A stable sort, so that items of one status stay in their order.
+    open_items.sort(key=lambda item: _TODO_RANKS[item.status])
+    if not open_items:
+        return [theme.paint(cut(f"✓ todo {count}", width), "dim")]
+    shown = open_items
+    left = 0
+    if len(open_items) > most:
+        # The last row says how many are left out; the current item is always shown.
+        shown = open_items[: max(most - 1, 1)]
+        left = len(open_items) - len(shown)
+    rows = [_todo_row(shown[0], width, theme, count)]
+    for number, item in enumerate(shown[1:]):
+        rows.append(_todo_row(item, width, theme, "next:" if number == 0 else ""))
+    if left and most > 1:
+        rows.append(theme.paint(cut(f"  … {left} more", width), "dim"))
+    return rows
+
+
+def _todo_row(item: Todo, width: int, theme: Theme, label: str = "") -> str:
+    mark = theme.paint(TODO_MARKS.get(item.status, "·"), _TODO_STYLES.get(item.status, "dim"))
+    before = f"{theme.paint(label, 'dim')} " if label else ""
+    text = short_line(item.content, width)
+    style: Style = "bold" if item.status == "in_progress" else "plain"
+    if item.status in ("completed", "skipped", "cancelled"):
+        style = "dim"
+    return cut(f"{mark} {before}{theme.paint(text, style)}", width)
+
+
+# --- agents ---------------------------------------------------------------------------------------
+
+
+def agent_rows(
+    views: Sequence[AgentView],
+    *,
+    width: int,
+    now: float,
+    theme: Theme,
+    spinner: str,
+    most: int = MAX_AGENT_ROWS,
+    background: int = 0,
+) -> list[str]:
+    """Return a row for each agent that is running, and one for the commands in the background.
+
+    Args:
+        views: The agents, the most important first (see ``AgentViews.open``).
+        width: Available columns.
+        now: Unix time.
+        theme: The styles.
+        spinner: The current frame of the progress spinner.
+        most: Maximum number of rows.
+        background: Number of commands in the background.
+    """
+    room = max(most - bool(background), 1)
+    shown = views
+    if len(views) > room:
+        shown = views[: max(room - 1, 0)]
+    names = [short_line(view.name, MAX_NAME) for view in shown]
+    column = max(map(cells, names), default=0)
+    rows = []
+    for view, name in zip(shown, names, strict=True):
+        rows.append(_agent_row(view, pad(name, column), width, now, theme, spinner))
+    left = len(views) - len(shown)
+    if left:
+        rows.append(theme.paint(cut(f"  … {format_count(left, 'more agent')}", width), "dim"))
+    if background:
+        text = f"· {format_count(background, 'command')} in the background"
+        rows.append(theme.paint(cut(text, width), "dim"))
+    return rows
+
+
+def _agent_row(
+    view: AgentView, name: str, width: int, now: float, theme: Theme, spinner: str
+) -> str:
+    mark = AGENT_MARKS.get(view.status, "✗" if view.ended else spinner)
+    is_waiting = view.status == "waiting_for_approval"
+    style: Style = "warning" if is_waiting else "accent"
+    progress = "" if view.status == "queued" else f"{view.progress:.0%}"
+    age = _format_age(now - view.since)
+    activity = short_line(view.activity, width)
+    if is_waiting:
+        activity = theme.paint(activity, "warning")
+    head = f"{theme.paint(mark, style)} {theme.paint(short_line(view.id[:4]), 'dim')} "
+    if width < MIN_WIDE:
+        # What it waits for is worth more than its progress.
+        short_name = cut(name.rstrip(), max(width // 3, 6))
+        middle = activity if is_waiting else f"{progress} {age}  {activity}".strip()
+        return cut(f"{head}{short_name} {middle}", width)
+    row = f"{head}{theme.paint(name, 'bold')} {progress:>4} {age:>6}"
+    tokens = f"{format_number(view.usage.total)} tokens" if view.usage.total else ""
+    room = width - cells(row) - 2
+    # The tokens are left out where the activity would have too little room.
+    if tokens and room - cells(tokens) - 2 >= MIN_TEXT:
+        activity = cut(activity, room - cells(tokens) - 2)
+        row = f"{row}  {activity}  {theme.paint(tokens, 'dim')}"
+    else:
+        row = f"{row}  {activity}"
+    return cut(row, width)
+
+
+def _format_age(seconds: float) -> str:
+    """Return a duration in whole seconds. The clock may jump backwards."""
+    return format_duration(float(int(max(seconds, 0)))).replace(".0", "")
+
+
+# --- thinking -------------------------------------------------------------------------------------
+
+
+def thinking_rows(
+    thinking: StreamedText,
+    *,
+    width: int,
+    theme: Theme,
+    seconds: float,
+    unfolded: bool = False,
+    most: int = 0,
+    ended: bool = False,
+) -> list[str]:
+    """Return the rows of the model's thinking; none if there is none.
+
+    Args:
+        thinking: The text so far.
+        width: Available columns.
+        theme: The styles.
+        seconds: How long the model has been thinking, or thought.
+        unfolded: Whether to show the text; otherwise, its last line is shown.
+        most: Maximum number of rows of the unfolded panel, 0 for all; the last ones are shown.
+        ended: Whether the model has finished thinking.
+    """
+    if not thinking:
+        return []
+    took = _format_age(seconds)
+    head = f"thought for {took}" if ended else f"thinking… {took}"
+    if not unfolded:
+        # Once it has ended, the last line is worth nothing.
+        last = "" if ended else _last_line(thinking.tail(TAIL))
+        room = width - cells(head) - 2
+        text = f"{head}  {cut(last, room)}" if last and room >= MIN_TEXT else head
+        return [theme.paint(cut(text, width), "dim")]
+    # A row has at most as many columns as twice its characters; only what can be shown is wrapped.
+    text = thinking.tail(2 * most * width) if most else str(thinking)
+    rows = _wrap_text(text.strip("\n"), max(width - 2, 2))
+    if most:
+        rows = rows[-max(most - 1, 1) :]
+    painted = [theme.paint(cut(f"  {row}", width), "dim") for row in rows]
+    return [theme.paint(cut(head, width), "dim"), *painted]
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.split("\n") if line.strip()]
+    return one_line(lines[-1]) if lines else ""
+
+
+def _wrap_text(text: str, width: int) -> list[str]:
+    rows: list[str] = []
+    for line in neutral(text).expandtabs(4).split("\n"):
+        # Models write paragraphs on one line.
+        for start in range(0, max(len(line), 1), MAX_LINE):
+            rows += wrap(line[start : start + MAX_LINE].rstrip(), width)
+    return rows
+
+
+# --- waiting messages -----------------------------------------------------------------------------
+
+
+def queue_rows(
+    steering: Sequence[str],
+    queued: Sequence[str],
+    *,
+    width: int,
+    theme: Theme,
+    edit_key: str = "",
+    remove_key: str = "",
+    most: int = MAX_QUEUE_ITEMS,
+) -> list[str]:
+    """Return the rows of the messages that wait for the agent; none if there are none.
+
+    Each message has a row with its number and the keys to edit or remove it. The numbers continue
+    from the first list to the second one.
+
+    Args:
+        steering: Messages that are sent after the current call.
+        queued: Prompts that run after the current run.
+        width: Available columns.
+        theme: The styles.
+        edit_key: Name of the key that edits a message, in which ``{n}`` stands for its number.
+        remove_key: Name of the key that removes it.
+        most: Maximum number of messages of each list; the others are counted.
+    """
+    rows: list[str] = []
+    number = 1
+    for title, texts in (("after this call", steering), ("afterwards", queued)):
+        if not texts:
+            continue
+        rows.append(theme.paint(cut(title, width), "dim"))
+        for text in texts[:most]:
+            keys = _format_keys(number, (edit_key, "edits"), (remove_key, "removes"))
+            rows.append(_queue_row(number, text, keys, width, theme))
+            number += 1
+        left = len(texts) - most
+        if left > 0:
+            rows.append(theme.paint(cut(f"  … {left} more", width), "dim"))
+            number += left
+    return rows
+
+
+def _format_keys(number: int, *keys: tuple[str, str]) -> str:
+    parts = [f"{key.replace('{n}', str(number))} {effect}" for key, effect in keys if key]
+    return " · ".join(parts)
+
+
+def _queue_row(number: int, text: str, keys: str, width: int, theme: Theme) -> str:
+    head = f"  {number} "
+    room = width - cells(head)
+    shown = short_line(text)
+    more = len(text.strip().splitlines()) - 1
+    ending = f" (+{format_count(more, 'line')})" if more > 0 else ""
+    # The keys are left out where the message itself would have too little room.
+    if keys and room - cells(keys) - 2 >= max(MIN_TEXT, min(cells(shown), width // 3)):
+        room -= cells(keys) + 2
+        painted = "  " + theme.paint(keys, "dim")
+    else:
+        painted = ""
+    if room - cells(ending) < MIN_TEXT:
+        ending = ""
+    message = cut(shown, room - cells(ending))
+    return cut(f"{theme.paint(head, 'dim')}{message}{ending}{painted}", width)
+
+
+def ended_agent_rows(agent: AgentView, *, width: int, theme: Theme) -> list[str]:
+    """Return the rows of an agent that has ended: how, and the beginning of its answer.
+
+    Args:
+        agent: The agent.
+        width: Available columns.
+        theme: The styles.
+    """
+    is_good = agent.status == "completed"
+    mark = theme.paint("✓", "good") if is_good else theme.paint("✗", "bad")
+    facts = [f"agent {one_line(agent.name)}"]
+    if not is_good:
+        facts.append(agent.status.replace("_", " "))
+    if agent.calls:
+        facts.append("1 call" if agent.calls == 1 else f"{agent.calls} calls")
+    facts.append(format_duration(agent.seconds))
+    rows = [cut(f"{mark} {' · '.join(facts)}", width)]
+    for text in neutral(agent.answer).strip().split("\n")[:MAX_ANSWER_ROWS]:
+        if text.strip():
+            rows.append(theme.paint(cut(f"    {text}", width), "dim"))
+    return rows

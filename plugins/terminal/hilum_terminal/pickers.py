@@ -1,0 +1,279 @@
+"""A list to choose from, with a filter and a preview.
+
+It does no input or output. The caller passes keys in, draws the rows, and acts on the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, Protocol, TypeVar
+
+import attrs
+
+from hilum_terminal.completion import FuzzyIndex
+from hilum_terminal.keys import Key, Paste
+from hilum_terminal.prompts import CANCEL_KEYS, Cancelled, LineField, exact_rows, key_label
+from hilum_terminal.styles import Theme
+from hilum_terminal.text_width import cells, cut, one_line, pad
+
+MAX_RESULTS = 1_000
+"""Maximum number of entries that are listed for a filter."""
+SIDE_WIDTH = 100
+"""Number of columns from which the preview is beside the list, and not below it."""
+MAX_PREVIEW = 20_000
+"""Maximum number of characters of a preview."""
+_PAGE = 8
+
+
+class PickerEntry(Protocol):
+    """An entry of a picker, such as ``Choice``."""
+
+    @property
+    def label(self) -> str:
+        """What the list shows."""
+        ...
+
+    @property
+    def hint(self) -> str:
+        """A short addition, such as the time."""
+        ...
+
+    @property
+    def preview(self) -> Callable[[], str] | str:
+        """The text of the preview, or a function that returns it when it is first shown."""
+        ...
+
+
+Entry = TypeVar("Entry", bound=PickerEntry)
+
+
+@attrs.frozen
+class Picked(Generic[Entry]):
+    """The user chose an entry.
+
+    Attributes:
+        entry: The entry.
+        index: Its index in the list that was passed to the picker.
+        action: Name of the action; empty if the entry was chosen by Enter.
+    """
+
+    entry: Entry
+    index: int
+    action: str = ""
+
+
+class Picker(Generic[Entry]):
+    """A list that the user filters and chooses from.
+
+    Attributes:
+        field: The filter that the user types.
+        cursor: Row and column of the text cursor in the rows that were made last.
+
+    Args:
+        title: What is chosen.
+        entries: The entries.
+        selected: Index of the entry that is selected at first.
+        empty: Shown if there are no entries.
+        actions: Other actions: the name of a key ("ctrl-d") and the name of its action ("delete").
+            The picker stays open; see ``replace``.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        entries: Sequence[Entry],
+        *,
+        selected: int = 0,
+        empty: str = "",
+        actions: Mapping[str, str] | None = None,
+    ) -> None:
+        self.title = title
+        self.field = LineField()
+        self.cursor: tuple[int, int] | None = None
+        self._empty = empty or "There is nothing to choose from."
+        self._actions = dict(actions or {})
+        self._page = _PAGE
+        self._previews: dict[int, str] = {}
+        self._preview_rows: list[str] = []
+        self._preview_of: tuple[int, int] | None = None
+        self._set_entries(entries)
+        self._position = min(max(selected, 0), max(len(self._entries) - 1, 0))
+
+    def _set_entries(self, entries: Sequence[Entry]) -> None:
+        self._entries = tuple(entries)
+        # Measured and cleaned once; each key only looks at the rows that are visible.
+        texts = [f"{entry.label} {entry.hint}".strip() for entry in self._entries]
+        self._index = FuzzyIndex(texts)
+        self._found: Sequence[int] = range(len(self._entries))
+        self._previews = {}
+        self._preview_of = None
+
+    def replace(self, entries: Sequence[Entry]) -> None:
+        """Set other entries, such as those that are left after an action; the filter stays."""
+        position = self._position
+        self._set_entries(entries)
+        self._filter()
+        self._position = min(position, max(len(self._found) - 1, 0))
+
+    @property
+    def selected(self) -> Entry | None:
+        """The selected entry; None if no entry fits the filter."""
+        index = self.selected_index
+        return None if index is None else self._entries[index]
+
+    @property
+    def selected_index(self) -> int | None:
+        """Index of the selected entry in the list that was passed to the picker."""
+        if not self._found:
+            return None
+        return self._found[self._position]
+
+    def handle(self, key: Key | Paste, now: float) -> Picked[Entry] | Cancelled | None:
+        """Apply a key or a paste, and return the result when there is one.
+
+        Args:
+            key: The key; a paste is added to the filter and never chooses.
+            now: Time in seconds; not used, but the same for all prompts.
+        """
+        if isinstance(key, Key):
+            if key.name in CANCEL_KEYS:
+                return Cancelled()
+            if key.name == "enter":
+                return self._pick("")
+            if key.name in self._actions:
+                return self._pick(self._actions[key.name])
+            if self._move(key.name):
+                return None
+        before = self.field.text
+        self.field.handle(key)
+        if self.field.text != before:
+            self._filter()
+        return None
+
+    def _pick(self, action: str) -> Picked[Entry] | None:
+        index = self.selected_index
+        if index is None:
+            return None
+        return Picked(self._entries[index], index, action)
+
+    def _move(self, name: str) -> bool:
+        last = max(len(self._found) - 1, 0)
+        match name:
+            case "up" | "ctrl-p" | "shift-tab":
+                self._position = self._position - 1 if self._position else last
+            case "down" | "ctrl-n" | "tab":
+                self._position = self._position + 1 if self._position < last else 0
+            case "page-up":
+                self._position = max(self._position - self._page, 0)
+            case "page-down":
+                self._position = min(self._position + self._page, last)
+            case "home" | "ctrl-home":
+                self._position = 0
+            case "end" | "ctrl-end":
+                self._position = last
+            case _:
+                return False
+        return True
+
+    def _filter(self) -> None:
+        query = self.field.text.strip()
+        self._position = 0
+        if query:
+            self._found = self._index.rank(query, MAX_RESULTS)
+        else:
+            self._found = range(len(self._entries))
+
+    def rows(self, width: int, most: int, theme: Theme, now: float = 0.0) -> list[str]:
+        """Return the title with the filter, the list, and the preview, in at most ``most`` rows."""
+        self.cursor = None
+        if most <= 0 or width <= 0:
+            return []
+        head = self._head(width, theme)
+        hints = self._hints(width, theme) if most >= 6 else []
+        room = most - 1 - len(hints)
+        if not self._found:
+            text = "Nothing fits the filter." if self._entries else self._empty
+            return [head, *[theme.paint(cut(one_line(text), width), "dim")][:room], *hints]
+        preview = self._selected_preview()
+        if preview and width >= SIDE_WIDTH and room >= 3:
+            body = self._beside(preview, width, room, theme)
+        elif preview and room >= 6:
+            # The list gets what it needs, and at least half.
+            list_room = min(len(self._found), max(room - room // 2, room - 8))
+            body = self._list(width, list_room, theme)
+            body += self._preview(preview, width, room - len(body), theme)
+        else:
+            body = self._list(width, room, theme)
+        return [head, *body, *hints]
+
+    def _head(self, width: int, theme: Theme) -> str:
+        count = f"{len(self._found)}"
+        if self.field.text:
+            count = f"{len(self._found)} of {len(self._entries)}"
+        title = cut(f"{one_line(self.title)} ({count}): ", max(width - 8, 0))
+        row, column = self.field.row(max(width - cells(title), 1))
+        self.cursor = (0, min(cells(title) + column, width - 1))
+        if not self.field.text:
+            row = theme.paint("type to filter", "dim")
+        return cut(theme.paint(title, "bold") + row, width)
+
+    def _hints(self, width: int, theme: Theme) -> list[str]:
+        parts = ["Enter: choose", "Esc: cancel"]
+        parts[1:1] = [f"{key_label(key)}: {name}" for key, name in self._actions.items()]
+        return [theme.paint(cut(" · ".join(parts), width), "dim")]
+
+    def _list(self, width: int, room: int, theme: Theme) -> list[str]:
+        if room <= 0:
+            return []
+        self._page = room
+        start = min(max(self._position - room // 2, 0), max(len(self._found) - room, 0))
+        rows = []
+        for position in range(start, min(start + room, len(self._found))):
+            entry = self._entries[self._found[position]]
+            rows.append(_entry_row(entry, position == self._position, width, theme))
+        return rows
+
+    def _beside(self, preview: str, width: int, room: int, theme: Theme) -> list[str]:
+        left = width // 2
+        rows = self._list(left, room, theme)
+        right = self._preview(preview, width - left - 3, room, theme)
+        bar = theme.paint(" │ ", "dim") if theme.attributes else "   "
+        joined = []
+        for number in range(max(len(rows), len(right))):
+            row = rows[number] if number < len(rows) else ""
+            if number < len(right):
+                row = pad(row, left) + bar + right[number]
+            joined.append(row)
+        return joined
+
+    def _selected_preview(self) -> str:
+        index = self.selected_index
+        if index is None:
+            return ""
+        if index not in self._previews:
+            preview = self._entries[index].preview
+            text = preview if isinstance(preview, str) else preview()
+            self._previews[index] = text[:MAX_PREVIEW]
+        return self._previews[index]
+
+    def _preview(self, text: str, width: int, room: int, theme: Theme) -> list[str]:
+        wanted = (self._found[self._position], width)
+        if self._preview_of != wanted:
+            self._preview_of = wanted
+            self._preview_rows = [cut(row, width) for row in exact_rows(text, width)]
+        shown = self._preview_rows[: max(room, 0)]
+        return [theme.paint(row, "dim") for row in shown]
+
+
+def _entry_row(entry: PickerEntry, is_selected: bool, width: int, theme: Theme) -> str:
+    """Return the row of an entry; its hint is at the right end if there is room."""
+    label = f"{'▸' if is_selected else ' '} {one_line(entry.label)}"
+    hint = one_line(entry.hint)
+    room = width - cells(hint) - 2
+    if hint and room >= max(min(cells(label), width // 2), 8):
+        label = pad(cut(label, room), room)
+        if is_selected:
+            return theme.paint(f"{label}  {hint}", "selected")
+        return f"{label}  {theme.paint(hint, 'dim')}"
+    row = cut(label, width)
+    return theme.paint(row, "selected") if is_selected else row

@@ -1,0 +1,705 @@
+"""The conversation as plain lines, without redrawing: for screen readers and simple terminals.
+
+The terminal stays in its normal mode, so that it edits the line that the user types. Every line is
+written once, from top to bottom, and contains no escape sequence. A question is answered with a
+whole word and Enter.
+
+Everything that is written goes through one channel, so that its order is kept, also while the
+terminal is stopped or slow.
+"""
+
+from __future__ import annotations
+
+import io
+import signal
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    nullcontext,
+    redirect_stderr,
+    redirect_stdout,
+)
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import trio
+from hilum import HilumError
+from hilum_view import Approval, Card, SessionView, format_duration
+
+from hilum_terminal.approvals import EditCall, Item, PlanDecision, ShowWhole, WaitingCall
+from hilum_terminal.call_descriptions import describe_action
+from hilum_terminal.chat import ChatCommands
+from hilum_terminal.chat_protocol import Choice
+from hilum_terminal.conversation import Conversation
+from hilum_terminal.plain_questions import (
+    AskedItem,
+    Misfit,
+    NextStep,
+    Reply,
+    Step,
+    answer_rows,
+    cancel,
+    describe_result,
+    find_also_covered,
+    question_rows,
+    read_reply,
+)
+from hilum_terminal.plain_terminal import PlainTerminal
+from hilum_terminal.settings import TerminalSettings
+from hilum_terminal.styles import PLAIN, Theme
+from hilum_terminal.text_width import neutral, one_line, wrap_text
+from hilum_terminal.transcript import Block, Transcript
+
+if TYPE_CHECKING:
+    from hilum_terminal.options import ChatOptions
+
+EARLY = 0.3
+"""Seconds after a question was written in which no line answers it. Nobody reads and types that
+quickly: such a line was begun before the question."""
+SILENCE = 30.0
+"""Seconds of silence after which hilum says that it is still working."""
+SHORT_CALL = 0.5
+"""Seconds that a call must run to be announced. A shorter one is written once, with its result."""
+TWICE = 3.0
+"""Seconds within which Ctrl-C must be pressed again to leave."""
+REMINDER = 60.0
+"""Seconds before the deadline of a question at which hilum reminds of it."""
+SETTLE_TIMEOUT = 2.0
+"""Seconds that the last lines may take when hilum ends: the terminal may be stopped."""
+REOPEN_DELAY = 0.3
+"""Seconds after an editor in which the edited version of a call may arrive."""
+THREAD_SIZE = 20_000
+"""Characters from which a block is laid out in a thread."""
+BUG = "This is a bug in hilum: please report it with the lines above. The conversation goes on."
+HELP = (
+    "Type a prompt and press Enter. While the agent works, a line steers it; Ctrl-C or /stop stops"
+    " it. When hilum asks something, answer with a whole word and Enter. /help lists the commands,"
+    " ? shows this text, /exit or Ctrl-D leaves."
+)
+
+
+def run_plain(options: ChatOptions) -> int:
+    """Hold a conversation in plain lines, and return the exit code."""
+    return trio.run(PlainFace(options).run)
+
+
+@attrs.frozen
+class _Text:
+    """Text to write.
+
+    Attributes:
+        text: The text.
+        end: What follows it; empty if the user types in the same line.
+        written: Called when the terminal has taken it.
+    """
+
+    text: str
+    end: str = "\n"
+    written: Callable[[], None] = lambda: None
+
+
+@attrs.frozen
+class _Bell:
+    """Rings the bell."""
+
+
+@attrs.define(eq=False)
+class _OpenQuestion:
+    """A question of a command that waits for a line.
+
+    Attributes:
+        secret: Whether what the user types is not shown.
+        is_open: Whether a line may answer it.
+        line: The answer; None if the user left the question.
+        answered: Whether ``line`` is set.
+    """
+
+    secret: bool = False
+    is_open: bool = False
+    line: str | None = None
+    answered: trio.Event = attrs.field(factory=trio.Event)
+
+    def answer(self, line: str | None) -> None:
+        """Set the answer."""
+        if not self.answered.is_set():
+            self.line = line
+            self.answered.set()
+
+
+class PlainFace:
+    """A conversation in plain lines.
+
+    Args:
+        options: The options of the conversation.
+    """
+
+    def __init__(self, options: ChatOptions) -> None:
+        self.options = options
+        self.theme: Theme = PLAIN
+        self.terminal = PlainTerminal(
+            on_line=self._take_line, on_end=self._take_end, on_lost=self._leave
+        )
+        self._output_send, self._output = trio.open_memory_channel[Block | _Text | _Bell](
+            float("inf")
+        )
+        self._unwritten = 0
+        self._settled = trio.Event()
+        self._at_line_start = True
+        self._wrote = trio.Event()
+        self._send, self._actions = trio.open_memory_channel[Callable[[], Awaitable[Any]]](
+            float("inf")
+        )
+        self._nursery: trio.Nursery | None = None
+        self._is_leaving = False
+        self._last_interrupt = -TWICE
+        # Commands ask one after another, and nothing that waits is asked about meanwhile: a "yes"
+        # must have one meaning.
+        self._one_question = trio.Lock()
+        self._question: _OpenQuestion | None = None
+        self._forget_session()
+        self.conversation = Conversation(options, self)
+        self.commands = ChatCommands(self)
+
+    def _forget_session(self) -> None:
+        """Forget what belongs to one session: ids and numbers begin again in the next one."""
+        # The calls that were announced or will be.
+        self._begun: set[int] = set()
+        # What waits, what is asked about, and what was answered and is about to go.
+        self._items: tuple[Item, ...] = ()
+        self._asked: AskedItem | None = None
+        self._answered: set[str] = set()
+        # What was asked about and still waits, so that its end can be said.
+        self._seen: dict[str, Item] = {}
+        self._cards_of_seen: dict[str, Card] = {}
+        self._reminded: set[str] = set()
+
+    # --- the program ------------------------------------------------------------------------------
+
+    async def run(self) -> int:
+        """Hold the conversation until the user leaves, and return the exit code."""
+        code = 0
+        # What plugins print must wait for its turn, too.
+        printed = _Printed(self.say)
+        with self.terminal, redirect_stdout(printed), redirect_stderr(printed):
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                self.say(HELP)
+                for task in (
+                    self.terminal.read,
+                    self._paint,
+                    self._act,
+                    self._watch_signals,
+                    self._watch_silence,
+                    self.commands.prepare,
+                ):
+                    nursery.start_soon(task)
+                if self.options.prompt:
+                    self.submit(self.options.prompt)
+                try:
+                    await self.conversation.run()
+                except HilumError as error:
+                    self.fail(error)
+                    code = error.exit_code
+                if self.conversation.stored_id and self.conversation.has_prompts:
+                    self.say(f"To continue: hilum --resume {self.conversation.stored_id}")
+                with trio.move_on_after(SETTLE_TIMEOUT):
+                    await self._settle()
+                nursery.cancel_scope.cancel()
+        return code
+
+    def _leave(self) -> None:
+        """End the conversation, also while it asks something."""
+        self._is_leaving = True
+        if self._question is not None:
+            self._question.answer(None)
+        self.conversation.leave()
+
+    async def _act(self) -> None:
+        """Carry out what the user wants, one thing after another."""
+        async for action in self._actions:
+            await self._try(action)
+
+    async def _try(self, action: Callable[[], Awaitable[Any]]) -> None:
+        """Carry out an action; an error is shown, and the conversation goes on."""
+        try:
+            await action()
+        except HilumError as error:
+            self.fail(error)
+        except Exception as error:
+            self.say("".join(traceback.format_exception(error)) + BUG)
+
+    async def _watch_signals(self) -> None:
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        with trio.open_signal_receiver(*numbers) as received:
+            async for number in received:
+                if number == signal.SIGINT:
+                    self._interrupt()
+                else:
+                    self._leave()
+
+    def _interrupt(self) -> None:
+        """Ctrl-C: leave the question, else stop the run, else leave hilum at the second time."""
+        if self.terminal.is_lent:
+            # It was meant for the editor.
+            return
+        self.terminal.forget_partial_line()
+        if self._question is not None:
+            self._question.answer(None)
+        elif self.conversation.is_working or bool(self.conversation.shells):
+            self.say("Stopping …")
+            self.conversation.stop()
+        elif trio.current_time() - self._last_interrupt < TWICE:
+            self._leave()
+        else:
+            self._last_interrupt = trio.current_time()
+            self.say("Ctrl-C again to leave.")
+
+    async def _watch_silence(self) -> None:
+        """Say every 30 seconds that the agent is still working, if nothing else is written."""
+        count = 0
+        while True:
+            self._wrote = trio.Event()
+            with trio.move_on_after(SILENCE):
+                await self._wrote.wait()
+            if self._wrote.is_set():
+                count = 0
+                continue
+            count += 1
+            waits = self._asked is not None or self._question is not None
+            if self.conversation.is_working and not waits:
+                text = f"… still working ({format_duration(count * SILENCE)})"
+                self._put(_Text(text))
+
+    # --- lines out --------------------------------------------------------------------------------
+
+    async def _paint(self) -> None:
+        """Write everything in the order in which it came."""
+        async for piece in self._output:
+            if isinstance(piece, _Bell):
+                await self.terminal.ring()
+            elif isinstance(piece, _Text):
+                await self._write_lines(piece.text, piece.end)
+                piece.written()
+            else:
+                rows = await self._make_rows(piece)
+                if rows:
+                    await self._write_lines("\n".join(rows), "\n")
+            self._unwritten -= 1
+            if not self._unwritten:
+                self._settled.set()
+
+    async def _make_rows(self, block: Block) -> list[str]:
+        width = self.terminal.width()
+        if block.size <= THREAD_SIZE:
+            return block.make(width, self.theme)
+        return await trio.to_thread.run_sync(block.make, width, self.theme)
+
+    async def _write_lines(self, text: str, end: str) -> None:
+        # Something else comes while the user is being asked in the same line.
+        start = "" if self._at_line_start else "\n"
+        self._at_line_start = end == "\n"
+        await self.terminal.send(f"{start}{text}{end}")
+
+    def _put(self, piece: Block | _Text | _Bell) -> None:
+        self._unwritten += 1
+        self._output_send.send_nowait(piece)
+
+    async def _settle(self) -> None:
+        """Wait until everything is written."""
+        while self._unwritten and not self.terminal.gone:
+            self._settled = trio.Event()
+            await self._settled.wait()
+
+    def say(self, text: str) -> None:
+        """Write lines."""
+        self._write_rows(wrap_text(neutral(text.rstrip("\n")), self.terminal.width()))
+
+    def _write_rows(self, rows: Sequence[str], written: Callable[[], None] = lambda: None) -> None:
+        self._wrote.set()
+        self._put(_Text("\n".join(rows), written=written))
+
+    # --- lines in ---------------------------------------------------------------------------------
+
+    def _take_line(self, line: str) -> None:
+        """Give a line to the question that waits, else send it."""
+        question = self._question
+        if question is None or not question.secret:
+            # The terminal has shown the end of the line.
+            self._at_line_start = True
+        if question is not None:
+            self._answer_question(question, line)
+        elif self._asked is not None and self._answer_item(self._asked, line):
+            return
+        elif line.strip() == "?":
+            self.say(HELP)
+        elif line.strip():
+            self.submit(line)
+
+    def _answer_question(self, question: _OpenQuestion, line: str) -> None:
+        if question.is_open:
+            question.answer(line)
+        elif question.secret:
+            # It may be the secret, so the agent must not read it.
+            self.say("That line came before the question, and was dropped. Type it again.")
+        elif line.strip():
+            self.say(f"Not taken as an answer, because it came before the question: {line}")
+
+    def _take_end(self) -> None:
+        """Ctrl-D: leave the question, else leave hilum."""
+        if self._question is not None:
+            self._question.answer(None)
+        elif self._asked is not None and self._asked.is_open:
+            self._carry_out(self._asked, cancel(self._asked))
+        else:
+            self._leave()
+
+    async def _open_question(self, question: _OpenQuestion | AskedItem) -> None:
+        """Let lines answer a question once they cannot have been typed before it."""
+        await trio.sleep(EARLY)
+        # If the program was busy, lines that were typed before the question are still unread.
+        self.terminal.take_input()
+        question.is_open = True
+
+    def do(self, action: Callable[[], Awaitable[Any]]) -> None:
+        """Carry out an asynchronous action after those that were requested earlier."""
+        self._send.send_nowait(action)
+
+    def start(self, action: Callable[[], Awaitable[Any]]) -> None:
+        """Carry out an asynchronous action beside everything else."""
+        assert self._nursery is not None
+        self._nursery.start_soon(self._try, action)
+
+    def submit(self, text: str, *, afterwards: bool = False) -> None:
+        """Send what the user entered: a prompt, a command, or a shell line."""
+        stripped = text.strip()
+        if stripped == "/stop" and self.conversation.is_working:
+            self.conversation.stop()
+        elif stripped.startswith("/") and self.commands.is_command(stripped):
+            self.do(lambda: self.commands.run(stripped))
+        elif stripped.startswith("!") and stripped[1:].strip():
+            self.start(lambda: self.conversation.run_shell(stripped[1:].strip()))
+        elif stripped.startswith("#") and stripped[1:].strip():
+            self.do(lambda: self.commands.remember(stripped[1:].strip()))
+        elif self.conversation.is_working and not afterwards:
+            self.do(lambda: self.conversation.steer(text))
+        else:
+            self.do(lambda: self.conversation.prompt(text))
+
+    # --- what commands ask ------------------------------------------------------------------------
+
+    async def choose(
+        self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
+    ) -> Choice | None:
+        """Let the user choose by number; an empty line leaves."""
+        if not choices:
+            self.say(empty or "There is nothing to choose.")
+            return None
+        lines = [title]
+        for number, choice in enumerate(choices, 1):
+            mark = "*" if number - 1 == selected else " "
+            hint = f"  ({one_line(choice.hint)})" if choice.hint else ""
+            lines.append(f"{mark} {number}. {one_line(choice.label)}{hint}")
+        self.say("\n".join(lines))
+        while True:
+            typed = await self._ask_line("Number, or Enter to leave it:")
+            if not typed:
+                return None
+            # Not isdigit, which is also true of characters such as "²".
+            if typed.isdecimal() and 1 <= int(typed) <= len(choices):
+                return choices[int(typed) - 1]
+            self.say(f"Please type a number from 1 to {len(choices)}.")
+
+    async def confirm(self, question: str, *, yes: str, no: str = "No", details: str = "") -> bool:
+        """Ask a question; only the word ``yes`` agrees."""
+        if details:
+            self.say(details)
+        typed = await self._ask_line(f"{question} Type yes ({yes}), or Enter ({no}):")
+        return typed is not None and typed.lower() == "yes"
+
+    async def ask(self, question: str, *, default: str = "", secret: bool = False) -> str | None:
+        """Ask for a line of text; ``None`` if the user left with Ctrl-D or Ctrl-C."""
+        if secret:
+            return await self._ask_line(f"{question} (not shown)", secret=True)
+        hint = f" [{default}]" if default else ""
+        typed = await self._ask_line(f"{question}{hint}")
+        return typed if typed is None else typed or default
+
+    async def _ask_line(self, text: str, *, secret: bool = False) -> str | None:
+        """Write a question, and return the line that answers it; ``None`` if the user left it."""
+        async with self._one_question:
+            if self._is_leaving:
+                return None
+            question = _OpenQuestion(secret)
+            self._question = question
+            self._asked = None
+            shown = "\n".join(wrap_text(neutral(text), self.terminal.width()))
+            try:
+                with self.terminal.hidden() if secret else nullcontext():
+                    written = lambda: self._begin_question(question)  # noqa: E731
+                    self._put(_Text(shown, end=" ", written=written))
+                    await question.answered.wait()
+            finally:
+                self._question = None
+                # What waits is asked about again, because the command's lines came in between.
+                self._ask_next()
+        return question.line.strip() if question.line is not None else None
+
+    def _begin_question(self, question: _OpenQuestion | AskedItem) -> None:
+        assert self._nursery is not None
+        self._nursery.start_soon(self._open_question, question)
+
+    # --- what waits for the user ------------------------------------------------------------------
+
+    def show_waiting(self, items: Sequence[Item]) -> None:
+        """Ask about what waits, one item after another, and say what no longer waits."""
+        ids = {item.id for item in items}
+        for identity in [each for each in self._seen if each not in ids]:
+            item = self._seen.pop(identity)
+            card = self._cards_of_seen.pop(identity, None)
+            if identity not in self._answered:
+                self.say(f"No longer waiting: {_describe_end(item, card)}.")
+        self._answered &= ids
+        self._items = tuple(items)
+        for item in items:
+            if item.id in self._seen:
+                self._seen[item.id] = item
+                self._remind_of(item)
+        self._ask_next()
+
+    def _ask_next(self) -> None:
+        """Ask about the item that was asked about last, or the first one, if it is not done yet."""
+        waiting = [item for item in self._items if item.id not in self._answered]
+        if self._question is not None or not waiting:
+            self._asked = None
+            return
+        asked = self._asked
+        current = waiting[0]
+        if asked is not None:
+            current = next((item for item in waiting if item.id == asked.item.id), current)
+            if current == asked.item:
+                self._say_count(asked, len(waiting))
+                return
+        self._ask_about(current, waiting)
+
+    def _say_count(self, asked: AskedItem, count: int) -> None:
+        if count > asked.count:
+            self.say(f"Now {count} wait for you. The question above is 1 of {count}.")
+        asked.count = count
+
+    def _ask_about(self, item: Item, waiting: Sequence[Item], step: Step = "choose") -> None:
+        approval = self._find_approval(item)
+        asked = AskedItem(
+            item,
+            step,
+            count=len(waiting),
+            seconds=approval.seconds if approval is not None else 0.0,
+            unconfined=approval is not None and approval.risk == "execute" and not _sandbox(item),
+            also=find_also_covered(item, waiting),
+        )
+        is_new = item.id not in self._seen
+        self._asked = asked
+        self._seen[item.id] = item
+        if approval is not None:
+            card = self._find_card(approval)
+            if card is not None:
+                self._cards_of_seen[item.id] = card
+
+        def begin() -> None:
+            # The time limit begins when the user can read the question.
+            self.commands.start_clock(item.id)
+            self._begin_question(asked)
+
+        self._write_rows(question_rows(asked, self.terminal.width()), begin)
+        if is_new and not isinstance(item, WaitingCall):
+            # The conversation calls for approvals.
+            self.call_attention("hilum waits for your answer")
+
+    def _find_approval(self, item: Item) -> Approval | None:
+        for approval in self.conversation.view.waiting:
+            if isinstance(approval, Approval) and approval.id == item.id:
+                return approval
+        return None
+
+    def _find_card(self, approval: Approval) -> Card | None:
+        for card in reversed(self.conversation.view.cards):
+            if card.agent == approval.agent and card.call.id == approval.call.id:
+                return card
+        return None
+
+    def _remind_of(self, item: Item) -> None:
+        """Remind of a question a minute before its deadline."""
+        wait = item.deadline - REMINDER - trio.current_time() if item.deadline else 0.0
+        if wait <= 0 or item.id in self._reminded or self._nursery is None:
+            return
+        self._reminded.add(item.id)
+
+        async def remind() -> None:
+            await trio.sleep(wait)
+            if item.id in self._seen and item.id not in self._answered:
+                self.say(f"{REMINDER:.0f} seconds left to answer.")
+
+        self._nursery.start_soon(remind)
+
+    def _answer_item(self, asked: AskedItem, line: str) -> bool:
+        """Answer the question that waits with a line, and return whether it was an answer."""
+        reply = read_reply(asked, line)
+        if reply is None:
+            return False
+        if not asked.is_open:
+            self.say("That line came before the question, so it is sent as text.")
+            return False
+        self._carry_out(asked, reply)
+        return True
+
+    def _carry_out(self, asked: AskedItem, reply: Reply) -> None:
+        """Carry out what the user replied to the question that waits."""
+        waiting = [item for item in self._items if item.id not in self._answered]
+        if isinstance(reply, Misfit):
+            self.say(reply.text)
+            return
+        if isinstance(reply, NextStep):
+            self._ask_about(asked.item, waiting, reply.step)
+            return
+        if isinstance(reply[0], ShowWhole):
+            self.commands.decide(reply[0])
+            self._write_rows(answer_rows(asked, self.terminal.width()))
+            return
+        is_edit = isinstance(reply[0], EditCall) or (
+            isinstance(reply[0], PlanDecision) and reply[0].decision == "edit"
+        )
+        if is_edit:
+            self.commands.decide(reply[0])
+            return
+        self._asked = None
+        self.say(describe_result(reply[0]))
+        # Other calls that a lasting answer listed may have ended or changed in the meantime.
+        unchanged = {item.id for item in waiting if item in asked.also}
+        for result in reply:
+            if result is reply[0] or result.id in unchanged:
+                self._answered.add(result.id)
+                self.commands.decide(result)
+        self._ask_next()
+
+    def reopen_item(self, identity: str) -> None:
+        """Ask about an item again whose answer could not be delivered."""
+        self._answered.discard(identity)
+
+    # --- what the conversation tells --------------------------------------------------------------
+
+    def make_transcript(self, view: SessionView) -> Transcript:
+        """Return a transcript that is written line by line, for a new session."""
+        self._forget_session()
+        return Transcript(view, self.commit)
+
+    def commit(self, block: Block) -> None:
+        """Write a finished block."""
+        self._wrote.set()
+        self._put(block)
+
+    def changed(self) -> None:
+        """Announce the calls that have begun."""
+        view = self.conversation.view
+        for card in view.cards[-64:]:
+            if card.state == "running" and card.id not in self._begun:
+                self._begun.add(card.id)
+                if card.agent == view.lead and self._nursery is not None:
+                    self._nursery.start_soon(self._announce, card, view)
+
+    async def _announce(self, card: Card, view: SessionView) -> None:
+        await trio.sleep(SHORT_CALL)
+        if card.state == "running" and view is self.conversation.view and not view.is_covered(card):
+            action = describe_action(card.call.name, card.arguments)
+            self.say(one_line(f"running: {action}", self.terminal.width()))
+
+    async def ask_trust(self, folder: str) -> str | None:
+        """Ask whether a folder is trusted; return the approval policy that follows, if any."""
+        return await self.commands.ask_trust(folder)
+
+    async def welcome(self) -> None:
+        """Greet the user in a new session, and help to choose a model if there is none."""
+        await self._try(self.commands.welcome)
+
+    def note_waiting(self) -> None:
+        """Look again at what waits for the user."""
+        self.commands.note_waiting()
+
+    def give_back(self, texts: list[str]) -> None:
+        """Show texts that were not sent, so that they can be copied."""
+        for text in texts:
+            self.say(f"Not sent: {text}")
+
+    def fail(self, error: HilumError) -> None:
+        """Show an error with its code and what to do."""
+        text = f"{error.code}: {error.message}"
+        self.say(f"{text}\n{error.hint}" if error.hint else text)
+
+    def show_notice(self, text: str, seconds: float = 3.0) -> None:
+        """Write a line."""
+        self.say(text)
+
+    def call_attention(self, text: str) -> None:
+        """Ring the bell."""
+        session = self.conversation.session
+        if session is not None and session.settings(TerminalSettings).notify != "off":
+            self._put(_Bell())
+
+    def copy(self, text: str) -> None:
+        """Write the text, because a simple terminal has no clipboard."""
+        self.say(text)
+
+    def lend(self) -> AbstractAsyncContextManager[None]:
+        """Return a context in which another program may use the terminal."""
+        return self._lend()
+
+    @asynccontextmanager
+    async def _lend(self) -> AsyncIterator[None]:
+        try:
+            async with self.terminal.lent():
+                yield
+        finally:
+            # The other program may have covered the question, or scrolled it away.
+            self._asked = None
+            assert self._nursery is not None
+            self._nursery.start_soon(self._ask_again)
+
+    async def _ask_again(self) -> None:
+        # The edited version is usually here by then, and is asked about at once.
+        await trio.sleep(REOPEN_DELAY)
+        if self._asked is None:
+            self._ask_next()
+
+
+def _sandbox(item: Item) -> str:
+    return item.sandbox if isinstance(item, WaitingCall) else ""
+
+
+def _describe_end(item: Item, card: Card | None) -> str:
+    """Return why an item no longer waits that was not answered here."""
+    decided_by = card.decided_by if card is not None else ""
+    if decided_by == "timeout" or 0 < item.deadline <= trio.current_time():
+        return "the time limit was reached"
+    if decided_by == "stop" or (card is not None and card.was_stopped):
+        return "the run was stopped"
+    return "it was answered elsewhere, or its run ended"
+
+
+class _Printed(io.TextIOBase):
+    """A file for what plugins print, which is written line by line."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._rest = ""
+
+    def write(self, text: str) -> int:
+        """Write the complete lines of a text, and keep the rest."""
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            if line.strip():
+                self._say(line)
+        return len(text)
+
+    def writable(self) -> bool:
+        """Return ``True``."""
+        return True

@@ -1,0 +1,358 @@
+"""What waits for the user as plain lines, and the lines that answer it.
+
+An answer is a whole word in a line of its own. Every other line is text for the agent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+import attrs
+from hilum_view import format_duration
+
+from hilum_terminal.approvals import (
+    EDITED_NOTE,
+    Answer,
+    EditCall,
+    Item,
+    PlanDecision,
+    QuestionAnswer,
+    Remember,
+    Result,
+    ShowWhole,
+    WaitingCall,
+    WaitingPlan,
+    WaitingQuestion,
+)
+from hilum_terminal.prompts import exact_rows
+from hilum_terminal.styles import PLAIN
+from hilum_terminal.text_width import neutral, one_line, wrap_text
+
+MAX_ROWS = 40
+"""Maximum number of rows of a description in a question; ``view`` writes all of them."""
+TAIL_ROWS = 10
+"""Rows of the end of a long description: padding must not hide an ending."""
+
+# The choices, or the second step of "always".
+Step = Literal["choose", "always"]
+_NO = re.compile(r"no\b[\s,.:;]*(.*)", re.IGNORECASE)
+_LETTERS = {"y": "yes", "n": "no", "s": "session", "e": "edit", "v": "view"}
+
+
+@attrs.define(eq=False)
+class AskedItem:
+    """A question about an item that was written for the user.
+
+    Attributes:
+        item: The item as it was shown.
+        step: What is asked about it.
+        count: How many items waited when the question was written.
+        seconds: The time limit for the answer; 0 for none.
+        unconfined: Whether it is a command that would run without a sandbox.
+        also: Other waiting calls that a lasting approval covers.
+        is_open: Whether a line may answer it: not one that was typed before it could be read.
+    """
+
+    item: Item
+    step: Step = "choose"
+    count: int = 1
+    seconds: float = 0.0
+    unconfined: bool = False
+    also: tuple[WaitingCall, ...] = ()
+    is_open: bool = False
+
+
+@attrs.frozen
+class NextStep:
+    """The user wants to go to another step of the question."""
+
+    step: Step
+
+
+@attrs.frozen
+class Misfit:
+    """A line that was meant as an answer, but is none.
+
+    Attributes:
+        text: What to type instead.
+    """
+
+    text: str
+
+
+Reply = tuple[Result, ...] | NextStep | Misfit
+
+
+# --- questions ------------------------------------------------------------------------------------
+
+
+def question_rows(asked: AskedItem, width: int) -> list[str]:
+    """Return the lines of a question, with the answers to choose from."""
+    if asked.step == "always":
+        return _always_rows(asked, width)
+    item = asked.item
+    if isinstance(item, WaitingCall):
+        rows = _call_rows(item, asked, width)
+    elif isinstance(item, WaitingQuestion):
+        rows = wrap_text(_head("Question", "", asked), width)
+        rows += wrap_text(neutral(item.question), width)
+    else:
+        title = "your version" if item.edited else ""
+        rows = wrap_text(_head("Plan", title, asked), width)
+        rows += _shortened(wrap_text(neutral(item.text), width))
+    return rows + answer_rows(asked, width)
+
+
+def _head(kind: str, title: str, asked: AskedItem) -> str:
+    place = f" (1 of {asked.count})" if asked.count > 1 else ""
+    agent = f", from the agent {one_line(asked.item.agent, 30)}" if asked.item.agent else ""
+    end = f": {title}" if title else ""
+    return f"{kind}{place}{agent}{end}"
+
+
+def _call_rows(item: WaitingCall, asked: AskedItem, width: int) -> list[str]:
+    rows = wrap_text(_head("Approval needed", one_line(item.tool), asked), width)
+    if item.why:
+        rows += wrap_text(f"Why: {neutral(item.why)}", width)
+    kind = "Danger" if item.dangerous else "Note"
+    for mark in item.marks:
+        rows += wrap_text(f"{kind}: {neutral(mark)}", width)
+    if item.arguments is not None:
+        rows += wrap_text(EDITED_NOTE, width)
+    indent = "  " if width >= 30 else ""
+    body = _shortened(_description(item, width - len(indent)))
+    rows += [f"{indent}{row}" for row in body]
+    if item.folder:
+        rows += wrap_text(f"Folder: {neutral(item.folder)}", width)
+    if asked.unconfined:
+        rows += wrap_text("Sandbox: no sandbox. The command can do what you can do.", width)
+    elif item.sandbox:
+        rows += wrap_text(f"Sandbox: {neutral(item.sandbox)}", width)
+    return rows
+
+
+def _description(item: WaitingCall, width: int) -> list[str]:
+    if item.make_rows is not None:
+        return list(item.make_rows(width, PLAIN))
+    return exact_rows(item.description or item.title, width)
+
+
+def _shortened(rows: Sequence[str]) -> list[str]:
+    if len(rows) <= MAX_ROWS:
+        return list(rows)
+    head = MAX_ROWS - TAIL_ROWS
+    left_out = len(rows) - MAX_ROWS
+    return [*rows[:head], f"… {left_out:,} lines left out; view shows all", *rows[-TAIL_ROWS:]]
+
+
+def answer_rows(asked: AskedItem, width: int) -> list[str]:
+    """Return the lines that list the answers."""
+    item = asked.item
+    if isinstance(item, WaitingCall):
+        answers = _call_answers(item, asked)
+    elif isinstance(item, WaitingPlan):
+        answers = [
+            "yes: carry it out",
+            "no, or no and a reason: another plan is made",
+            "edit: change the plan in your editor first",
+            "later: decide later",
+            "view: the whole plan",
+        ]
+    else:
+        answers = [f"{number}: {one_line(text)}" for number, text in enumerate(item.options, 1)]
+        if item.multiple and len(answers) > 1:
+            answers.append("1, 2: several of them")
+        answers += ["= and a text: your own answer", "skip: the agent decides"]
+    rows = ["Type one of these, then Enter:"]
+    for answer in answers:
+        rows += wrap_text(answer, width)
+    if asked.seconds > 0:
+        end = "the call is denied" if isinstance(item, WaitingCall) else "the agent decides"
+        rows += wrap_text(
+            f"After {format_duration(asked.seconds)} without an answer, {end}.", width
+        )
+    return rows
+
+
+def _call_answers(item: WaitingCall, asked: AskedItem) -> list[str]:
+    answers = ["yes: this call, once"]
+    if not _no_lasting(item):
+        answers.append(f"session: {covered(item)}, until this session ends")
+        if asked.also:
+            answers[-1] += ". This includes other calls that wait now:"
+            answers += [f"- {one_line(call.description) or call.title}" for call in asked.also]
+    if not _no_lasting(item) and item.scope:
+        answers.append("always: the same in later sessions; you see the rule first")
+    answers.append("no, or no and a reason: deny it")
+    if item.editable:
+        answers.append("edit: change the call in your editor first")
+    answers.append("view: the whole call")
+    return answers
+
+
+def _always_rows(asked: AskedItem, width: int) -> list[str]:
+    item = asked.item
+    assert isinstance(item, WaitingCall)
+    rows = ["This rule is stored:"]
+    rows += exact_rows(item.rule or item.scope, width)
+    rows += wrap_text(
+        f"It allows {covered(item)} in this folder, also in later sessions, until you remove it"
+        " with /permissions.",
+        width,
+    )
+    if asked.also:
+        rows += wrap_text("It also allows these calls that wait now:", width)
+        for call in asked.also:
+            rows += wrap_text(f"- {one_line(call.description) or call.title}", width)
+    return rows + wrap_text("Type yes to store it, or no to go back, then Enter.", width)
+
+
+def covered(item: WaitingCall) -> str:
+    """Return which calls a lasting approval covers."""
+    return neutral(item.covers or item.scope or f"every call of {item.tool}").replace("\n", "\\n")
+
+
+def _no_lasting(item: WaitingCall) -> str:
+    """Return why a call cannot have a lasting approval; empty if it can."""
+    if item.dangerous:
+        return "This call is dangerous: hilum asks about each one."
+    if item.arguments is not None:
+        return "You have edited this call: only this one can be allowed."
+    return ""
+
+
+def find_also_covered(item: Item, waiting: Sequence[Item]) -> tuple[WaitingCall, ...]:
+    """Return the other waiting calls that a lasting approval of a call covers."""
+    if not isinstance(item, WaitingCall):
+        return ()
+    return tuple(
+        each
+        for each in waiting
+        if isinstance(each, WaitingCall)
+        and each.id != item.id
+        and each.grant == item.grant
+        and not _no_lasting(each)
+    )
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+
+def read_reply(asked: AskedItem, line: str) -> Reply | None:
+    """Return what a line answers to a question; None if it is text for the agent."""
+    text = line.strip()
+    item = asked.item
+    if isinstance(item, WaitingQuestion):
+        return _read_choice(item, text)
+    if text.lower() in _LETTERS:
+        return Misfit(f"Please type the whole word: {_LETTERS[text.lower()]}")
+    if isinstance(item, WaitingPlan):
+        return _read_plan_decision(item, text)
+    if asked.step == "always":
+        return _read_confirmation(item, asked, text)
+    return _read_decision(item, asked, text)
+
+
+def _read_decision(item: WaitingCall, asked: AskedItem, text: str) -> Reply | None:
+    denial = _NO.fullmatch(text)
+    if denial is not None:
+        return (Answer(item.id, False, denial[1].strip()),)
+    match text.lower():
+        case "yes":
+            return (Answer(item.id, True, arguments=item.arguments),)
+        case "session":
+            problem = _no_lasting(item)
+            if problem:
+                return Misfit(f"{problem} Type yes or no.")
+            return _grant(item, asked, "session")
+        case "always":
+            problem = _no_lasting(item) or ("" if item.scope else "No rule describes this call.")
+            return Misfit(f"{problem} Type yes or no.") if problem else NextStep("always")
+        case "edit" if item.editable:
+            return (EditCall(item.id),)
+        case "view":
+            return (ShowWhole(item.id),)
+    return None
+
+
+def _read_confirmation(item: WaitingCall, asked: AskedItem, text: str) -> Reply | None:
+    match text.lower():
+        case "yes":
+            return _grant(item, asked, "always")
+        case "no":
+            return NextStep("choose")
+    return None
+
+
+def _grant(item: WaitingCall, asked: AskedItem, remember: Remember) -> tuple[Result, ...]:
+    also = [Answer(each.id, True) for each in asked.also]
+    return (Answer(item.id, True, remember=remember), *also)
+
+
+def _read_plan_decision(item: WaitingPlan, text: str) -> Reply | None:
+    denial = _NO.fullmatch(text)
+    if denial is not None:
+        return (PlanDecision(item.id, "reject", denial[1].strip()),)
+    match text.lower():
+        case "yes":
+            return (PlanDecision(item.id, "accept"),)
+        case "edit":
+            return (PlanDecision(item.id, "edit"),)
+        case "later":
+            return (PlanDecision(item.id, "later"),)
+        case "view":
+            return (ShowWhole(item.id),)
+    return None
+
+
+def _read_choice(item: WaitingQuestion, text: str) -> Reply | None:
+    if text.startswith("="):
+        own = text[1:].strip()
+        return (QuestionAnswer(item.id, (own,)),) if own else Misfit("Type a text after the =.")
+    if text.lower() == "skip":
+        return (QuestionAnswer(item.id),)
+    if not re.fullmatch(r"[0-9]{1,3}([\s,]+[0-9]{1,3})*", text):
+        return None
+    numbers = list(dict.fromkeys(int(number) for number in re.findall("[0-9]+", text)))
+    if not item.options:
+        return None
+    if any(not 1 <= number <= len(item.options) for number in numbers):
+        return Misfit(f"Type a number from 1 to {len(item.options)}.")
+    if len(numbers) > 1 and not item.multiple:
+        return Misfit("Only one answer can be chosen. Type its number.")
+    return (QuestionAnswer(item.id, tuple(item.options[number - 1] for number in numbers)),)
+
+
+def cancel(asked: AskedItem) -> Reply:
+    """Return what Ctrl-D answers to a question."""
+    match asked.item:
+        case WaitingCall() if asked.step == "always":
+            return NextStep("choose")
+        case WaitingCall(id=identity):
+            return (Answer(identity, False),)
+        case WaitingPlan(id=identity):
+            return (PlanDecision(identity, "later"),)
+        case WaitingQuestion(id=identity):
+            return (QuestionAnswer(identity),)
+
+
+def describe_result(result: Result) -> str:
+    """Return a sentence that confirms a decision; empty if its effect is seen at once."""
+    match result:
+        case Answer(accepted=False):
+            return "Denied."
+        case Answer(remember="session"):
+            return "Allowed until this session ends."
+        case Answer(remember="always"):
+            return "Allowed, also in later sessions."
+        case Answer():
+            return "Allowed once."
+        case QuestionAnswer(answers=()):
+            return "The agent decides."
+        case QuestionAnswer():
+            return "Answered."
+        case PlanDecision(decision="later"):
+            return "The plan is left undecided."
+    return ""

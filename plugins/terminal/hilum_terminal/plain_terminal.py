@@ -1,0 +1,239 @@
+"""The terminal in its normal mode: whole lines in, plain text out, and never an escape sequence.
+
+The terminal itself edits the line that the user types. All input and output goes through one
+descriptor of our own, which does not block: a terminal that is stopped with Ctrl-S, or slow, must
+not stop the rest of the program.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from types import TracebackType
+from typing import Any
+
+import trio
+
+from hilum_terminal.attention import BELL
+from hilum_terminal.text_width import neutral
+from hilum_terminal.tty import open_terminal
+
+try:
+    import termios
+except ImportError:  # Windows; open_terminal explains it
+    termios = None  # type: ignore[assignment]
+
+READ_SIZE = 65536
+MIN_WIDTH = 20
+
+
+class PlainTerminal:
+    """The terminal of this process, without raw mode; a context manager.
+
+    Args:
+        on_line: Called with each line that was typed, without its end.
+        on_end: Called when the user types Ctrl-D in an empty line.
+        on_lost: Called once if the terminal was closed.
+
+    Attributes:
+        gone: Whether the terminal was closed.
+        is_lent: Whether another program uses the terminal.
+    """
+
+    def __init__(
+        self,
+        *,
+        on_line: Callable[[str], None],
+        on_end: Callable[[], None],
+        on_lost: Callable[[], None],
+    ) -> None:
+        self.gone = False
+        self.is_lent = False
+        self._on_line = on_line
+        self._on_end = on_end
+        self._on_lost = on_lost
+        self._fd = -1
+        self._partial = b""
+        self._output = trio.Lock()
+        self._returned = trio.Event()
+        self._reading: trio.CancelScope | None = None
+        # The modes to go back to, while they are changed.
+        self._before: list[Any] | None = None
+
+    def __enter__(self) -> PlainTerminal:
+        """Open the terminal.
+
+        Raises:
+            UsageError: Neither standard output nor standard input is a terminal that can be used.
+        """
+        self._fd = open_terminal()
+        atexit.register(self._restore_modes)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._restore_modes()
+        atexit.unregister(self._restore_modes)
+        os.close(self._fd)
+        self._fd = -1
+
+    def width(self) -> int:
+        """Return the number of columns, at least 20."""
+        try:
+            columns = os.get_terminal_size(self._fd).columns
+        except OSError:
+            columns = 0
+        # Some terminals do not know their size.
+        return max(columns or 80, MIN_WIDTH)
+
+    # --- lines in ---------------------------------------------------------------------------------
+
+    async def read(self) -> None:
+        """Pass on what is typed, until the terminal is closed."""
+        while not self.gone:
+            while self.is_lent:
+                await self._returned.wait()
+            with trio.CancelScope() as self._reading:
+                await trio.lowlevel.wait_readable(self._fd)
+            self._reading = None
+            self.take_input()
+
+    def take_input(self) -> None:
+        """Pass on everything that has been typed by now, without waiting."""
+        while not (self.gone or self.is_lent):
+            try:
+                data = os.read(self._fd, READ_SIZE)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                self._lose()
+                return
+            if data:
+                self._take(data)
+            elif self._is_closed():
+                self._lose()
+            else:
+                # Ctrl-D. The terminal is still there, and so is what is typed afterwards.
+                self._partial = b""
+                self._on_end()
+
+    def _take(self, data: bytes) -> None:
+        # Ctrl-D after some characters sends them without an end of line.
+        *lines, self._partial = (self._partial + data).split(b"\n")
+        for line in lines:
+            self._on_line(line.decode(errors="replace"))
+
+    def forget_partial_line(self) -> None:
+        """Drop the beginning of a line, as the terminal does at Ctrl-C."""
+        self._partial = b""
+
+    def _is_closed(self) -> bool:
+        """Return whether nothing was read because the terminal is gone, and not for Ctrl-D."""
+        try:
+            termios.tcgetattr(self._fd)
+        except (OSError, termios.error):
+            return True
+        return False
+
+    def _lose(self) -> None:
+        if not self.gone:
+            self.gone = True
+            self._on_lost()
+
+    # --- text out ---------------------------------------------------------------------------------
+
+    async def send(self, text: str) -> None:
+        """Write text; wait for a slow terminal without blocking other tasks.
+
+        This is the last check: whatever made the text, control characters are escaped in it.
+        """
+        # What the terminal's encoding lacks cannot be known. All current ones are UTF-8, and an
+        # ASCII terminal shows other characters instead, which is better than to fail.
+        await self._send(neutral(text).encode(errors="backslashreplace"))
+
+    async def ring(self) -> None:
+        """Ring the bell."""
+        await self._send(BELL)
+
+    async def _send(self, data: bytes) -> None:
+        async with self._output:
+            while data and not self.gone:
+                try:
+                    data = data[os.write(self._fd, data) :]
+                except (BlockingIOError, InterruptedError):
+                    await trio.lowlevel.wait_writable(self._fd)
+                except OSError:
+                    self._lose()
+
+    # --- the modes of the terminal ----------------------------------------------------------------
+
+    @asynccontextmanager
+    async def lent(self) -> AsyncIterator[None]:
+        """Give the terminal to another program, such as an editor, for a while.
+
+        What is written meanwhile waits, and what is typed belongs to the other program.
+        """
+        async with self._output:
+            self.is_lent = True
+            self._returned = trio.Event()
+            if self._reading is not None:
+                self._reading.cancel()
+            try:
+                # An editor that crashes does not restore them.
+                with self._kept_modes():
+                    yield
+            finally:
+                self.is_lent = False
+                self._returned.set()
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Do not show what is typed, as long as the context is entered."""
+        with self._kept_modes():
+            if self._before is not None:
+                modes = list(self._before)
+                modes[3] &= ~termios.ECHO
+                # Ctrl-Z and Ctrl-\ would leave the shell without echo.
+                characters = list(modes[6])
+                off = bytes([os.fpathconf(self._fd, "PC_VDISABLE") & 0xFF])
+                for number in (termios.VSUSP, termios.VQUIT):
+                    characters[number] = off
+                modes[6] = characters
+                self._set_modes(modes)
+            yield
+
+    @contextmanager
+    def _kept_modes(self) -> Iterator[None]:
+        """Restore the current modes at the end of the context, or of the program."""
+        try:
+            self._before = termios.tcgetattr(self._fd)
+        except (OSError, termios.error):
+            self._lose()
+        try:
+            yield
+        finally:
+            self._restore_modes()
+
+    def _restore_modes(self) -> None:
+        before = self._before
+        self._before = None
+        if before is not None:
+            self._set_modes(before)
+
+    def _set_modes(self, modes: list[Any]) -> None:
+        # The system stops a process in the background that changes them. TCSANOW does not wait
+        # until a stopped terminal has taken all output.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
+        try:
+            termios.tcsetattr(self._fd, termios.TCSANOW, modes)
+        except (OSError, termios.error):
+            self._lose()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

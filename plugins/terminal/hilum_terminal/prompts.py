@@ -1,0 +1,455 @@
+"""Prompts that a command opens: an answer in one line, and a question with yes or no.
+
+They do no input or output. The caller passes keys in, draws the rows, and acts on the result.
+"""
+
+from __future__ import annotations
+
+import attrs
+import wcwidth
+
+from hilum_terminal.keys import Key, Paste
+from hilum_terminal.styles import Theme
+from hilum_terminal.text_width import ELLIPSIS, cells, cut, neutral
+
+KEY_GUARD = 0.3
+"""Seconds after a prompt was drawn in which no key answers it."""
+MAX_LENGTH = 10_000
+"""Maximum length of a line that the user edits, in characters; the rest of a paste is dropped."""
+SECRET_MARK = "•"
+CANCEL_KEYS = ("esc", "ctrl-c")
+
+
+@attrs.frozen
+class Cancelled:
+    """The user closed a prompt without an answer."""
+
+
+@attrs.frozen
+class Entered:
+    """The user entered a text."""
+
+    text: str
+
+
+@attrs.frozen
+class Confirmed:
+    """The user answered a question with yes or no."""
+
+    accepted: bool
+
+
+class KeyGuard:
+    """The time after a prompt was drawn in which keys do not answer it.
+
+    Such a key was pressed before the user could read the prompt.
+    """
+
+    def __init__(self) -> None:
+        self._started: float | None = None
+
+    def reset(self) -> None:
+        """Guard the prompt until it is drawn again."""
+        self._started = None
+
+    def drawn(self, now: float) -> None:
+        """Start the time, if it has not been started."""
+        if self._started is None:
+            self._started = now
+
+    def restart(self, now: float) -> None:
+        """Start the time again, if the prompt was drawn."""
+        if self._started is not None:
+            self._started = now
+
+    def holds(self, now: float) -> bool:
+        """Return whether keys must not answer the prompt."""
+        if self._started is None:
+            return True
+        # A clock that was set back must not lock the prompt.
+        self._started = min(self._started, now)
+        return now - self._started < KEY_GUARD
+
+
+class LineField:
+    """A line of text that the user edits.
+
+    Attributes:
+        text: The text; it contains no newline.
+        cursor: Index in the text at which the next character is inserted.
+        secret: Whether the characters are shown as dots.
+    """
+
+    def __init__(self, text: str = "", *, secret: bool = False) -> None:
+        self.text = ""
+        self.cursor = 0
+        self.secret = secret
+        self.insert(text)
+
+    def insert(self, text: str) -> None:
+        """Insert text at the cursor; line ends and tabs become spaces."""
+        room = max(MAX_LENGTH - len(self.text), 0)
+        line = " ".join(text[:room].splitlines()).replace("\t", " ")
+        self.text = self.text[: self.cursor] + line + self.text[self.cursor :]
+        self.cursor += len(line)
+
+    def clear(self) -> str:
+        """Remove the text, and return it."""
+        removed = self.text
+        self.text = ""
+        self.cursor = 0
+        return removed
+
+    def handle(self, key: Key | Paste) -> bool:
+        """Apply a key or a paste, and return whether it was used."""
+        if isinstance(key, Paste):
+            self.insert(key.text)
+            return True
+        if key.name == "text":
+            self.insert(key.text)
+            return True
+        return self._move(key.name) or self._delete(key.name)
+
+    def _move(self, name: str) -> bool:
+        match name:
+            case "left" | "ctrl-b":
+                self.cursor = self._before(self.cursor)
+            case "right" | "ctrl-f":
+                self.cursor = self._after(self.cursor)
+            case "home" | "ctrl-a":
+                self.cursor = 0
+            case "end" | "ctrl-e":
+                self.cursor = len(self.text)
+            case "ctrl-left" | "alt-left" | "alt-b":
+                self.cursor = self._word_before()
+            case "ctrl-right" | "alt-right" | "alt-f":
+                self.cursor = self._word_after()
+            case _:
+                return False
+        return True
+
+    def _delete(self, name: str) -> bool:
+        match name:
+            case "backspace" | "ctrl-h":
+                self._remove(self._before(self.cursor), self.cursor)
+            case "delete" | "ctrl-d":
+                self._remove(self.cursor, self._after(self.cursor))
+            case "ctrl-w" | "alt-backspace":
+                self._remove(self._word_before(), self.cursor)
+            case "alt-d":
+                self._remove(self.cursor, self._word_after())
+            case "ctrl-u":
+                self._remove(0, self.cursor)
+            case "ctrl-k":
+                self._remove(self.cursor, len(self.text))
+            case _:
+                return False
+        return True
+
+    def _remove(self, start: int, end: int) -> None:
+        self.text = self.text[:start] + self.text[end:]
+        self.cursor = start
+
+    def _before(self, index: int) -> int:
+        """Return the start of the character (grapheme) before an index."""
+        if index <= 0:
+            return 0
+        return wcwidth.grapheme_boundary_before(self.text, index)
+
+    def _after(self, index: int) -> int:
+        """Return the end of the character (grapheme) after an index."""
+        grapheme = next(iter(wcwidth.iter_graphemes(self.text[index:])), "")
+        return index + len(grapheme)
+
+    def _word_before(self) -> int:
+        index = self.cursor
+        while index > 0 and not self.text[index - 1].isalnum():
+            index -= 1
+        while index > 0 and self.text[index - 1].isalnum():
+            index -= 1
+        return index
+
+    def _word_after(self) -> int:
+        index = self.cursor
+        while index < len(self.text) and not self.text[index].isalnum():
+            index += 1
+        while index < len(self.text) and self.text[index].isalnum():
+            index += 1
+        return index
+
+    def row(self, width: int) -> tuple[str, int]:
+        """Return the part of the text around the cursor, and the column of the cursor in it.
+
+        Args:
+            width: Maximum number of columns, with one for a cursor behind the text.
+        """
+        room = max(width - 1, 1)
+        before = self._shown(self.text[: self.cursor])
+        after = self._shown(self.text[self.cursor :])
+        used = cells(before)
+        if used > room:
+            # Scrolled: the beginning is cut off. An ellipsis shows that there is more.
+            clipped = wcwidth.clip(before, used - room + 1, used, fillchar=" ")
+            before = ELLIPSIS + clipped if room > 1 else ""
+        column = cells(before)
+        return before + cut(after, max(room - column, 0)), column
+
+    def _shown(self, text: str) -> str:
+        if self.secret:
+            return SECRET_MARK * len(text)
+        return neutral(text)
+
+
+class TextPrompt:
+    """A question that the user answers with a line of text.
+
+    Attributes:
+        cursor: Row and column of the cursor in the rows that were made last.
+
+    Args:
+        question: The question.
+        default: The answer if the user enters nothing.
+        secret: Whether the answer is shown as dots, such as a key.
+    """
+
+    def __init__(self, question: str, *, default: str = "", secret: bool = False) -> None:
+        self.question = question
+        self.default = default
+        self.field = LineField(secret=secret)
+        self.cursor: tuple[int, int] | None = None
+
+    def handle(self, key: Key | Paste, now: float) -> Entered | Cancelled | None:
+        """Apply a key or a paste, and return the result when there is one.
+
+        Args:
+            key: The key or paste.
+            now: Time in seconds; not used, but the same for all prompts.
+        """
+        if isinstance(key, Key):
+            if key.name in CANCEL_KEYS:
+                return Cancelled()
+            if key.name == "enter":
+                return Entered(self.field.text or self.default)
+        self.field.handle(key)
+        return None
+
+    def rows(self, width: int, most: int, theme: Theme, now: float) -> list[str]:
+        """Return the question and the field, in at most ``most`` rows."""
+        self.cursor = None
+        if most <= 0 or width <= 0:
+            return []
+        mark = "> " if width > 4 else ""
+        shown, column = self.field.row(width - len(mark))
+        if not self.field.text and self.default:
+            shown = theme.paint(cut(self._default(), max(width - len(mark), 0)), "dim")
+        rows = [theme.paint(row, "bold") for row in paragraph(self.question, width)]
+        rows = fit_rows(rows, most - 1, width)
+        rows.append(mark + shown)
+        self.cursor = (len(rows) - 1, len(mark) + column)
+        if len(rows) < most:
+            rows.append(theme.paint("Enter: answer · Esc: cancel", "dim"))
+        return [cut(row, width) for row in rows]
+
+    def _default(self) -> str:
+        if self.field.secret:
+            return SECRET_MARK * min(len(self.default), 8)
+        return neutral(self.default).replace("\n", " ")
+
+
+class ConfirmPrompt:
+    """A question that the user answers with yes or no; "no" is selected.
+
+    Args:
+        question: The question.
+        yes: What yes does, as a short phrase.
+        no: What no does, as a short phrase.
+        details: Text below the question.
+    """
+
+    def __init__(self, question: str, *, yes: str, no: str = "No", details: str = "") -> None:
+        self.question = question
+        self.details = details
+        self.labels = (yes, no)
+        self.accepted = False
+        self._guard = KeyGuard()
+
+    def handle(self, key: Key | Paste, now: float) -> Confirmed | Cancelled | None:
+        """Apply a key, and return the result when there is one; pastes do nothing.
+
+        Keys that were typed before the user could see the question do not answer it.
+
+        Args:
+            key: The key or paste.
+            now: Time in seconds, of any clock.
+        """
+        if isinstance(key, Paste):
+            return None
+        if key.name in CANCEL_KEYS:
+            return Cancelled()
+        if self._guard.holds(now):
+            return None
+        match key:
+            case Key("text", "y" | "Y"):
+                return Confirmed(True)
+            case Key("text", "n" | "N"):
+                return Confirmed(False)
+            case Key("enter"):
+                return Confirmed(self.accepted)
+            case Key("left" | "right" | "up" | "down" | "tab" | "shift-tab"):
+                self.accepted = not self.accepted
+        return None
+
+    def rows(self, width: int, most: int, theme: Theme, now: float) -> list[str]:
+        """Return the question, its details and the choices, in at most ``most`` rows."""
+        if most <= 0 or width <= 0:
+            return []
+        self._guard.drawn(now)
+        labels = (f"[y] {neutral(self.labels[0])}", f"[n] {neutral(self.labels[1])}")
+        selected = 0 if self.accepted else 1
+        choices = choice_rows(labels, selected, width, max(min(most // 2, 4), 1), theme)
+        question = [theme.paint(row, "bold") for row in paragraph(self.question, width)]
+        question = fit_rows(question, most - len(choices), width)
+        details: list[str] = []
+        if self.details:
+            room = most - len(choices) - len(question)
+            details = fit_rows(paragraph(self.details, width), room, width)
+        return [cut(row, width) for row in [*question, *details, *choices]]
+
+
+def paragraph(text: str, width: int) -> list[str]:
+    """Return foreign text as rows, wrapped between words.
+
+    Only the beginning of a very long text is returned: nobody reads it in a prompt.
+    """
+    text = text.strip("\n")
+    if len(text) > MAX_LENGTH:
+        text = text[:MAX_LENGTH] + ELLIPSIS
+    rows: list[str] = []
+    for line in neutral(text).replace("\t", "    ").split("\n"):
+        rows += _wrapped(line.rstrip(), width)
+    return rows
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    # text_width.wrap takes 150 ms for 2,000 Chinese characters; a prompt is drawn for each key.
+    if cells(line) <= width:
+        return [line]
+    rows = []
+    row = ""
+    used = 0
+    for word in line.split(" "):
+        size = cells(word)
+        if row and used + 1 + size <= width:
+            row += f" {word}"
+            used += 1 + size
+            continue
+        if row:
+            rows.append(row.rstrip())
+        row = word
+        used = size
+        if size > width:
+            *full, row = broken_rows(word, width)
+            rows += full
+            used = cells(row)
+    rows.append(row)
+    return rows
+
+
+def broken_rows(line: str, width: int) -> list[str]:
+    """Return a line as rows that contain every character, broken at the width."""
+    width = max(width, 2)
+    if line.isascii():
+        return [line[start : start + width] for start in range(0, len(line), width)] or [""]
+    rows = []
+    row = ""
+    used = 0
+    for grapheme in wcwidth.iter_graphemes(line):
+        size = cells(grapheme)
+        if row and used + size > width:
+            rows.append(row)
+            row = ""
+            used = 0
+        row += grapheme
+        used += size
+    rows.append(row)
+    return rows
+
+
+def fit_rows(rows: list[str], most: int, width: int) -> list[str]:
+    """Return at most ``most`` rows; if some do not fit, the last row says how many."""
+    if most <= 0:
+        return []
+    if len(rows) <= most:
+        return rows
+    if most == 1:
+        # A row and the mark of an omission are more useful than the mark alone.
+        return [cut(rows[0] + ELLIPSIS, width)]
+    left_out = len(rows) - most + 1
+    return [*rows[: most - 1], cut(f"{ELLIPSIS} {left_out:,} more rows", width)]
+
+
+def choice_rows(
+    labels: tuple[str, ...] | list[str], selected: int, width: int, most: int, theme: Theme
+) -> list[str]:
+    """Return choices side by side, wrapped; the selected one is marked.
+
+    If they do not fit, only the rows around the selected one are returned.
+
+    Args:
+        labels: The choices, neutral.
+        selected: Index of the selected one.
+        width: Maximum number of columns.
+        most: Maximum number of rows.
+        theme: The colors.
+    """
+    rows: list[str] = []
+    row = ""
+    selected_row = 0
+    for index, label in enumerate(labels):
+        # The mark makes the selection visible without colors.
+        plain = cut(f"▸{label}" if index == selected else f" {label}", width)
+        shown = theme.paint(plain, "selected") if index == selected else plain
+        if row and cells(row) + 1 + cells(plain) > width:
+            rows.append(row)
+            row = ""
+        row = f"{row} {shown}" if row else shown
+        if index == selected:
+            selected_row = len(rows)
+    rows.append(row)
+    if len(rows) <= most:
+        return rows
+    start = min(max(selected_row - most + 1, 0), len(rows) - most)
+    return rows[start : start + most]
+
+
+def exact_rows(text: str, width: int) -> list[str]:
+    """Return foreign text as rows that contain every character, broken only at the width.
+
+    Several blank rows are replaced by their number: they could push a part out of sight.
+    """
+    shown = neutral(text).replace("\t", "    ")
+    rows: list[str] = []
+    for line in shown.split("\n"):
+        rows += broken_rows(line, width)
+    return _without_blanks(rows)
+
+
+def _without_blanks(rows: list[str]) -> list[str]:
+    kept: list[str] = []
+    blank = 0
+    for row in [*rows, "end"]:
+        if not row.strip():
+            blank += 1
+            continue
+        if blank > 2:
+            kept.append(f"({blank:,} blank rows)")
+        else:
+            kept += [""] * blank
+        blank = 0
+        kept.append(row)
+    return kept[:-1]
+
+
+def key_label(name: str) -> str:
+    """Return a key's name as users write it, such as "Shift-Tab"."""
+    return "-".join(part.capitalize() for part in name.split("-"))

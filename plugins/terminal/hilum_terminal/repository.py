@@ -1,0 +1,38 @@
+"""Reads which branch a folder is on, without starting a program."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+MAX_HEAD = 1000  # bytes
+
+
+def find_branch(folder: Path) -> str:
+    """Return the name of the checked-out Git branch, or the beginning of a commit's id.
+
+    The result is empty outside a repository. Blocks while reading a small file.
+    """
+    for parent in (folder, *folder.parents):
+        marker = parent / ".git"
+        try:
+            if marker.is_dir():
+                return _read_head(marker)
+            if marker.is_file():
+                # A worktree or a submodule: a file that names the folder.
+                text = marker.read_text(errors="replace")[:MAX_HEAD].strip()
+                target = text.removeprefix("gitdir:").strip()
+                return _read_head(parent / target)
+        except (OSError, ValueError):  # a file name may contain NUL
+            return ""
+    return ""
+
+
+def _read_head(folder: Path) -> str:
+    # A pipe in place of the file must not block the thread for ever.
+    descriptor = os.open(folder / "HEAD", os.O_RDONLY | os.O_NONBLOCK)
+    with os.fdopen(descriptor, errors="replace") as file:
+        head = file.read(MAX_HEAD).strip()
+    if head.startswith("ref:"):
+        return head.removeprefix("ref:").strip().removeprefix("refs/heads/")
+    return head[:8]

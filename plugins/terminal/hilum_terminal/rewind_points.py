@@ -1,0 +1,56 @@
+"""Finds the prompts in a session's log that one can go back to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+from hilum.events import Event, PromptQueued, RunEnded, RunRetried, RunStarted
+
+
+@attrs.frozen
+class RewindPoint:
+    """A prompt of the user.
+
+    Attributes:
+        text: The prompt.
+        at: Unix time at which its run began.
+        run: Id of its run.
+        before: Number of the last event before the prompt.
+    """
+
+    text: str
+    at: float
+    run: str
+    before: int
+
+
+def find_rewind_points(events: Iterable[Event], agent: str = "main") -> list[RewindPoint]:
+    """Return the prompts of an agent that have started, oldest first.
+
+    Args:
+        events: All events of the session.
+        agent: The agent that the user talks to.
+    """
+    points: list[RewindPoint] = []
+    # The last event before each prompt that has not started; 0 if it was queued behind other work.
+    waiting: dict[str, int] = {}
+    running = ""
+    for event in events:
+        if event.agent != agent:
+            continue
+        if isinstance(event, PromptQueued):
+            # A prompt that waits for a run belongs after the end of that run.
+            is_behind = bool(running or waiting)
+            waiting[event.run] = 0 if is_behind else event.seq - 1
+        elif isinstance(event, RunStarted):
+            running = event.run
+            before = waiting.pop(event.run, 0) or event.seq - 1
+            points.append(RewindPoint(event.text, event.at, event.run, before))
+        elif isinstance(event, RunRetried):
+            running = event.run
+        elif isinstance(event, RunEnded):
+            waiting.pop(event.run, None)
+            if event.run == running:
+                running = ""
+    return points

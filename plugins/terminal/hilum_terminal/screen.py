@@ -1,0 +1,307 @@
+"""Turns rows into bytes for the terminal; does no I/O.
+
+Final rows ("commits") are written once into the normal scrollback and are never touched again. Below
+them is the *live region*, the rows that are redrawn. A terminal changes its size and wraps its
+content anew before this process hears of it, so the bytes are correct wherever the cursor was carried
+to: the cursor moves down by line feeds, which scroll where they must, and up by CUU, which stops at
+the top of the window. There are no absolute addresses, no CUD, no scroll regions, and nothing that
+clears the window or the scrollback.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import wcwidth
+
+from .text_width import RESET, cells
+
+Size = tuple[int, int]
+"""Columns and lines."""
+
+# Synchronized output (DEC mode 2026): a terminal that knows it shows the frame at once, any other one
+# ignores it. Asking first would be wrong: tmux does not answer for the terminal around it.
+BEGIN_FRAME = "\x1b[?2026h"
+END_FRAME = "\x1b[?2026l"
+REPORT_DELAY = 0.3
+"""Seconds by which a terminal may report a new size too late: tmux does so every 250 ms."""
+AUTOWRAP_ON = "\x1b[?7h"
+AUTOWRAP_OFF = "\x1b[?7l"
+SHOW_CURSOR = "\x1b[?25h"
+HIDE_CURSOR = "\x1b[?25l"
+ERASE_LINE = "\x1b[K"
+# Erases the cursor's line and everything below it. The cursor first moves one column to the right,
+# because tmux scrolls the whole window into the history when it erases from the top left corner.
+ERASE_BELOW = "\x1b[K\x1b[C\x1b[J\r"
+
+_COLOR = re.compile(r"\x1b\[[0-9;:]*m")
+_COLORS_AND_TEXT = re.compile(r"(\x1b\[[0-9;:]*m)")
+# Anything else than text and colors would break the count of rows. Callers have escaped foreign text
+# already; this is the last net.
+_CONTROL = re.compile(r"[\x00-\x1a\x1c-\x1f\x7f-\x9f]|\x1b(?!\[[0-9;:]*m)")
+
+
+class Screen:
+    """The content of the terminal below the last final row, and where its cursor is.
+
+    Args:
+        reflows: Whether the terminal wraps its lines anew when its width changes. See
+            ``terminal_reflows``.
+    """
+
+    def __init__(self, *, reflows: bool = True) -> None:
+        self._reflows = reflows
+        self.forget()
+
+    def forget(self) -> None:
+        """Start a new live region at the cursor's line, because others have used the terminal."""
+        self._size: Size | None = None
+        self._rows: list[str] = []
+        self._cursor_row = 0
+        self._cursor_column = 0
+        self._cursor_shown: bool | None = None
+        self._written = 0.0
+
+    def frame(
+        self,
+        commits: Sequence[str],
+        rows: Sequence[str],
+        size: Size,
+        cursor: tuple[int, int] | None,
+        *,
+        parked: bool = False,
+        now: float = 0.0,
+    ) -> bytes:
+        """Return the bytes that commit rows and show others below them; empty if nothing changed.
+
+        Args:
+            commits: Final rows, each written once. The terminal wraps those that are too wide.
+            rows: The live region. The first rows are dropped where the window is too low for all.
+            size: Columns and lines of the terminal, read right before this call.
+            cursor: Index of a row and a column in it; None for no cursor.
+            parked: Whether the cursor waits, hidden, on the first row, and a cell in reverse video
+                shows where the input goes. While rows are committed, this lets the terminal itself
+                carry the cursor to the region's first row when its size changes. Without it, the
+                real cursor is in the input, where input methods and screen readers expect it.
+            now: The time in seconds. Without it, the last frame counts as just written, and more
+                rows may remain as ghosts when the terminal becomes narrower.
+        """
+        columns = max(size[0], 1)
+        lines = max(size[1], 1)
+        size = (columns, lines)
+        shown, cursor = _fit(rows, cursor, lines)
+        if cursor is None or parked:
+            if cursor is not None:
+                shown[cursor[0]] = paint_cursor(shown[cursor[0]], min(cursor[1], columns - 1))
+            target_row = 0
+            target_column = 0
+            visible = False
+        else:
+            target_row = cursor[0]
+            target_column = min(cursor[1], columns - 1)
+            visible = True
+        if commits or size != self._size:
+            body = self._redraw(commits, shown, size, now)
+        else:
+            body = self._update(shown, columns)
+        hide = HIDE_CURSOR if body and self._cursor_shown is not False else ""
+        if hide:
+            self._cursor_shown = False
+        place = self._place_cursor(target_row, target_column, visible)
+        if body:
+            text = f"{BEGIN_FRAME}{hide}{body}{place}{END_FRAME}"
+        else:
+            text = place
+        if text:
+            self._written = now
+        return text.encode("utf-8", "replace")
+
+    def leave(self, size: Size | None = None, *, now: float = 0.0) -> bytes:
+        """Return the bytes that erase the live region and put the cursor where it began.
+
+        Afterwards this is as new. The bytes are empty if nothing was drawn.
+
+        Args:
+            size: The current size if it may have changed since the last frame.
+            now: The time in seconds.
+        """
+        if self._size is None:
+            return b""
+        up = self._rows_above_cursor(size or self._size, now)
+        self.forget()
+        return f"\r{_up(up)}{ERASE_BELOW}{AUTOWRAP_ON}{SHOW_CURSOR}".encode()
+
+    def _redraw(self, commits: Sequence[str], rows: list[str], size: Size, now: float) -> str:
+        """Return a frame from the region's top; commits overwrite what was there."""
+        columns = size[0]
+        parts = ["\r", _up(self._rows_above_cursor(size, now))]
+        if commits:
+            parts.append(AUTOWRAP_ON)
+            for commit in commits:
+                parts.append(_line(commit, columns, ERASE_BELOW))
+                parts.append("\r\n")
+        parts.append(AUTOWRAP_OFF)
+        for row in rows[:-1]:
+            parts.append(_line(row, columns, ERASE_LINE))
+            parts.append("\r\n")
+        # Below are rows of the last frame, and after a change of size rows at unknown places.
+        parts.append(ERASE_BELOW)
+        parts.append(_text(rows[-1]))
+        parts.append(AUTOWRAP_ON)
+        self._size = size
+        self._rows = rows
+        self._cursor_row = len(rows) - 1
+        self._cursor_column = -1
+        return "".join(parts)
+
+    def _update(self, rows: list[str], columns: int) -> str:
+        """Return a frame that writes only the rows that differ."""
+        before = self._rows
+        parts: list[str] = []
+        for index, row in enumerate(rows):
+            if index < len(before) and before[index] == row:
+                continue
+            parts.append(self._move_to(index))
+            parts.append("\r")
+            parts.append(_line(row, columns, ERASE_LINE))
+            self._cursor_column = -1
+        if len(rows) < len(before):
+            parts.append(self._move_to(len(rows)))
+            parts.append(f"\r{ERASE_BELOW}")
+            self._cursor_column = 0
+        self._rows = rows
+        if not parts:
+            return ""
+        return f"{AUTOWRAP_OFF}{''.join(parts)}{AUTOWRAP_ON}"
+
+    def _place_cursor(self, row: int, column: int, visible: bool) -> str:
+        """Return the bytes that move the cursor and show or hide it; empty if it stays as it is."""
+        move = self._move_to(row)
+        if move or column != self._cursor_column:
+            move += "\r"
+            if column:
+                move += f"\x1b[{column}C"
+        self._cursor_column = column
+        if visible == self._cursor_shown:
+            return move
+        self._cursor_shown = visible
+        return move + (SHOW_CURSOR if visible else HIDE_CURSOR)
+
+    def _move_to(self, row: int) -> str:
+        """Return the bytes that move the cursor to a row of the region; the column is arbitrary."""
+        down = row - self._cursor_row
+        self._cursor_row = row
+        if down < 0:
+            return _up(-down)
+        return "\n" * down
+
+    def _rows_above_cursor(self, size: Size, now: float) -> int:
+        """Return how many lines of the terminal are between the region's top and the cursor.
+
+        In doubt the number is too low: rows of the last frame then remain visible, while a number
+        that is too high would overwrite rows that are final.
+        """
+        columns = max(size[0], 1)
+        narrower = self._size is not None and columns < self._size[0]
+        # What was written a moment ago may have reached a terminal that was narrower already. It
+        # then cut the rows, and did not wrap them.
+        in_doubt = now - self._written < REPORT_DELAY
+        if not narrower or not self._reflows or in_doubt:
+            return self._cursor_row
+        above = sum(_wrapped(row, columns) for row in self._rows[: self._cursor_row])
+        if self._cursor_column <= 0:
+            return above
+        used = min(self._cursor_column, _used_cells(self._rows[self._cursor_row]))
+        return above + max(used - 1, 0) // columns
+
+
+def terminal_reflows(environ: Mapping[str, str]) -> bool:
+    """Return whether the terminal that the environment describes wraps its lines anew.
+
+    Linux consoles, xterm and GNU screen cut lines instead; all other common terminals wrap them.
+    """
+    term = environ.get("TERM", "")
+    if environ.get("TMUX"):
+        return True
+    if environ.get("STY") or environ.get("XTERM_VERSION"):
+        return False
+    return not term.startswith(("linux", "screen", "vt", "cons"))
+
+
+def paint_cursor(row: str, column: int) -> str:
+    """Return a row with one character in reverse video; past its end, with a blank one."""
+    parts: list[str] = []
+    position = 0
+    painted = False
+    for piece in _COLORS_AND_TEXT.split(row):
+        if painted or piece.startswith("\x1b"):
+            parts.append(piece)
+            continue
+        for character in wcwidth.iter_graphemes(piece):
+            position += cells(character)
+            if not painted and position > column:
+                parts.append(f"\x1b[7m{character}\x1b[27m")
+                painted = True
+            else:
+                parts.append(character)
+    if not painted:
+        parts.append(RESET if "\x1b" in row else "")
+        parts.append(" " * (column - position))
+        parts.append("\x1b[7m \x1b[27m")
+    return "".join(parts)
+
+
+def _fit(
+    rows: Sequence[str], cursor: tuple[int, int] | None, lines: int
+) -> tuple[list[str], tuple[int, int] | None]:
+    """Return the last rows that fit, at least one, and the cursor in them.
+
+    One line of the window stays free, so that a shrink by one line moves no live row into the
+    scrollback.
+    """
+    most = max(lines - 1, 1)
+    shown = list(rows[-most:]) or [""]
+    if cursor is None:
+        return shown, None
+    row = cursor[0] - max(len(rows) - most, 0)
+    if row < 0:
+        return shown, None
+    return shown, (min(row, len(shown) - 1), max(cursor[1], 0))
+
+
+def _line(row: str, columns: int, erase_first: str) -> str:
+    """Return a row and the sequence that erases the rest of its line.
+
+    Args:
+        row: The row; the cursor is in the first column.
+        columns: Columns of the terminal.
+        erase_first: What erases the line before the text, where that is necessary: after text that
+            fills the line, the cursor is still on the last character, and would erase it.
+    """
+    text = _text(row)
+    if len(text) * 2 >= columns and cells(text) >= columns:
+        return f"{erase_first}{text}"
+    return f"{text}{ERASE_LINE}"
+
+
+def _text(row: str) -> str:
+    """Return a row without control characters, and with its colors ended."""
+    text = _CONTROL.sub(" ", row)
+    if "\x1b" in text and not text.endswith(RESET):
+        return text + RESET
+    return text
+
+
+def _up(count: int) -> str:
+    return f"\x1b[{count}A" if count else ""
+
+
+def _used_cells(row: str) -> int:
+    """Return the columns that a terminal keeps of a row: some drop blanks at its end."""
+    return cells(_COLOR.sub("", row).rstrip())
+
+
+def _wrapped(row: str, columns: int) -> int:
+    """Return the number of lines that a row occupies after the terminal became narrower."""
+    return max(-(-_used_cells(row) // columns), 1)

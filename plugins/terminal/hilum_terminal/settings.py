@@ -1,0 +1,37 @@
+"""The settings of the terminal: table ``[terminal]``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from hilum import section, setting
+
+
+@section("terminal")
+class TerminalSettings:
+    """How conversations in the terminal look, and how they call for attention."""
+
+    background: Literal["auto", "dark", "light"] = setting(
+        default="auto",
+        project="user",
+        help="Background of the terminal, for which colors are chosen; auto reads COLORFGBG.",
+    )
+    notify: Literal["bell", "desktop", "off"] = setting(
+        default="bell",
+        project="user",
+        help=(
+            "How hilum calls for attention when a question waits, or a long run ends, while the"
+            " terminal is not looked at: bell, desktop notification (OSC 9) or not at all."
+        ),
+    )
+    notify_after: float = setting(
+        default=10.0,
+        minimum=0,
+        project="user",
+        help="Seconds that a run must take for its end to be worth a notification.",
+    )
+    history: bool = setting(
+        default=True,
+        project="user",
+        help="Whether prompts are kept, without their secrets, for later sessions.",
+    )

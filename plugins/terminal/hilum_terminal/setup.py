@@ -1,0 +1,324 @@
+"""The guided set-up of a model: at the first start, and with ``/setup``.
+
+It looks for keys in the environment and for servers on this machine, lets the user choose, sends
+one small request, and stores the choice in the user's settings. Where a model can be used without a
+question, none is asked. A key is never stored in a project, and one that comes from an environment
+variable is not stored at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+import trio
+from hilum import HilumError, ModelAccess, ModelError, ProviderStatus, UsageError, config_folder
+from hilum.settings import FILE, ChangeError, change
+
+from hilum_terminal.chat_protocol import Choice
+from hilum_terminal.styles import Style
+from hilum_terminal.text_width import one_line
+
+if TYPE_CHECKING:
+    from hilum import Session
+    from hilum.models import ModelInfo
+
+MODEL_VARIABLE = "HILUM_MODEL"
+# Models of one server to choose from; the others can be named with --model.
+MAX_MODELS = 15
+# Words for what a policy does with calls that change something.
+POLICIES = {
+    "ask_first": "hilum asks before it changes a file, runs a command or uses the network.",
+    "auto": "hilum changes files without asking, and runs commands that the sandbox confines.",
+    "readonly": "hilum only reads: every change and every command is denied.",
+}
+EXPLANATION = """\
+hilum needs a language model. There are three ways to one:
+  1. A key in an environment variable: export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY,
+     GEMINI_API_KEY, OPENROUTER_API_KEY …), then start hilum again. For a server of your own:
+     export OPENAI_BASE_URL=http://gpu:8000/v1
+  2. A key that you enter here. hilum keeps it outside of your projects: in the system's keyring,
+     or in a file that only you can read.
+  3. A server on this machine: start Ollama, LM Studio, llama.cpp or vLLM on its usual port."""
+# The beginning of the kernel's message if no model is set and none was found.
+NO_MODEL_MESSAGE = "There is no model to work with."
+LEFT = "No model was chosen. /setup starts this again."
+
+
+class Asker(Protocol):
+    """The part of ``Chat`` that the set-up uses."""
+
+    @property
+    def session(self) -> Session:
+        """The open session."""
+        ...
+
+    def say(self, text: str, *, style: Style = "plain") -> None:
+        """Write text above the input."""
+
+    def fail(self, error: HilumError) -> None:
+        """Write an error with its code and hint."""
+
+    async def choose(
+        self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
+    ) -> Choice | None:
+        """Let the user choose; ``None`` if they left with Esc."""
+
+    async def ask(self, question: str, *, default: str = "", secret: bool = False) -> str | None:
+        """Ask for a line of text; ``None`` if the user left with Esc."""
+
+
+@attrs.frozen
+class UseModel:
+    """The choice of a model."""
+
+    name: str
+
+
+@attrs.frozen
+class ListModels:
+    """The choice of a provider whose models must be requested first."""
+
+    provider: str
+
+
+@attrs.frozen
+class EnterKey:
+    """The choice to enter a key for a provider, with the model to test it with."""
+
+    provider: str
+    model: str
+
+
+@attrs.frozen
+class LookAgain:
+    """The choice to look for servers again."""
+
+
+Step = UseModel | ListModels | EnterKey | LookAgain
+
+
+def describe_policy(session: Session) -> str:
+    """Return in one line what happens to calls that change something."""
+    text = POLICIES.get(session.approve, f"The approval policy is {session.approve}.")
+    return f"{text} /approve changes this."
+
+
+async def ensure_model(asker: Asker) -> str:
+    """Return the model of a session; ask for one only if none can be used.
+
+    Returns:
+        ``provider/name``; empty if the user left the set-up.
+    """
+    router = asker.session.kernel.router
+    try:
+        name = router.resolve(asker.session.model or "") or await router.default()
+        router.model(name)
+    except UsageError as error:
+        # That there is no model is no mistake, and the set-up explains what to do. What remains
+        # is a server or a model that the user has named.
+        problem = error.message.removeprefix(NO_MODEL_MESSAGE).strip()
+        if problem:
+            asker.say(one_line(problem), style="warning")
+        return await set_up(asker)
+    return name
+
+
+async def set_up(asker: Asker) -> str:
+    """Let the user choose a model, test it with one request, and store the choice.
+
+    Returns:
+        ``provider/name``; empty if the user left the set-up or no plugin reaches models.
+    """
+    access = asker.session.kernel.plugin(ModelAccess)
+    if access is None:
+        hint = "`hilum plugins` shows why the plugin models is not loaded."
+        asker.fail(UsageError("No plugin that reaches models is loaded.", hint=hint))
+        return ""
+    name = await _SetUp(asker, access).run()
+    if not name:
+        asker.say(LEFT, style="dim")
+    return name
+
+
+class _SetUp:
+    """One pass through the set-up."""
+
+    def __init__(self, asker: Asker, access: ModelAccess) -> None:
+        self._asker = asker
+        self._access = access
+        self._session = asker.session
+        self._kernel = asker.session.kernel
+
+    async def run(self) -> str:
+        """Ask until a model answers or the user leaves; return the model's name."""
+        found = await self._survey()
+        if not any(status.usable and status.address for status in found):
+            self._asker.say(EXPLANATION)
+        title = "Which model do you want to use?"
+        choices = _choices(found)
+        selected = _find_current(choices, self._kernel.router.resolve("default"))
+        while True:
+            chosen = await self._asker.choose(title, choices, selected=selected)
+            if chosen is None:
+                return ""
+            # After a failure, Enter tries the same again.
+            selected = next((i for i, each in enumerate(choices) if each is chosen), 0)
+            name = await self._take(chosen.value)
+            if name:
+                return name
+            if isinstance(chosen.value, LookAgain):
+                title = "Which model do you want to use?"
+                choices = _choices(await self._survey())
+                selected = 0
+            else:
+                title = "Try again, or choose another model"
+
+    async def _survey(self) -> Sequence[ProviderStatus]:
+        self._asker.say("Looking for keys and for servers on this machine …", style="dim")
+        return await self._access.survey_models(self._kernel)
+
+    async def _take(self, step: object) -> str:
+        """Carry out a choice; return the name of the model, or an empty string."""
+        if isinstance(step, UseModel):
+            return await self._use(step.name)
+        if isinstance(step, ListModels):
+            return await self._choose_listed(step.provider)
+        if isinstance(step, EnterKey):
+            return await self._enter_key(step)
+        return ""
+
+    async def _use(self, name: str) -> str:
+        """Test a model and use it from now on; return its name, or an empty string."""
+        try:
+            await self._test(name)
+        except HilumError as error:
+            self._asker.fail(error)
+            return ""
+        await self._store(name)
+        return name
+
+    async def _test(self, name: str, key: str = "") -> None:
+        self._asker.say(f"Sending one small request to {one_line(name)} …", style="dim")
+        done = await self._access.try_model(self._kernel, name, key=key)
+        self._asker.say(f"{one_line(name)} answers, after {done.seconds:.1f} s.", style="good")
+
+    async def _choose_listed(self, provider: str) -> str:
+        """Let the user choose from a provider's own list."""
+        (status,) = await self._access.survey_models(self._kernel, provider)
+        if not status.models:
+            text = f"{status.name}: {status.found}. {status.fix}".strip()
+            self._asker.say(one_line(text), style="bad")
+            return ""
+        choices = [_choice(status, info) for info in status.models]
+        chosen = await self._asker.choose(f"Models of {one_line(provider)}", choices)
+        if chosen is None or not isinstance(chosen.value, UseModel):
+            return ""
+        return await self._use(chosen.value.name)
+
+    async def _enter_key(self, step: EnterKey) -> str:
+        """Ask for a key, test it, and keep it only if the provider accepts it."""
+        provider = one_line(step.provider)
+        key = await self._asker.ask(f"Your key for {provider} (it is not shown)", secret=True)
+        if key is None or not key.strip():
+            return ""
+        rejected: HilumError | None = None
+        try:
+            await self._test(step.model, key)
+        except HilumError as error:
+            self._asker.fail(error)
+            rejected = error
+        # The provider knows the key, but not the model: another one of its list may work.
+        is_other_model = isinstance(rejected, ModelError) and rejected.status == 404
+        if rejected is not None and not is_other_model:
+            return ""
+        try:
+            place = await self._access.keep_key(self._kernel, step.provider, key)
+        except HilumError as error:
+            self._asker.fail(error)
+            return ""
+        self._asker.say(f"The key is kept in {one_line(place)}.")
+        if is_other_model:
+            return await self._choose_listed(step.provider)
+        await self._store(step.model)
+        return step.model
+
+    async def _store(self, name: str) -> None:
+        """Use a model in this session, and store it in the user's settings."""
+        self._kernel.router.roles["default"] = name
+        self._session.set(model=name)
+        environ = self._kernel.environ
+        path = config_folder(environ) / FILE
+        try:
+            await trio.to_thread.run_sync(partial(change, path, "model", name))
+        except (ChangeError, HilumError) as error:
+            self._asker.say(f"The choice holds for this session only: {error}", style="warning")
+            return
+        self._asker.say(f"{one_line(name)} is used from now on (model in {_short(path)}).")
+        if environ.get(MODEL_VARIABLE) not in (None, "", name):
+            text = f"{MODEL_VARIABLE} is set, and comes first when hilum starts again."
+            self._asker.say(text, style="warning")
+        self._asker.say(describe_policy(self._session))
+
+
+def _short(path: Path) -> str:
+    """Return a path below the home folder with ``~``."""
+    try:
+        return f"~/{path.relative_to(Path.home())}"
+    except (ValueError, RuntimeError):
+        return str(path)
+
+
+# --- choices --------------------------------------------------------------------------------------
+
+
+def _choices(found: Sequence[ProviderStatus]) -> list[Choice]:
+    """Return what the user can choose: models that can be used first, then keys to enter."""
+    choices = []
+    for status in found:
+        if not status.usable or not status.address:
+            continue
+        choices += [_choice(status, info) for info in status.models[:MAX_MODELS]]
+        left = len(status.models) - MAX_MODELS
+        if left > 0:
+            label = f"{one_line(status.name)}: {left} more models …"
+            choices.append(Choice(ListModels(status.name), label))
+        if not status.models:
+            label = f"{one_line(status.name)}: request its list of models …"
+            choices.append(Choice(ListModels(status.name), label, one_line(status.address)))
+    for status in found:
+        if status.state == "no_key" and status.models:
+            label = f"Enter a key for {one_line(status.name)} …"
+            choices.append(Choice(EnterKey(status.name, status.models[0].name), label))
+    starting = [status for status in found if status.state in ("no_server", "no_models")]
+    preview = "\n".join(f"{status.name}: {status.found}. {status.fix}" for status in starting)
+    choices.append(Choice(LookAgain(), "Look again, after starting a local server", "", preview))
+    return choices
+
+
+def _choice(status: ProviderStatus, info: ModelInfo) -> Choice:
+    """Return the choice of a model, with what is known about it."""
+    parts = [f"{_format_window(info.window)} window"]
+    if info.price is not None:
+        parts.append(f"${info.price.input:g} / ${info.price.output:g} per million tokens")
+    elif status.local:
+        parts.append("free")
+    parts.append(f"key in {status.key}" if status.key else status.address)
+    return Choice(UseModel(info.name), one_line(info.name), one_line(" · ".join(parts)))
+
+
+def _format_window(tokens: int) -> str:
+    if tokens >= 1_000_000:
+        return f"{tokens / 1e6:.3g}M"
+    return f"{tokens // 1000}k"
+
+
+def _find_current(choices: Sequence[Choice], name: str) -> int:
+    """Return the position of the current model; the first one if it is not among the choices."""
+    for index, choice in enumerate(choices):
+        if choice.value == UseModel(name):
+            return index
+    return 0

@@ -1,0 +1,108 @@
+"""Runs a command that the user types after ``!``, in the session's folder and sandbox."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable
+
+import attrs
+import msgspec
+import trio
+from hilum import HilumError, Session, ToolDenied, judge_call
+
+TOOL = "run_terminal_cmd"
+MAX_OUTPUT = 200_000  # characters
+MAX_KEPT = 30_000  # characters that the agent reads
+
+
+@attrs.define
+class ShellLine:
+    """A command that the user ran, and its output.
+
+    Attributes:
+        command: The command line.
+        output: What it printed so far, to standard output and standard error.
+        status: Its exit status; None while it runs or if it did not start.
+        error: Why it did not start.
+        stopped: Whether the user stopped it.
+        began: Unix time at which it began.
+    """
+
+    command: str
+    output: str = ""
+    status: int | None = None
+    error: str = ""
+    stopped: bool = False
+    began: float = 0.0
+
+    @property
+    def attached(self) -> str:
+        """The command and its output as data for the agent."""
+        if self.error:
+            outcome = f"did not start: {self.error}"
+        elif self.stopped:
+            outcome = "was stopped by the user"
+        else:
+            outcome = f"exit status {self.status}"
+        text = self.output
+        if len(text) > MAX_KEPT:
+            half = MAX_KEPT // 2
+            left_out = len(text) - MAX_KEPT
+            text = f"{text[:half]}\n… {left_out:,} characters left out …\n{text[-half:]}"
+        return f"The user ran: {self.command}\n{outcome}\n{text}".rstrip()
+
+
+async def run_shell_line(session: Session, line: ShellLine, changed: Callable[[], None]) -> None:
+    """Run a command, and collect its output.
+
+    Rules that deny such a command apply to the user's own commands, too: they also protect from
+    typing errors. Commands that the agent would have to ask about run, because the user typed them.
+
+    Args:
+        session: The session.
+        line: The command; its other attributes are set.
+        changed: Called when there is new output.
+    """
+    try:
+        await _check_rules(session, line.command)
+    except HilumError as error:
+        line.error = str(error)
+        return
+
+    decoders = {
+        stream: codecs.getincrementaldecoder("utf-8")("replace") for stream in ("stdout", "stderr")
+    }
+
+    def add(stream: str, data: bytes) -> None:
+        # A character may be divided between two pieces.
+        text = decoders[stream].decode(data)
+        # A command may print without end.
+        line.output = (line.output + text)[-MAX_OUTPUT:]
+        changed()
+
+    try:
+        done = await session.processes.run(["bash", "-c", line.command], on_output=add)
+        line.status = done.returncode
+    except HilumError as error:
+        line.error = str(error)
+    except trio.Cancelled:
+        line.stopped = True
+        raise
+
+
+async def _check_rules(session: Session, command: str) -> None:
+    """Check a command against the rules.
+
+    Raises:
+        ToolDenied: A rule denies it.
+    """
+    # Without the tool, no rule about it is known.
+    if TOOL not in session.tools:
+        raise ToolDenied(
+            "Commands cannot be judged, because the plugin `shell` is not loaded.",
+            hint="Load it to run commands with `!`.",
+        )
+    arguments = msgspec.json.encode({"command": command}).decode()
+    verdict = await judge_call(session.agents["main"], TOOL, arguments)
+    if verdict.kind == "deny":
+        raise ToolDenied(verdict.reason or "A rule denies this command.", code=verdict.code)

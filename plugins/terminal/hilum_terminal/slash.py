@@ -1,0 +1,323 @@
+"""Commands that the user types as ``/name arguments``.
+
+Three kinds of commands exist, and the first one with a name answers:
+
+1. Commands of the terminal (``slash_table``): they act on the open session.
+2. Commands of plugins: ``interpret_prompt`` carries them out, and ``list_commands`` lists them, such
+   as ``/agents``, ``/mcp``, the prompts of MCP servers and ``/NAME`` of a skill.
+3. Commands of the program: every entry point of ``hilum.commands`` is ``/name arguments``. It runs
+   as a child process; the first line of its docstring is the description.
+
+Text that begins with a slash and a name that nobody provides is never sent to the model. A path
+such as ``/etc/hosts`` is not a command, and neither is text that begins with a space.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+import attrs
+import trio
+from hilum import HilumError, UsageError, list_program_commands
+from hilum.errors import E_BAD_ARGS, similar_names
+
+from hilum_terminal.chat_protocol import Chat, Choice
+from hilum_terminal.completion import Candidate
+from hilum_terminal.slash_table import BUILT_IN, SlashCommand
+from hilum_terminal.text_width import one_line
+
+if TYPE_CHECKING:
+    from hilum import Session
+
+Run = Callable[[Chat, str], Awaitable[None]]
+Complete = Callable[[Chat, str], Awaitable[Sequence[Choice]]]
+# A name, without a further slash: a path is not a command.
+_COMMAND = re.compile(r"/(\?|[A-Za-z][^\s/]*)?(?=\s|$)")
+# Programs that hold a conversation of their own, which needs the terminal.
+NOT_IN_CHAT = frozenset({"chat", "run", "demo"})
+# Seconds after which the values of an argument are asked for again.
+FRESH = 60.0
+
+
+def is_command(text: str) -> bool:
+    """Return whether a text is meant as a command, whether or not it exists."""
+    match = _COMMAND.match(text)
+    if match is None:
+        return False
+    # A single slash asks for the list; a slash before more text is text.
+    return match[1] is not None or not text[1:].strip()
+
+
+# --- the commands ---------------------------------------------------------------------------------
+
+
+def list_commands(session: Session) -> list[SlashCommand]:
+    """Return all commands of a session: those of the terminal, of its plugins and of the program.
+
+    If a name occurs twice, the first command answers and the other one is left out.
+    """
+    commands: dict[str, SlashCommand] = {}
+    taken: set[str] = set()
+    for command in (*BUILT_IN, *_list_plugin_commands(session), *_program_commands()):
+        if command.name not in taken:
+            commands[command.name] = command
+            taken.update((command.name, *command.aliases))
+    return list(commands.values())
+
+
+def _list_plugin_commands(session: Session) -> Iterable[SlashCommand]:
+    for plugin, listed in session.list_commands():
+        # A name from a server could otherwise drive the terminal, or look like another one.
+        if listed.mark != "/" or not listed.name.isprintable() or not listed.name.strip():
+            continue
+        yield SlashCommand(
+            listed.name,
+            # From a plugin, a skill or a server: one line of it is enough.
+            one_line(listed.summary) or f"From the plugin {plugin}",
+            one_line(listed.arguments),
+            "skills" if plugin == "skills" else "plugins",
+            words=tuple(listed.words),
+            origin="plugin",
+        )
+
+
+def list_mentions(session: Session) -> list[Candidate]:
+    """Return the names that a prompt may mention with ``@``, besides files: agents and others."""
+    found: list[Candidate] = []
+    for _, listed in session.hooks.collect("list_commands", session=session):
+        if listed.mark == "@" and listed.name.isprintable():
+            found.append(Candidate(listed.name, one_line(listed.summary)))
+    return found
+
+
+@functools.cache
+def _program_commands() -> tuple[SlashCommand, ...]:
+    """Return the commands of the program.
+
+    Their descriptions are read from the source files, which takes 20 ms: too long for each key.
+    """
+    commands = []
+    for name, description in list_program_commands().items():
+        if name not in NOT_IN_CHAT:
+            commands.append(
+                SlashCommand(name, description, "[ARGUMENTS]", "program", origin="program")
+            )
+    return tuple(commands)
+
+
+def find_command(session: Session, text: str) -> tuple[SlashCommand, str] | None:
+    """Return the command that a text begins with, and the text of its arguments.
+
+    Args:
+        session: The session.
+        text: The text, which begins with a slash.
+    """
+    typed = text[1:]
+    commands = list_commands(session)
+    # The longest name first: that of a server's prompt may contain spaces, and another name.
+    commands.sort(key=lambda command: len(command.name), reverse=True)
+    for command in commands:
+        for name in (command.name, *command.aliases):
+            rest = typed.removeprefix(name)
+            if typed.startswith(name) and (not rest or rest[0].isspace()):
+                return command, rest.strip()
+    return None
+
+
+# --- running --------------------------------------------------------------------------------------
+
+
+async def run_command(chat: Chat, text: str) -> bool:
+    """Run the command that the user typed.
+
+    Errors of the command are shown.
+
+    Args:
+        chat: The conversation.
+        text: The user's text.
+
+    Returns:
+        Whether the text was a command. If not, it is a prompt for the agent.
+    """
+    if not text.startswith("/"):
+        return False
+    if text.strip() == "/":
+        text = "/help"
+    found = find_command(chat.session, text)
+    if found is None:
+        if not is_command(text):
+            return False
+        chat.fail(_unknown_command_error(chat.session, text))
+        return True
+    command, arguments = found
+    try:
+        await _run(chat, command, arguments, text)
+    except HilumError as error:
+        chat.fail(error)
+    return True
+
+
+async def _run(chat: Chat, command: SlashCommand, arguments: str, text: str) -> None:
+    if command.origin == "plugin":
+        # The plugin's ``interpret_prompt`` carries it out. It may also start a run, whose events
+        # the conversation shows like those of any other prompt.
+        run = await chat.session.prompt(text)
+        if run.reply is not None:
+            chat.say(run.reply)
+    elif command.origin == "program":
+        from hilum_terminal.slash_program import run_program
+
+        await run_program(chat, command.name, arguments)
+    else:
+        await cast(Run, _load(command.target))(chat, arguments)
+
+
+def _load(target: str) -> Callable[..., object]:
+    """Import a function, given as ``module:function`` in this package."""
+    module, _, function = target.partition(":")
+    found: Callable[..., object] = getattr(import_module(f"hilum_terminal.{module}"), function)
+    return found
+
+
+def _unknown_command_error(session: Session, text: str) -> UsageError:
+    match = _COMMAND.match(text)
+    name = (match[1] if match else None) or ""
+    names = [
+        known for command in list_commands(session) for known in (command.name, *command.aliases)
+    ]
+    near = similar_names(name, sorted(names))
+    hint = "To send text that begins with a slash, type a space before it."
+    if near:
+        listed = " or ".join(f"/{each}" for each in near)
+        hint = f"Did you mean {listed}? {hint}"
+    else:
+        hint = f"/help lists the commands. {hint}"
+    return UsageError(f"There is no command /{name}.", code=E_BAD_ARGS, hint=hint)
+
+
+# --- completion -----------------------------------------------------------------------------------
+
+
+@attrs.define
+class _Asked:
+    """The values that a completer was asked for.
+
+    Attributes:
+        session: The session.
+        command: Name of the command.
+        moment: When it was asked, in trio's time.
+        choices: The answer; empty before there is one.
+        answered: Set when there is an answer, or none will come.
+    """
+
+    session: Session
+    command: str
+    moment: float
+    choices: Sequence[Choice] = ()
+    answered: trio.Event = attrs.field(factory=trio.Event)
+
+
+class ArgumentValues:
+    """The values for the argument that is being typed, which are asked for once.
+
+    A completer may be slow: the models are requested from all providers. So each further key waits
+    for the same answer, or uses it, until ``forget`` or for ``FRESH`` seconds.
+    """
+
+    def __init__(self) -> None:
+        self._asked: _Asked | None = None
+
+    def forget(self) -> None:
+        """Ask again next time."""
+        self._asked = None
+
+    async def find(self, chat: Chat, command: SlashCommand) -> Sequence[Choice]:
+        """Return the values that the completer of a command offers."""
+        asked = self._asked
+        now = trio.current_time()
+        if (
+            asked is not None
+            and asked.session is chat.session
+            and asked.command == command.name
+            and now - asked.moment < FRESH
+        ):
+            await asked.answered.wait()
+            return asked.choices
+        asked = _Asked(chat.session, command.name, now)
+        self._asked = asked
+        try:
+            asked.choices = await cast(Complete, _load(command.completer))(chat, "")
+        finally:
+            asked.answered.set()
+        return asked.choices
+
+
+async def complete(chat: Chat, text: str, values: ArgumentValues | None = None) -> list[Choice]:
+    """Return completions of a command that is being typed.
+
+    Args:
+        chat: The conversation.
+        text: The text up to the cursor, which begins with a slash.
+        values: Keeps the values of arguments between keys.
+
+    Returns:
+        Choices whose values are the whole text after completion, without a space at the end. What
+        is complete already comes first, then names that begin with what was typed, then those that
+        contain it.
+    """
+    if not text.startswith("/") or "\n" in text:
+        return []
+    if not _program_commands.cache_info().currsize:
+        await trio.to_thread.run_sync(_program_commands)
+    typed = text[1:]
+    if " " not in typed:
+        return _complete_name(chat.session, typed)
+    found = find_command(chat.session, text)
+    if found is None:
+        # A name with spaces may be incomplete.
+        return _complete_name(chat.session, typed)
+    command, stripped = found
+    if not stripped and not text[-1].isspace():
+        # A name with spaces, which no argument follows yet.
+        return _complete_name(chat.session, typed)
+    # The arguments as they were typed: a space at the end begins another one.
+    arguments = stripped + text[len(text.rstrip()) :] if stripped else ""
+    choices = [Choice(word, word) for word in command.words]
+    if command.completer:
+        values = values or ArgumentValues()
+        choices += await values.find(chat, command)
+    before = text[: len(text) - len(arguments)]
+    wanted = arguments.casefold()
+    exact: list[Choice] = []
+    others: list[Choice] = []
+    for choice in choices:
+        word = str(choice.value)
+        if word.casefold().startswith(wanted):
+            completion = Choice(before + word, choice.label, choice.hint)
+            if word == arguments:
+                exact.append(completion)
+            else:
+                others.append(completion)
+    return [*exact, *others]
+
+
+def _complete_name(session: Session, typed: str) -> list[Choice]:
+    wanted = typed.casefold()
+    exact = []
+    first = []
+    later = []
+    for command in list_commands(session):
+        names = [command.name, *command.aliases]
+        choice = Choice(f"/{command.name}", command.usage, command.summary)
+        if typed in names:
+            # An alias is complete, too.
+            exact.append(Choice(f"/{typed}", command.usage, command.summary))
+        elif any(name.casefold().startswith(wanted) for name in names):
+            first.append(choice)
+        elif any(wanted in name.casefold() for name in names):
+            later.append(choice)
+    return [*exact, *first, *later]

@@ -1,0 +1,132 @@
+"""Commands for what runs in the background, and for prompts that wait."""
+
+from __future__ import annotations
+
+import attrs
+import trio
+from hilum import BackgroundCommands, UsageError
+from hilum.errors import unknown_name_error
+from hilum.services import BackgroundCommand
+from hilum_view import AgentView, first_line, format_duration
+
+from hilum_terminal.chat_protocol import Chat, Choice
+from hilum_terminal.slash_arguments import refuse_arguments
+
+# Seconds between SIGTERM and SIGKILL.
+STOP_GRACE = 2.0
+
+
+@attrs.frozen
+class Running:
+    """A command or an agent that runs in the background.
+
+    Attributes:
+        id: Its id.
+        what: What it is and does, in one line.
+        command: The command; ``None`` for an agent.
+    """
+
+    id: str
+    what: str
+    command: BackgroundCommand | None = None
+
+
+def find_running(chat: Chat) -> list[Running]:
+    """Return the background commands and agents that have not ended."""
+    found = []
+    commands = chat.session.plugin(BackgroundCommands)
+    now = trio.current_time()
+    for command in commands.running() if commands else ():
+        since = format_duration(max(now - command.began, 0))
+        found.append(Running(command.id, f"command · {since} · {command.title}", command))
+    for agent in chat.view.agents.open():
+        found.append(Running(agent.id, _describe_agent(agent)))
+    return found
+
+
+def _describe_agent(agent: AgentView) -> str:
+    doing = agent.doing or agent.status.replace("_", " ")
+    facts = [f"agent {agent.name}", doing, agent.title]
+    return " · ".join(fact for fact in facts if fact)
+
+
+async def list_running(chat: Chat, arguments: str) -> None:
+    """List commands and agents in the background."""
+    refuse_arguments("ps", arguments)
+    running = find_running(chat)
+    if not running:
+        chat.say("Nothing runs in the background.", style="dim")
+        return
+    lines = [f"{item.id}  {item.what}" for item in running]
+    chat.say("\n".join(lines))
+    chat.say("/stop ID ends one of them.", style="dim")
+
+
+async def stop(chat: Chat, arguments: str) -> None:
+    """Stop a command or an agent in the background."""
+    running = find_running(chat)
+    if arguments == "all":
+        chosen = running
+    elif arguments:
+        chosen = [item for item in running if item.id == arguments]
+        if not chosen:
+            known = [item.id for item in running]
+            hint = "Nothing runs in the background. To stop the agent, press Esc."
+            raise unknown_name_error(
+                "command or agent in the background", arguments, known, hint=hint
+            )
+    else:
+        choices = [Choice(item, item.what, item.id) for item in running]
+        choice = await chat.choose(
+            "Stop",
+            choices,
+            empty="Nothing runs in the background. To stop the agent, press Esc.",
+        )
+        if choice is None or not isinstance(choice.value, Running):
+            return
+        chosen = [choice.value]
+    for item in chosen:
+        await _stop(chat, item)
+    names = ", ".join(item.id for item in chosen) or "nothing"
+    chat.say(f"Stopped: {names}", style="dim")
+
+
+async def _stop(chat: Chat, item: Running) -> None:
+    if item.command is not None:
+        await item.command.stop("The user stopped it.", STOP_GRACE)
+        return
+    # The plugin that runs agents also stops those that wait for a slot, which the session does not
+    # know. Its command would be sent to the model if the plugin was not there.
+    if "agents" not in [command.name for _, command in chat.session.list_commands()]:
+        raise UsageError("The plugin that runs agents is not open.", code="E_PLUGIN")
+    await chat.session.prompt(f"/agents stop {item.id}")
+
+
+async def complete_running(chat: Chat, typed: str) -> list[Choice]:
+    """Return what can be stopped."""
+    choices = [Choice(item.id, item.id, item.what) for item in find_running(chat)]
+    if len(choices) > 1:
+        choices.append(Choice("all", "all"))
+    return choices
+
+
+# --- prompts that wait ----------------------------------------------------------------------------
+
+
+async def queue(chat: Chat, arguments: str) -> None:
+    """Show the prompts that wait, and take one back into the input."""
+    refuse_arguments("queue", arguments)
+    waiting = chat.view.lead_actor.queued
+    choices = [
+        Choice(run, first_line(text) or "(empty)", preview=text) for run, text in waiting.items()
+    ]
+    choice = await chat.choose("Take a waiting prompt back", choices, empty="No prompt is waiting.")
+    if choice is None:
+        return
+    run = str(choice.value)
+    text = chat.view.lead_actor.queued.get(run)
+    if text is None:
+        chat.say("That prompt has just begun.", style="warning")
+        return
+    chat.session.stop(chat.view.lead, run=run)
+    chat.set_draft(text)

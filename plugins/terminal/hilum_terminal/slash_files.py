@@ -1,0 +1,206 @@
+"""Commands that show and undo the changes of files in the open session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast, get_args
+
+from hilum import FileHistory, HilumError, Session, UsageError
+from hilum.errors import E_BAD_ARGS, E_NOT_FOUND, E_NOT_INSTALLED
+from hilum.services import FileDiff, HistoryScope, UndoPreview
+
+from hilum_terminal.chat_protocol import Chat
+from hilum_terminal.diff_rows import diff_rows
+from hilum_terminal.slash_arguments import refuse_arguments, split_words
+from hilum_terminal.styles import Theme
+from hilum_terminal.text_width import cut, neutral
+
+# Rows of a file's diff that are written.
+MAX_DIFF_ROWS = 80
+SCOPES = cast("tuple[str, ...]", get_args(HistoryScope))
+# Maximum number of files and commands to name in a question.
+MAX_NAMED = 10
+
+
+def find_history(session: Session) -> FileHistory:
+    """Return the history of the session's files.
+
+    Raises:
+        UsageError: The session records none.
+    """
+    history = session.plugin(FileHistory)
+    if history is None:
+        raise UsageError(
+            "This session does not record changes of files.",
+            code=E_NOT_INSTALLED,
+            hint="Install hilum-files, or switch the plugin files on.",
+        )
+    return history
+
+
+# --- /diff ----------------------------------------------------------------------------------------
+
+
+async def show_diff(chat: Chat, arguments: str) -> None:
+    """Show what was changed in files."""
+    words = split_words(arguments)
+    if "--list" in words:
+        output = await chat.run_hilum(["diff", "--list", "--session", chat.session.id])
+        chat.say((output.out or output.err).rstrip(), style="plain" if not output.code else "bad")
+        return
+    only_summary = "--stat" in words
+    scope, name = parse_unit([word for word in words if word != "--stat"], "diff")
+    history = find_history(chat.session)
+    try:
+        diffs = await history.diff(scope, name)
+    except UsageError as error:
+        # Without a unit, this is no mistake of the user.
+        if words or error.code != E_NOT_FOUND:
+            raise
+        diffs = []
+    if not diffs:
+        chat.say("No files were changed.", style="dim")
+    elif only_summary:
+        chat.say("\n".join(describe_diff(diff) for diff in diffs))
+    else:
+        say_diffs(chat, diffs)
+
+
+def parse_unit(words: Sequence[str], command: str) -> tuple[HistoryScope, str]:
+    """Return the unit that the arguments of a command name; the last run by default.
+
+    Args:
+        words: The arguments without options.
+        command: Name of the command, for errors.
+
+    Raises:
+        UsageError: They do not name a unit.
+    """
+    if not words:
+        return "run", ""
+    scope, *rest = words
+    if scope not in SCOPES:
+        # An id alone is that of a run, as it is shown in most places.
+        scope, rest = "run", list(words)
+    if len(rest) > 1 or (rest[:1] and rest[0].startswith("-")):
+        raise UsageError(
+            f"/{command} takes the kind of unit and its id.",
+            code=E_BAD_ARGS,
+            hint=f"/{command} call ID. Kinds: {', '.join(SCOPES)}. /diff --list shows the ids.",
+        )
+    return cast(HistoryScope, scope), rest[0] if rest else ""
+
+
+def describe_diff(diff: FileDiff) -> str:
+    """Return a change of a file in one line: its kind, path and number of lines."""
+    details = f" (+{diff.added} −{diff.removed})" if diff.diff else ""
+    if diff.note:
+        details += f" [{diff.note}]"
+    return f"{diff.what} {diff.path}{details}"
+
+
+def say_diffs(chat: Chat, diffs: Sequence[FileDiff]) -> None:
+    """Show changes of files as colored diffs."""
+
+    def make_rows(width: int, theme: Theme) -> list[str]:
+        rows = []
+        for diff in diffs:
+            title = cut(neutral(describe_diff(diff)), width)
+            rows.append(theme.paint(title, "bold"))
+            rows += diff_rows(diff.diff, width=width, theme=theme, header=False, most=MAX_DIFF_ROWS)
+        return rows
+
+    chat.say_rows(make_rows)
+
+
+# --- /undo and /redo ------------------------------------------------------------------------------
+
+
+async def undo(chat: Chat, arguments: str) -> None:
+    """Undo changes of files, after a preview."""
+    words = split_words(arguments)
+    only_preview = "--dry-run" in words or "-n" in words
+    words = [word for word in words if word not in ("--dry-run", "-n")]
+    scope, name = parse_unit(words, "undo")
+    if scope == "session":
+        scope, name = "since", "0"
+    await undo_unit(chat, scope, name, only_preview=only_preview)
+
+
+async def redo(chat: Chat, arguments: str) -> None:
+    """Undo the last undo, after a preview."""
+    refuse_arguments("redo", arguments)
+    await undo_unit(chat, "undo", "")
+
+
+async def undo_unit(
+    chat: Chat, scope: HistoryScope, name: str, *, only_preview: bool = False
+) -> None:
+    """Show what an undo would change, and carry it out if the user agrees."""
+    history = find_history(chat.session)
+    preview = await history.preview_undo(scope, name)
+    verb = "Redo" if scope == "undo" else "Undo"
+    if not preview.diffs:
+        chat.say("Nothing would be changed.", style="dim")
+        say_limits(chat, preview)
+        return
+    say_diffs(chat, preview.diffs)
+    if only_preview:
+        say_limits(chat, preview)
+        return
+    question = f"{verb} these changes in {count(len(preview.diffs), 'file')}?"
+    agreed = await chat.confirm(question, yes=verb, details=describe_limits(preview))
+    if not agreed:
+        chat.say("Nothing was changed.", style="dim")
+        return
+    # What the preview skips is skipped; it was shown before the user agreed.
+    await history.undo(scope, name, keep_going=bool(preview.skipped))
+    done = "Redone" if scope == "undo" else "Undone"
+    back = "/undo undoes it again" if scope == "undo" else "/redo restores the changes"
+    chat.say(f"{done}: {list_names([diff.path for diff in preview.diffs])}. {back}.")
+
+
+def say_limits(chat: Chat, preview: UndoPreview) -> None:
+    """Show what an undo leaves as it is."""
+    limits = describe_limits(preview)
+    if limits:
+        chat.say(limits, style="warning")
+
+
+def describe_limits(preview: UndoPreview) -> str:
+    """Return what an undo merges, skips and does not know, with one line per fact."""
+    lines = []
+    if preview.merged:
+        lines.append(
+            f"Changed since by something else, which is kept: {list_names(preview.merged)}"
+        )
+    for path, why in list(preview.skipped.items())[:MAX_NAMED]:
+        lines.append(f"Skipped: {path}: {why}")
+    if len(preview.skipped) > MAX_NAMED:
+        lines.append(f"… and {len(preview.skipped) - MAX_NAMED} more are skipped")
+    if preview.unrecorded:
+        commands = list_names(preview.unrecorded)
+        lines.append(f"Unknown, and not undone: the changes of {commands}")
+    return "\n".join(lines)
+
+
+def list_names(names: Sequence[str]) -> str:
+    """Return the first names, and the number of the others."""
+    listed = ", ".join(names[:MAX_NAMED])
+    more = len(names) - MAX_NAMED
+    return f"{listed} and {more} more" if more > 0 else listed
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with a noun whose plural ends in s."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+async def preview_since(history: FileHistory, seq: int, *, merge: bool) -> UndoPreview | None:
+    """Return what an undo of everything after an event would do; ``None`` if nothing changed."""
+    try:
+        return await history.preview_undo("since", str(seq), merge=merge)
+    except HilumError as error:
+        if error.code == E_NOT_FOUND:
+            return None
+        raise

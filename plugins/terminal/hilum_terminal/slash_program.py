@@ -1,0 +1,98 @@
+"""Runs commands of the program ``hilum`` as child processes, and shows their output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hilum import UsageError
+from hilum.errors import E_BAD_ARGS
+from hilum.events import ApprovalAnswered
+
+from hilum_terminal.chat_protocol import Chat, CommandOutput
+from hilum_terminal.slash_arguments import split_words
+
+# Actions that need the terminal or run until they are ended, and what to use instead.
+NOT_AS_CHILD = {
+    ("sessions", "resume"): "Use /resume.",
+    ("mcp", "serve"): "Run it in another terminal.",
+}
+
+
+async def run_program(chat: Chat, name: str, arguments: str) -> None:
+    """Run ``hilum NAME ARGUMENTS``, and show its output.
+
+    Raises:
+        UsageError: The command needs the terminal, or its arguments cannot be split.
+    """
+    words = split_words(arguments)
+    instead = NOT_AS_CHILD.get((name, words[0])) if words else None
+    if instead:
+        raise UsageError(
+            f"hilum {name} {words[0]} cannot run inside of a conversation.",
+            code=E_BAD_ARGS,
+            hint=instead,
+        )
+    show_output(chat, await chat.run_hilum([name, *words]))
+
+
+def show_output(chat: Chat, output: CommandOutput) -> None:
+    """Show what a command printed."""
+    if output.out.strip():
+        chat.say(output.out.rstrip())
+    if output.err.strip():
+        chat.say(output.err.rstrip(), style="bad" if output.code else "dim")
+    if output.code and not output.err.strip():
+        chat.say(f"The command failed with exit code {output.code}.", style="bad")
+    if not output.code and not output.out.strip() and not output.err.strip():
+        chat.say("Done.", style="dim")
+
+
+async def trust(chat: Chat, arguments: str) -> None:
+    """Trust this folder, and offer to load what it brings along."""
+    words = split_words(arguments)
+    output = await chat.run_hilum(["trust", *words])
+    show_output(chat, output)
+    if output.code or _is_only_reading(words):
+        return
+    reload = await chat.confirm(
+        "Open this conversation again, so that the change takes effect?",
+        yes="Open again",
+        no="Later",
+    )
+    if reload and not chat.session.runs:
+        await chat.reopen(resume=chat.session.id)
+    elif reload:
+        chat.say("The agent is working. Afterwards: /trust again.", style="warning")
+
+
+def _is_only_reading(words: Sequence[str]) -> bool:
+    return any(word in ("--list", "--help", "-h", "--json") for word in words)
+
+
+async def permissions(chat: Chat, arguments: str) -> None:
+    """Show what is allowed for this session, and the rules; or change the rules."""
+    grants = chat.session.grants
+    if not arguments:
+        chat.say(f"Approval of calls: {chat.session.approve} (/approve changes it)")
+        if grants:
+            listed = "\n".join(f"  {grant}" for grant in sorted(grants))
+            chat.say(
+                f"Allowed until this conversation ends (/permissions remove takes it back):\n{listed}"
+            )
+    action, _, rule = arguments.partition(" ")
+    if action == "remove" and _revoke(chat, rule.strip()):
+        return
+    await run_program(chat, "permissions", arguments)
+
+
+def _revoke(chat: Chat, rule: str) -> bool:
+    """Take back approvals of this session, and return whether there is no rule to remove."""
+    session = chat.session
+    if not session.revoke(rule):
+        return False
+    chat.say(f"No longer allowed in this conversation: {rule}")
+    # A lasting answer also stored a rule, if it was "forever".
+    return not any(
+        isinstance(event, ApprovalAnswered) and event.remember == "always"
+        for event in session.journal.read_all()
+    )

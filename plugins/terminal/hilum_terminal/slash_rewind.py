@@ -1,0 +1,251 @@
+"""``/rewind``: goes back to an earlier prompt.
+
+Nothing is lost. The conversation continues in a copy of the session that ends before the prompt;
+the session itself keeps everything and can be resumed. Files are restored by an undo, which is
+recorded in that session and can be undone there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import attrs
+from hilum import BackgroundCommands, FileHistory, HilumError
+from hilum.services import RunChanges, UndoPreview
+from hilum_view import Card, Prompt, SessionView, first_line
+
+from hilum_terminal.chat_protocol import Chat, Choice
+from hilum_terminal.rewind_points import RewindPoint, find_rewind_points
+from hilum_terminal.slash_arguments import refuse_arguments
+from hilum_terminal.slash_files import (
+    count,
+    describe_limits,
+    find_history,
+    list_names,
+    preview_since,
+    say_diffs,
+)
+from hilum_terminal.slash_session import read_events, reopen_copy, stop_work
+
+Part = Literal["conversation", "both", "files"]
+PREVIEW_CHARACTERS = 2_000
+STAYS = (
+    "Not undone: what was sent over the network, commits and the index of Git, files outside of"
+    " this folder, and what commands left running."
+)
+
+
+@attrs.frozen
+class FileChoice:
+    """How files are restored.
+
+    Attributes:
+        preview: What changes.
+        merge: Whether files that others changed since are restored, too.
+    """
+
+    preview: UndoPreview
+    merge: bool
+
+
+async def rewind(chat: Chat, arguments: str) -> None:
+    """Go back to an earlier prompt: the conversation, the files or both."""
+    refuse_arguments("rewind", arguments)
+    session = chat.session
+    points = find_rewind_points(await read_events(session), chat.view.lead)
+    if not points:
+        chat.say("There is no prompt to go back to yet.", style="dim")
+        return
+    history = session.plugin(FileHistory)
+    point = await _choose_point(chat, points, history)
+    if point is None:
+        return
+    part = await _choose_part(chat, point, history)
+    if part is None or not await stop_work(chat, "to go back"):
+        return
+    files: FileChoice | None = None
+    if part != "conversation" and history is not None:
+        # After the work has stopped, which may have changed more files.
+        files = await _choose_files(chat, point, history)
+        if files is None:
+            chat.say("Nothing was changed.", style="dim")
+            return
+    await _go_back(chat, point, part, files)
+
+
+# --- choosing -------------------------------------------------------------------------------------
+
+
+async def _choose_point(
+    chat: Chat, points: Sequence[RewindPoint], history: FileHistory | None
+) -> RewindPoint | None:
+    """Let the user choose a prompt; ``None`` to stay where they are."""
+    changes: Mapping[str, RunChanges] = {}
+    if history is not None:
+        changes = await history.summarize_runs([point.run for point in points])
+    choices = [Choice(None, "Now", "keep everything")]
+    now = time.time()
+    for point in reversed(points):
+        changed = changes.get(point.run)
+        unwatched = history is None and _ran_commands(chat.view, point.run)
+        hint = f"{_format_time(point.at, now)} · {_describe_changes(changed, unwatched)}"
+        label = first_line(point.text) or "(continued)"
+        choices.append(Choice(point, label, hint, _describe_point(point, changed)))
+    choice = await chat.choose("Go back to before a prompt", choices)
+    if choice is None or not isinstance(choice.value, RewindPoint):
+        return None
+    return choice.value
+
+
+def _format_time(at: float, now: float) -> str:
+    """Return a time of day, with the date if it is more than half a day ago."""
+    pattern = "%H:%M" if now - at < 12 * 3600 else "%Y-%m-%d %H:%M"
+    return time.strftime(pattern, time.localtime(at))
+
+
+def _describe_changes(changed: RunChanges | None, unwatched: bool) -> str:
+    """Return how many files and lines a prompt changed, in a few words."""
+    if changed is None:
+        return "unknown changes" if unwatched else "no files"
+    facts = []
+    if changed.files:
+        lines = f"+{changed.added} −{changed.removed}"
+        facts.append(f"{count(len(changed.files), 'file')} {lines}")
+    if changed.unrecorded:
+        facts.append("unknown changes")
+    return ", ".join(facts) or "no files"
+
+
+def _ran_commands(view: SessionView, run: str) -> bool:
+    """Return whether a run made calls that may have changed files."""
+    return any(
+        card.run == run and card.risk in ("write", "execute") and card.began for card in view.cards
+    )
+
+
+def _describe_point(point: RewindPoint, changed: RunChanges | None) -> str:
+    """Return the whole prompt, and the files that it changed."""
+    text = point.text[:PREVIEW_CHARACTERS]
+    if changed is None or not changed.files:
+        return text
+    return f"{text}\n\nChanged: {list_names(changed.files)}"
+
+
+async def _choose_part(chat: Chat, point: RewindPoint, history: FileHistory | None) -> Part | None:
+    """Let the user choose what to restore. What changes no files is selected at first."""
+    preview = None
+    if history is not None:
+        preview = await preview_since(history, point.before, merge=False)
+    left = _describe_left_behind(chat.view, point.before)
+    choices = [Choice("conversation", "Conversation only", f"files stay as they are; {left}")]
+    if preview is not None and (preview.diffs or preview.skipped):
+        names = list_names([diff.path for diff in preview.diffs])
+        hint = f"restores {count(len(preview.diffs), 'file')}"
+        choices.append(Choice("both", "Conversation and files", hint, names))
+        choices.append(Choice("files", "Files only", f"{hint}; the conversation stays", names))
+    choices.append(Choice(None, "Cancel"))
+    choice = await chat.choose("Restore", choices)
+    if choice is None or choice.value is None:
+        return None
+    part: Part = choice.value  # type: ignore[assignment]
+    return part
+
+
+def _describe_left_behind(view: SessionView, seq: int) -> str:
+    """Return the number of prompts and calls after an event."""
+    later = [entry for entry in view.entries if entry.seq > seq and entry.agent == view.lead]
+    prompts = sum(isinstance(entry, Prompt) for entry in later)
+    calls = sum(isinstance(entry, Card) for entry in later)
+    return f"{count(prompts, 'prompt')} and {count(calls, 'call')} are left behind"
+
+
+async def _choose_files(chat: Chat, point: RewindPoint, history: FileHistory) -> FileChoice | None:
+    """Show what happens to the files, and ask whether to do it."""
+    skipping = await preview_since(history, point.before, merge=False)
+    merging = await preview_since(history, point.before, merge=True)
+    if skipping is None or merging is None:
+        chat.say("No files were changed since.", style="dim")
+        return None
+    say_diffs(chat, skipping.diffs or merging.diffs)
+    details = "\n".join(filter(None, (describe_limits(skipping), _describe_rest(chat))))
+    if not merging.merged:
+        question = f"Restore {count(len(skipping.diffs), 'file')}?"
+        agreed = bool(skipping.diffs) and await chat.confirm(
+            question, yes="Restore", details=details
+        )
+        return FileChoice(skipping, merge=False) if agreed else None
+    chat.say(details, style="warning")
+    choices = [Choice(None, "Cancel")]
+    if skipping.diffs:
+        restored = count(len(skipping.diffs), "file")
+        choices.append(
+            Choice(
+                FileChoice(skipping, merge=False),
+                f"Restore {restored}",
+                f"skip {list_names(merging.merged)}, changed since by something else",
+            )
+        )
+    choices.append(
+        Choice(
+            FileChoice(merging, merge=True),
+            f"Restore {count(len(merging.diffs), 'file')}",
+            f"merge {list_names(merging.merged)}: keep what something else changed since",
+        )
+    )
+    choice = await chat.choose("Some files were changed since by something else", choices)
+    if choice is None or not isinstance(choice.value, FileChoice):
+        return None
+    return choice.value
+
+
+def _describe_rest(chat: Chat) -> str:
+    """Return what no undo restores, with the commands that are running."""
+    commands = chat.session.plugin(BackgroundCommands)
+    running = [command.title for command in commands.running()] if commands else []
+    if running:
+        return f"{STAYS}\nStill running: {list_names(running)} (/stop ends them)"
+    return STAYS
+
+
+# --- going back -----------------------------------------------------------------------------------
+
+
+async def _go_back(chat: Chat, point: RewindPoint, part: Part, files: FileChoice | None) -> None:
+    session = chat.session
+    copy = ""
+    if part != "files":
+        # Before the files: if the copy cannot be written, nothing has changed.
+        copy = await session.kernel.fork(session.id, point.before, queued=False)
+    if files is not None:
+        try:
+            await _restore_files(chat, point, files, stays=not copy)
+        except HilumError:
+            if copy:
+                await session.kernel.store.delete(copy)
+            raise
+    if copy:
+        await reopen_copy(chat, copy, point.text)
+        text = f"Back before that prompt. The earlier conversation: /resume {session.id}"
+        chat.say(text, style="dim")
+
+
+async def _restore_files(chat: Chat, point: RewindPoint, files: FileChoice, *, stays: bool) -> None:
+    """Undo all changes of files after a prompt, and say how to get them back.
+
+    Args:
+        chat: The conversation.
+        point: The prompt.
+        files: How the files are restored.
+        stays: Whether the conversation stays in this session.
+    """
+    session = chat.session
+    history = find_history(session)
+    await history.undo("since", str(point.before), keep_going=True, merge=files.merge)
+    restored = list_names([diff.path for diff in files.preview.diffs])
+    # The undo belongs to this session, and not to the copy that the conversation continues in.
+    back = "/redo" if stays else f"hilum undo undo --session {session.id}"
+    chat.say(f"Restored: {restored}. To get the changes back: {back}", style="dim")
+    if files.preview.skipped:
+        chat.say(f"Skipped: {list_names(list(files.preview.skipped))}", style="warning")

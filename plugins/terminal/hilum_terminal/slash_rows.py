@@ -1,0 +1,67 @@
+"""Rows of tables and diffs that commands show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hilum_terminal.styles import Style, Theme
+from hilum_terminal.text_width import cells, cut, neutral, pad
+
+# Columns between two columns of a table.
+GAP = 2
+
+
+def table_rows(
+    header: Sequence[str],
+    lines: Sequence[Sequence[str]],
+    *,
+    width: int,
+    theme: Theme,
+) -> list[str]:
+    """Return a table whose first column is text and whose other columns are figures.
+
+    If the table is too wide, the first column is cut, and then figures at the right.
+
+    Args:
+        header: The titles of the columns.
+        lines: The cells of each row; all rows have as many cells as the header.
+        width: The number of columns of the terminal.
+        theme: How styles look.
+    """
+    shown = [[neutral(cell).replace("\n", " ") for cell in line] for line in lines]
+    all_lines = [list(header), *shown]
+    sizes = [max(cells(line[index]) for line in all_lines) for index in range(len(header))]
+    figures = sum(sizes[1:]) + GAP * (len(sizes) - 1)
+    sizes[0] = min(sizes[0], max(width - figures, 8))
+    rows = []
+    for number, line in enumerate(all_lines):
+        row = pad(cut(line[0], sizes[0]), sizes[0])
+        for index, cell in enumerate(line[1:], start=1):
+            row += " " * (GAP + sizes[index] - cells(cell)) + cell
+        row = cut(row.rstrip(), width)
+        rows.append(theme.paint(row, "dim") if number == 0 else row)
+    return rows
+
+
+def bar_row(parts: Sequence[tuple[int, Style]], whole: int, width: int, theme: Theme) -> str:
+    """Return a bar that shows how much of a whole some amounts take.
+
+    Args:
+        parts: The amounts, each with its style.
+        whole: The whole amount.
+        width: The number of columns.
+        theme: How styles look.
+    """
+    row = ""
+    used = 0
+    seen = 0
+    for amount, style in parts:
+        seen += amount
+        # Rounded sums, so that the bar is as long as the total.
+        upto = max(min(seen * width // max(whole, 1), width), used)
+        # Even a small amount is shown.
+        if amount and upto == used and used < width:
+            upto = used + 1
+        row += theme.paint("█" * (upto - used), style)
+        used = upto
+    return row + theme.paint("░" * (width - used), "dim")

@@ -1,0 +1,224 @@
+"""The commands of the terminal itself. Their modules are imported when they run."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+
+Group = Literal["conversation", "going back", "model", "project", "program", "plugins", "skills"]
+GROUPS: tuple[Group, ...] = (
+    "conversation",
+    "going back",
+    "model",
+    "project",
+    "program",
+    "plugins",
+    "skills",
+)
+Origin = Literal["terminal", "plugin", "program"]
+
+
+@attrs.frozen
+class SlashCommand:
+    """A command that the user types as ``/name arguments``.
+
+    Attributes:
+        name: Its name without the slash.
+        summary: What it does, in one line without a period.
+        arguments: Its arguments, for example ``[focus]``.
+        group: The heading under which the help lists it.
+        target: ``module:function`` of this package; the function takes the chat and the text of the
+            arguments.
+        aliases: Other names.
+        words: The words that may come first in the arguments.
+        completer: ``module:function`` that returns further values for the arguments.
+        origin: Who carries it out: the terminal, a plugin that interprets the prompt, or the
+            program ``hilum`` as a child process.
+    """
+
+    name: str
+    summary: str
+    arguments: str = ""
+    group: Group = "conversation"
+    target: str = ""
+    aliases: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    completer: str = ""
+    origin: Origin = "terminal"
+
+    @property
+    def usage(self) -> str:
+        """How it is typed."""
+        return f"/{self.name} {self.arguments}".rstrip()
+
+
+BUILT_IN: tuple[SlashCommand, ...] = (
+    SlashCommand(
+        "help",
+        "Show the commands, or one command",
+        "[COMMAND]",
+        target="slash_help:show_help",
+        aliases=("?",),
+        completer="slash_help:complete_names",
+    ),
+    SlashCommand(
+        "clear",
+        "Start a new conversation; this one can be resumed",
+        target="slash_session:clear",
+        aliases=("new",),
+    ),
+    SlashCommand(
+        "resume",
+        "Continue another conversation of this folder",
+        "[ID]",
+        target="slash_session:resume",
+        completer="slash_session:complete_sessions",
+    ),
+    SlashCommand(
+        "rename", "Give this conversation a title", "TITLE", target="slash_session:rename"
+    ),
+    SlashCommand(
+        "compact",
+        "Shorten the conversation to a summary",
+        "[FOCUS]",
+        target="slash_session:compact",
+    ),
+    SlashCommand(
+        "copy",
+        "Copy the last answer, or its last block of code",
+        "[code]",
+        target="slash_session:copy",
+        words=("code",),
+    ),
+    SlashCommand(
+        "export",
+        "Write this conversation to a file",
+        "[markdown|html|jsonl] [FILE]",
+        target="slash_session:export",
+        words=("markdown", "html", "jsonl"),
+    ),
+    SlashCommand(
+        "queue", "Show prompts that wait, and take them back", target="slash_background:queue"
+    ),
+    SlashCommand(
+        "ps", "List commands and agents in the background", target="slash_background:list_running"
+    ),
+    SlashCommand(
+        "stop",
+        "Stop a command or an agent in the background",
+        "[ID|all]",
+        target="slash_background:stop",
+        completer="slash_background:complete_running",
+    ),
+    SlashCommand("quit", "Leave hilum", target="slash_session:quit_program", aliases=("exit",)),
+    SlashCommand(
+        "rewind",
+        "Go back to an earlier prompt: the conversation, the files or both",
+        group="going back",
+        target="slash_rewind:rewind",
+        aliases=("checkpoint",),
+    ),
+    SlashCommand(
+        "fork",
+        "Continue in a copy of this conversation",
+        group="going back",
+        target="slash_session:fork",
+        aliases=("branch",),
+    ),
+    SlashCommand(
+        "diff",
+        "Show what was changed in files, by default by the last prompt",
+        "[call|turn|run|session|since] [ID]",
+        group="going back",
+        target="slash_files:show_diff",
+        words=("call", "turn", "run", "session", "since", "undo", "--stat", "--list"),
+    ),
+    SlashCommand(
+        "undo",
+        "Undo changes of files, by default those of the last prompt",
+        "[call|turn|run|since] [ID]",
+        group="going back",
+        target="slash_files:undo",
+        words=("call", "turn", "run", "since", "undo", "--dry-run"),
+    ),
+    SlashCommand("redo", "Undo the last undo", group="going back", target="slash_files:redo"),
+    SlashCommand(
+        "model",
+        "Show the models, and choose one",
+        "[PROVIDER/NAME]",
+        group="model",
+        target="slash_settings:choose_model",
+        completer="slash_settings:complete_models",
+    ),
+    SlashCommand(
+        "mode",
+        "Choose what the agent may do",
+        "[MODE]",
+        group="model",
+        target="slash_settings:choose_mode",
+        completer="slash_settings:complete_modes",
+    ),
+    SlashCommand(
+        "approve",
+        "Choose which calls need your approval",
+        "[POLICY]",
+        group="model",
+        target="slash_settings:choose_policy",
+        completer="slash_settings:complete_policies",
+    ),
+    SlashCommand(
+        "context",
+        "Show what fills the context window",
+        "[all]",
+        group="model",
+        target="slash_usage:show_context",
+        words=("all",),
+    ),
+    SlashCommand(
+        "cost",
+        "Show tokens and cost by model, agent, plugin and tool",
+        group="model",
+        target="slash_usage:show_cost",
+        aliases=("usage",),
+    ),
+    SlashCommand(
+        "setup",
+        "Choose a model: find keys and local servers, and test one request",
+        group="model",
+        target="slash_setup:set_up_model",
+    ),
+    SlashCommand(
+        "continue",
+        "Continue the run that was cut off, stopped or failed",
+        target="slash_session:continue_run",
+    ),
+    SlashCommand(
+        "init",
+        "Write an AGENTS.md for this project",
+        "[OPTIONS]",
+        group="project",
+        target="slash_init:init",
+    ),
+    SlashCommand(
+        "trust",
+        "Trust this folder with what it brings along",
+        "[--list] [--remove]",
+        group="project",
+        target="slash_program:trust",
+        words=("--list", "--remove"),
+    ),
+    SlashCommand(
+        "permissions",
+        "Show and change the rules for calls",
+        "[COMMAND]",
+        group="project",
+        target="slash_program:permissions",
+    ),
+    SlashCommand(
+        "plugins",
+        "List the plugins, and what is wrong with them",
+        group="program",
+        origin="program",
+    ),
+)

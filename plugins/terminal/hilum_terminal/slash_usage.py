@@ -1,0 +1,224 @@
+"""Commands that show what a conversation has cost, and what fills its context window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hilum import Usage, UsageError
+from hilum.errors import E_BAD_ARGS
+from hilum.window import WindowPart, WindowUse, measure_window
+from hilum_view import (
+    Answer,
+    SessionView,
+    Spent,
+    ToolUse,
+    compute_spending,
+    format_cost,
+    format_duration,
+    format_tokens,
+)
+
+from hilum_terminal.chat_protocol import Chat
+from hilum_terminal.slash_arguments import refuse_arguments
+from hilum_terminal.slash_rows import bar_row, table_rows
+from hilum_terminal.slash_session import read_events
+from hilum_terminal.styles import Style, Theme
+from hilum_terminal.text_width import wrap
+
+MAX_BAR = 60
+# Number of layers, tools and sources that ``/context`` lists for each kind.
+MAX_LISTED = 5
+# In the order of a request.
+KINDS: dict[str, tuple[str, Style]] = {
+    "instructions": ("Instructions", "accent"),
+    "tools": ("Tools", "link"),
+    "prompts": ("Your prompts", "good"),
+    "context": ("Gathered context", "warning"),
+    "answers": ("Answers", "heading"),
+    "calls": ("Calls", "code"),
+    "results": ("Results of calls", "bad"),
+    "notes": ("Notes and summaries", "dim"),
+}
+
+
+# --- /cost ----------------------------------------------------------------------------------------
+
+
+async def show_cost(chat: Chat, arguments: str) -> None:
+    """Show tokens and cost by model, agent, plugin and tool."""
+    refuse_arguments("cost", arguments)
+    spending = compute_spending(await read_events(chat.session))
+    view = chat.view
+    if not spending.models:
+        chat.say("No model was called yet.", style="dim")
+        return
+    agents = {view.name_of(name) or name: spent for name, spent in spending.agents.items()}
+
+    def make_rows(width: int, theme: Theme) -> list[str]:
+        rows = [theme.paint("This conversation", "heading")]
+        rows += wrap(_describe_total(view.totals.usage), width)
+        for title, table in (
+            ("MODEL", spending.models),
+            ("AGENT", agents),
+            ("PURPOSE", spending.purposes),
+        ):
+            rows += ["", *_spent_rows(title, table, width, theme)]
+        for title, calls in (("PLUGIN", spending.plugins), ("TOOL", spending.tools)):
+            if calls:
+                rows += ["", *_call_rows(title, calls, width, theme)]
+        if spending.tools:
+            note = "TOKENS of plugins and tools: the results of their calls, estimated."
+            rows += [theme.paint(row, "dim") for row in wrap(note, width)]
+        if None in [spent.usage.cost for spent in spending.models.values()]:
+            note = "The price of at least one model is unknown; its tokens are not in the cost."
+            rows += [theme.paint(row, "warning") for row in wrap(note, width)]
+        return rows
+
+    chat.say_rows(make_rows)
+
+
+def _describe_total(usage: Usage) -> str:
+    facts = [format_cost(usage) or "price unknown", format_tokens(usage) or "no tokens counted"]
+    if usage.input:
+        facts.append(f"{_percent(usage.cached, usage.input)} of the input cached")
+    return " · ".join(facts)
+
+
+def _spent_rows(title: str, table: Mapping[str, Spent], width: int, theme: Theme) -> list[str]:
+    header = (title, "CALLS", "INPUT", "CACHED", "OUTPUT", "COST")
+    lines = []
+    # The most expensive first; without prices, the most used.
+    ordered = sorted(
+        table.items(), key=lambda item: (item[1].usage.cost or 0, item[1].usage.total), reverse=True
+    )
+    for name, spent in ordered:
+        usage = spent.usage
+        lines.append(
+            (
+                name or "(unknown)",
+                f"{spent.calls:,}",
+                f"{usage.input:,}",
+                _percent(usage.cached, usage.input),
+                f"{usage.output:,}",
+                format_cost(usage) or "?",
+            )
+        )
+    return table_rows(header, lines, width=width, theme=theme)
+
+
+def _call_rows(title: str, table: Mapping[str, ToolUse], width: int, theme: Theme) -> list[str]:
+    header = (title, "CALLS", "FAILED", "TIME", "TOKENS")
+    lines = []
+    for name, used in sorted(table.items(), key=lambda item: item[1].tokens, reverse=True):
+        lines.append(
+            (
+                name or "(did not run)",
+                f"{used.calls:,}",
+                f"{used.failed:,}",
+                format_duration(used.seconds),
+                f"{used.tokens:,}",
+            )
+        )
+    return table_rows(header, lines, width=width, theme=theme)
+
+
+def _percent(part: int, whole: int) -> str:
+    if not whole:
+        return "–"
+    percent = 100 * part // whole
+    if part and not percent:
+        return "<1%"
+    return f"{percent}%"
+
+
+# --- /context -------------------------------------------------------------------------------------
+
+
+async def show_context(chat: Chat, arguments: str) -> None:
+    """Show what fills the context window."""
+    if arguments not in ("", "all"):
+        raise UsageError(
+            f"/context does not know {arguments!r}.",
+            code=E_BAD_ARGS,
+            hint="/context all lists every layer and tool.",
+        )
+    agent = chat.session.agents[chat.view.lead]
+    use = await measure_window(agent)
+    last = _find_last_usage(chat.view)
+    most = 0 if arguments else MAX_LISTED
+
+    def make_rows(width: int, theme: Theme) -> list[str]:
+        return context_rows(use, last, width=width, theme=theme, most=most)
+
+    chat.say_rows(make_rows)
+
+
+def _find_last_usage(view: SessionView) -> Usage:
+    """Return the usage of the last request of the agent that the user talks to."""
+    for entry in reversed(view.entries):
+        if isinstance(entry, Answer) and entry.agent == view.lead and entry.usage.input:
+            return entry.usage
+    return Usage()
+
+
+def context_rows(
+    use: WindowUse, last: Usage, *, width: int, theme: Theme, most: int = MAX_LISTED
+) -> list[str]:
+    """Return rows that show what fills a context window.
+
+    Args:
+        use: What fills it.
+        last: The usage of the last request.
+        width: The number of columns of the terminal.
+        theme: How styles look.
+        most: Maximum number of layers, tools and sources of each kind, 0 for all.
+    """
+    sums = dict.fromkeys(KINDS, 0)
+    for part in use.parts:
+        sums[part.kind] += part.tokens
+    bar = [(sums[kind], style) for kind, (_, style) in KINDS.items()]
+    title = f"Context of {use.model}: {use.total:,} of {use.window:,} tokens"
+    rows = [theme.paint(row, "heading") for row in wrap(title, width)]
+    rows.append(bar_row(bar, use.window, min(width, MAX_BAR), theme))
+    for fact in _describe_window(use, last):
+        rows += wrap(fact, width)
+    rows.append("")
+    lines = []
+    for kind, (label, _) in KINDS.items():
+        if not sums[kind]:
+            continue
+        lines.append((label, f"{sums[kind]:,}", _percent(sums[kind], use.window)))
+        parts = [part for part in use.parts if part.kind == kind and part.name]
+        lines += _list_parts(parts, use.window, most)
+    rows += table_rows(("WHAT", "TOKENS", "WINDOW"), lines, width=width, theme=theme)
+    return rows
+
+
+def _describe_window(use: WindowUse, last: Usage) -> list[str]:
+    """Return the limits of a window and the cached share of the last request, as sentences."""
+    facts = [
+        f"Compaction at {use.compact_at:,} tokens ({_percent(use.compact_at, use.window)} of the"
+        f" window): {use.free:,} left. {use.reserved:,} are reserved for the answer.",
+    ]
+    if last.input:
+        facts.append(
+            f"Last request: {last.input:,} tokens,"
+            f" {last.cached:,} of them cached ({_percent(last.cached, last.input)})."
+        )
+    if not use.counted:
+        facts.append("Estimates: the provider has not counted any request yet.")
+    return facts
+
+
+def _list_parts(parts: Sequence[WindowPart], window: int, most: int) -> list[tuple[str, str, str]]:
+    """Return the largest parts of one kind as lines of a table."""
+    largest = sorted(parts, key=lambda part: part.tokens, reverse=True)
+    shown = largest[:most] if most else largest
+    lines = []
+    for part in shown:
+        lines.append((f"  {part.name}", f"{part.tokens:,}", _percent(part.tokens, window)))
+    rest = largest[len(shown) :]
+    if rest:
+        tokens = sum(part.tokens for part in rest)
+        lines.append((f"  {len(rest)} more", f"{tokens:,}", _percent(tokens, window)))
+    return lines

@@ -1,0 +1,268 @@
+"""Formats the status line: the state of the run, the settings of the session and what it costs."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import attrs
+from hilum.messages import Usage
+from hilum_view import format_money
+
+from hilum_terminal.styles import Style, Theme
+from hilum_terminal.text_width import cells, cut, one_line
+
+State = Literal[
+    "idle",
+    "preparing",
+    "thinking",
+    "answering",
+    "working",
+    "waiting",
+    "waiting_for_agents",
+    "retry",
+    "stopping",
+    "compacting",
+]
+SEPARATOR = " · "
+MAX_MODEL = 30
+MAX_BRANCH = 24
+MAX_MODE = 16
+LOW_CONTEXT = 0.15
+"""Below this share of free context, a warning is shown."""
+# The date at the end of a model's name tells a user nothing.
+_MODEL_DATE = re.compile(r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d|latest)\Z")
+
+
+@attrs.frozen(kw_only=True)
+class StatusFacts:
+    """What the status line shows. Each part whose value is empty is left out.
+
+    Attributes:
+        state: The state of the run.
+        attempt: For ``retry``: number of the next attempt.
+        attempts: For ``retry``: maximum number of attempts, 0 if unknown.
+        retry_in: For ``retry``: seconds until the next attempt.
+        agents: For ``waiting_for_agents``: number of agents.
+        stop_key: Name of the key that stops the run; empty while nothing is running.
+        spinner: The current frame of the progress spinner; empty while nothing is running.
+        mode: The mode of the session.
+        model: The model, provider/name.
+        turn: Number of the model call in the run.
+        turns: Maximum number of model calls in a run, 0 if unlimited.
+        usage: Tokens and cost of the session.
+        context_left: Free share of the model's window from 0 to 1; ``None`` if unknown.
+        branch: The git branch.
+        sandbox: Whether commands run in a sandbox; ``None`` if unknown.
+        background: Number of commands in the background.
+    """
+
+    state: State = "idle"
+    attempt: int = 0
+    attempts: int = 0
+    retry_in: float = 0.0
+    agents: int = 0
+    stop_key: str = ""
+    spinner: str = ""
+    mode: str = ""
+    model: str = ""
+    turn: int = 0
+    turns: int = 0
+    usage: Usage = Usage()
+    context_left: float | None = None
+    branch: str = ""
+    sandbox: bool | None = None
+    background: int = 0
+
+
+@attrs.define
+class _Part:
+    """A part of the status line.
+
+    Attributes:
+        forms: Its texts, from the longest to the shortest.
+        style: Its style.
+        form: Index of the current text; the part is left out after the last one.
+    """
+
+    forms: list[str]
+    style: Style = "dim"
+    form: int = 0
+
+    @property
+    def text(self) -> str:
+        """The current text; empty once the part is left out."""
+        return self.forms[self.form] if self.form < len(self.forms) else ""
+
+    def reduce(self) -> bool:
+        """Change to the next shorter text, and return whether there was one."""
+        if self.form >= len(self.forms):
+            return False
+        self.form += 1
+        return True
+
+    def restore(self) -> None:
+        """Change back to the next longer text."""
+        self.form -= 1
+
+
+# In this order, parts are shortened or left out until the rest fits; a part that has two forms is
+# named twice. The state and a missing sandbox are the last ones, because they are about safety.
+_REDUCTIONS = (
+    "tokens",
+    "context",
+    "background",
+    "model",
+    "branch",
+    "sandbox",
+    "cost",
+    "tokens",
+    "turn",
+    "model",
+    "background",
+    "mode",
+    "context",
+    "stop",
+    "no_sandbox",
+)
+
+
+def status_row(facts: StatusFacts, *, width: int, theme: Theme) -> str:
+    """Return the status line, without its least important parts where it is narrow.
+
+    Args:
+        facts: What it shows.
+        width: Available columns.
+        theme: The styles.
+    """
+    parts = _make_parts(facts)
+    reduced: list[_Part] = []
+    for name in _REDUCTIONS:
+        if _width_of(parts) <= width:
+            break
+        part = parts.get(name)
+        if part is not None and part.reduce():
+            reduced.append(part)
+    # A long part that was left out late may have made room for a short one.
+    for part in reversed(reduced):
+        part.restore()
+        if _width_of(parts) > width:
+            part.reduce()
+    painted = [theme.paint(part.text, part.style) for part in parts.values()]
+    return cut(_join(painted), width)
+
+
+def _width_of(parts: dict[str, _Part]) -> int:
+    return cells(_join([part.text for part in parts.values()]))
+
+
+def _join(texts: list[str]) -> str:
+    return SEPARATOR.join(text for text in texts if text)
+
+
+def _make_parts(facts: StatusFacts) -> dict[str, _Part]:
+    """Return the parts by name, in the order in which they are shown."""
+    parts = {"state": _Part([_describe_state(facts)], _state_style(facts.state))}
+    parts["stop"] = _Part([f"{facts.stop_key} stops"] if facts.stop_key else [])
+    if facts.sandbox is False:
+        parts["no_sandbox"] = _Part(["NO SANDBOX"], "warning")
+    parts["mode"] = _Part([one_line(facts.mode, MAX_MODE)], "accent")
+    model = shorten_model(facts.model)
+    short_model = cut(model, MAX_MODEL // 2)
+    parts["model"] = _Part([model] if short_model == model else [model, short_model])
+    parts["turn"] = _Part([_describe_turn(facts)])
+    parts["tokens"] = _Part(_describe_tokens(facts.usage))
+    parts["cost"] = _Part([_describe_cost(facts.usage)])
+    parts["context"] = _Part(*_describe_context(facts.context_left))
+    parts["branch"] = _Part([one_line(facts.branch, MAX_BRANCH)])
+    parts["sandbox"] = _Part(["sandbox"] if facts.sandbox else [])
+    parts["background"] = _Part(_describe_background(facts.background))
+    return parts
+
+
+_STATE_WORDS: dict[State, str] = {
+    "idle": "ready",
+    "preparing": "preparing",
+    "thinking": "thinking",
+    "answering": "answering",
+    "working": "working",
+    "waiting": "waiting for you",
+    "stopping": "stopping",
+    "compacting": "compacting the conversation",
+}
+
+
+def _describe_state(facts: StatusFacts) -> str:
+    words = _STATE_WORDS.get(facts.state, "")
+    if facts.state == "retry":
+        of = f"/{facts.attempts}" if facts.attempts else ""
+        # Rounded up: "in 0 s" would look as if nothing happened.
+        seconds = -int(-facts.retry_in // 1)
+        words = f"retry {facts.attempt}{of}"
+        if seconds > 0:
+            words += f" in {seconds} s"
+    if facts.state == "waiting_for_agents":
+        noun = "agent" if facts.agents == 1 else "agents"
+        words = f"waiting for {facts.agents} {noun}"
+    return f"{facts.spinner} {words}".strip()
+
+
+def _state_style(state: State) -> Style:
+    if state in ("waiting", "retry"):
+        return "warning"
+    return "dim" if state == "idle" else "accent"
+
+
+def shorten_model(model: str) -> str:
+    """Return a model's name without its provider and date, cut to a readable length."""
+    name = one_line(model).rpartition("/")[2] or one_line(model)
+    return cut(_MODEL_DATE.sub("", name) or name, MAX_MODEL)
+
+
+def _describe_turn(facts: StatusFacts) -> str:
+    if not facts.turn:
+        return ""
+    return f"turn {facts.turn}/{facts.turns}" if facts.turns else f"turn {facts.turn}"
+
+
+def _describe_tokens(usage: Usage) -> list[str]:
+    """Return the tokens, with and without the cached share of the input."""
+    if not usage.total:
+        return []
+    read = f"{format_number(usage.input)} in"
+    written = f"{format_number(usage.output)} out"
+    short = f"{read} {written}"
+    if not usage.cached or not usage.input:
+        return [short]
+    # Rounded down: 100 % would mean that nothing was read anew.
+    share = min(100 * usage.cached // usage.input, 100)
+    return [f"{read} ({share} % cached) {written}", short]
+
+
+def _describe_cost(usage: Usage) -> str:
+    return "" if usage.cost is None else format_money(usage.cost)
+
+
+def _describe_context(left: float | None) -> tuple[list[str], Style]:
+    if left is None:
+        return [], "dim"
+    percent = int(100 * min(max(left, 0.0), 1.0))
+    style: Style = "warning" if left < LOW_CONTEXT else "dim"
+    return [f"{percent} % context left", f"{percent} % left"], style
+
+
+def _describe_background(count: int) -> list[str]:
+    if not count:
+        return []
+    noun = "command" if count == 1 else "commands"
+    return [f"{count} {noun} in the background", f"{count} in background"]
+
+
+def format_number(number: int) -> str:
+    """Return a number of tokens in a short form: ``999``, ``1.2k``, ``12k``, ``1.2M``."""
+    for limit, unit in ((1_000_000, "M"), (1_000, "k")):
+        # Rounded numbers decide, so that 999,999 is not "1000k".
+        value = number / limit
+        if value >= 0.9995:
+            return f"{value:.1f}{unit}" if value < 9.95 else f"{value:.0f}{unit}"
+    return str(number)

@@ -1,0 +1,368 @@
+"""The transcript: which finished parts of a session are written into the scrollback, in order.
+
+Whatever was written there is never changed. Streaming text is therefore written in finished blocks
+of Markdown, and a tool call once it has ended.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Literal
+
+import attrs
+from hilum.events import Delta, Event
+from hilum_view import (
+    AgentView,
+    Answer,
+    AnyEntry,
+    Card,
+    Changes,
+    Notice,
+    Outcome,
+    Prompt,
+    SessionView,
+    describe_end,
+    format_cost,
+    format_duration,
+    format_tokens,
+)
+
+from hilum_terminal.cards import finished_card_rows
+from hilum_terminal.markdown_blocks import MarkdownBlocks
+from hilum_terminal.markdown_rows import render_markdown
+from hilum_terminal.panels import ended_agent_rows
+from hilum_terminal.shell_line import ShellLine
+from hilum_terminal.styles import Style, Theme
+from hilum_terminal.text_width import cut, neutral, one_line, wrap_text
+
+Kind = Literal["prompt", "text", "card", "note"]
+MakeRows = Callable[[int, Theme], list[str]]
+
+# Calls that can be shown again in full.
+MAX_CARDS = 50
+# Lines of output of the user's own command that are shown.
+MAX_SHELL_ROWS = 40
+MAX_PROMPT_ROWS = 12
+MAX_PROMPT_CHARACTERS = 4_000
+PROMPT_MARK = "❯ "
+# The outcome of a run reports errors, the card of a call reports its rejection, and the command
+# that undoes something reports it.
+_UNPRINTED = ("error", "rejected", "undo")
+# Seconds of reasoning below which it is not worth a line.
+_SHORT_THOUGHT = 2.0
+
+
+@attrs.frozen
+class Block:
+    """A finished part of the transcript.
+
+    Attributes:
+        kind: Its kind; a blank line separates blocks of different kinds, and paragraphs of text.
+        make: Returns its rows for a width and a theme.
+        size: Number of characters of its source. The rows of a large block are made in a thread.
+        continues: Whether it continues the block before it, without a blank line.
+    """
+
+    kind: Kind
+    make: MakeRows
+    size: int = 0
+    continues: bool = False
+
+
+class Transcript:
+    """Selects the finished parts of a session.
+
+    Args:
+        view: The view of the session.
+        commit: Called with each finished part, in order.
+
+    Attributes:
+        cards: The last calls that were written, oldest first; a key shows them in full.
+        answered_run: Id of the last run in which the agent has written text.
+    """
+
+    def __init__(self, view: SessionView, commit: Callable[[Block], None]) -> None:
+        self.cards: deque[Card] = deque(maxlen=MAX_CARDS)
+        self.answered_run = ""
+        self._view = view
+        self._commit = commit
+        self._blocks: MarkdownBlocks | None = None
+        self._pieces: list[str] = []
+        self._streamed_answer = -1
+        self._streamed_attempt = 0
+        self._begun: set[str] = set()
+        self._written: set[int] = set()
+
+    @property
+    def is_streaming(self) -> bool:
+        """Whether the text of an answer is arriving."""
+        return self._blocks is not None
+
+    @property
+    def tail(self) -> str:
+        """The source of the streaming answer that is not written yet."""
+        return self._blocks.tail if self._blocks is not None else ""
+
+    def apply(self, item: Event | Delta, changes: Changes, now: float) -> None:
+        """Write what an event has finished.
+
+        Args:
+            item: The event or the piece of output.
+            changes: What it changed in the view.
+            now: Unix time.
+        """
+        if isinstance(item, Delta):
+            is_text = item.kind == "text" and item.agent == self._view.lead
+            entry = changes.entries[0] if changes.entries else None
+            if is_text and isinstance(entry, Answer):
+                if self._blocks is None:
+                    self._write_thought(entry, now - entry.at)
+                self.answered_run = item.run
+                self._feed(entry, item.text)
+            return
+        for entry in changes.entries:
+            self._apply_entry(entry)
+        if changes.agent is not None and changes.agent.ended:
+            self._write_agent(changes.agent)
+
+    def _write_agent(self, agent: AgentView) -> None:
+        """Write how an agent ended, and the beginning of its answer."""
+        if agent.actor == self._view.lead:
+            return
+
+        def make(width: int, theme: Theme) -> list[str]:
+            return ended_agent_rows(agent, width=width, theme=theme)
+
+        self._commit(Block("card", make, len(agent.answer)))
+
+    def replay(self, entries: list[AnyEntry]) -> None:
+        """Write the entries of an earlier session that is resumed."""
+        for entry in entries:
+            self._apply_entry(entry)
+
+    def _apply_entry(self, entry: AnyEntry) -> None:
+        if isinstance(entry, Answer):
+            self._apply_answer(entry)
+            return
+        if isinstance(entry, Card):
+            self._apply_card(entry)
+            return
+        if entry.id in self._written:
+            return
+        self._written.add(entry.id)
+        if isinstance(entry, Prompt):
+            self._write_prompt(entry)
+        elif isinstance(entry, Notice):
+            self._write_notice(entry)
+        else:
+            self._write_outcome(entry)
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def _feed(self, entry: Answer, text: str) -> None:
+        if self._blocks is None:
+            self._blocks = MarkdownBlocks()
+            self._pieces = []
+            self._streamed_answer = entry.id
+            self._streamed_attempt = entry.attempt
+        self._pieces.append(text)
+        for source in self._blocks.feed(text):
+            self._write_markdown(source)
+
+    def _apply_answer(self, answer: Answer) -> None:
+        if answer.agent != self._view.lead:
+            return
+        if answer.state == "streaming":
+            if self._blocks is not None and answer.attempt != self._streamed_attempt:
+                self._finish_stream()
+                self.note("The answer broke off; the model is called again.", "warning")
+            return
+        if answer.id not in self._written:
+            self._written.add(answer.id)
+            self._end_answer(answer)
+
+    def _end_answer(self, answer: Answer) -> None:
+        """Write the rest of an answer that is complete or will not be completed."""
+        streamed = "".join(self._pieces)
+        is_streaming = self._blocks is not None and self._streamed_answer == answer.id
+        if answer.state == "dropped":
+            if is_streaming:
+                self._finish_stream()
+                if streamed.strip():
+                    self.note("(cut off here)", "dim")
+            return
+        final = str(answer.text)
+        if not is_streaming:
+            self._write_thought(answer, answer.seconds)
+            self.write_markdown(final)
+        elif final.startswith(streamed):
+            self._feed(answer, final[len(streamed) :])
+            self._finish_stream()
+        else:
+            self._finish_stream()
+            # The complete text in the log may differ, because secrets are replaced in it.
+            if final.split() != streamed.split():
+                self.note("Parts of this answer were replaced in the log.", "dim")
+
+    def _write_thought(self, answer: Answer, seconds: float) -> None:
+        if len(answer.thinking) and seconds >= _SHORT_THOUGHT:
+            self.note(f"∴ thought for {format_duration(seconds)}", "dim")
+
+    def _finish_stream(self) -> None:
+        if self._blocks is not None:
+            for source in self._blocks.finish():
+                self._write_markdown(source)
+        self._blocks = None
+        self._pieces = []
+
+    def _write_markdown(self, source: str) -> None:
+        if source.strip():
+            continues = getattr(source, "continued", False)
+            self._commit(Block("text", _MarkdownRows(source), len(source), continues))
+
+    def write_markdown(self, text: str) -> None:
+        """Write a whole text in Markdown."""
+        blocks = MarkdownBlocks()
+        for source in [*blocks.feed(text), *blocks.finish()]:
+            self._write_markdown(source)
+
+    # --- calls, prompts and notices ---------------------------------------------------------------
+
+    def _apply_card(self, card: Card) -> None:
+        has_ended = card.ended or card.state == "interrupted"
+        if not has_ended or card.id in self._written or self._view.is_covered(card):
+            return
+        # Calls of other agents are shown by the agent's line, unless they failed.
+        if card.agent != self._view.lead and not card.code:
+            return
+        self._written.add(card.id)
+        self.cards.append(card)
+        view = self._view
+
+        def make(width: int, theme: Theme) -> list[str]:
+            return finished_card_rows(card, view, width=width, theme=theme)
+
+        self._commit(Block("card", make, len(card.text)))
+
+    def _write_prompt(self, prompt: Prompt) -> None:
+        if prompt.agent != self._view.lead:
+            return
+        self._begun.add(prompt.run)
+        if prompt.retries:
+            self.note("Continuing where the run ended.", "dim")
+            return
+        attached = prompt.attached
+
+        def make(width: int, theme: Theme) -> list[str]:
+            rows = prompt_rows(prompt.text, width, theme)
+            if attached:
+                lines = attached.count("\n") + 1
+                rows.append(theme.paint(f"  + {lines} lines attached", "dim"))
+            return rows
+
+        self._commit(Block("prompt", make, len(prompt.text)))
+
+    def _write_notice(self, notice: Notice) -> None:
+        if notice.about in _UNPRINTED:
+            return
+        text = f"{notice.text}\n{notice.hint}" if notice.hint else notice.text
+        mark = "·" if notice.level == "info" else "!"
+        self.note(f"{mark} {text}", "dim" if notice.level == "info" else "warning")
+
+    def _write_outcome(self, outcome: Outcome) -> None:
+        if outcome.agent != self._view.lead or outcome.run not in self._begun:
+            return
+        end = outcome.end
+        facts = [
+            f"{end.turns} turns" if end.turns != 1 else "1 turn",
+            format_tokens(end.usage),
+            format_cost(end.usage),
+            format_duration(end.seconds),
+        ]
+        summary = " · ".join(filter(None, facts))
+        if end.state == "completed":
+            self.note(summary, "dim")
+            return
+        style: Style = "warning" if end.state in ("stopped", "partial_success") else "bad"
+        text = describe_end(end)
+        if outcome.next_step == "retry":
+            text += "\n/continue continues this run."
+        self.note(text, style)
+        self.note(summary, "dim")
+
+    def write_command(self, text: str) -> None:
+        """Write a command that the user entered."""
+
+        def make(width: int, theme: Theme) -> list[str]:
+            return prompt_rows(text, width, theme)
+
+        self._commit(Block("prompt", make, len(text)))
+
+    def write_shell_line(self, line: ShellLine, seconds: float) -> None:
+        """Write a command that the user ran, with its output."""
+
+        def make(width: int, theme: Theme) -> list[str]:
+            return shell_line_rows(line, seconds, width, theme)
+
+        self._commit(Block("card", make, len(line.output)))
+
+    def note(self, text: str, style: Style = "plain", *, kind: Kind = "note") -> None:
+        """Write lines of plain text, which are wrapped."""
+
+        def make(width: int, theme: Theme) -> list[str]:
+            rows = wrap_text(neutral(text), width, "  ")
+            return [theme.paint(row, style) for row in rows]
+
+        self._commit(Block(kind, make, len(text)))
+
+
+@attrs.frozen
+class _MarkdownRows:
+    """Makes the rows of a block of Markdown.
+
+    A class instead of a function, because a large block is rendered in a thread.
+    """
+
+    source: str
+
+    def __call__(self, width: int, theme: Theme) -> list[str]:
+        return render_markdown(self.source, width, theme)
+
+
+def shell_line_rows(line: ShellLine, seconds: float, width: int, theme: Theme) -> list[str]:
+    """Return the rows that show a command of the user, with the end of its output."""
+    has_failed = bool(line.error) or line.stopped or line.status != 0
+    mark = theme.paint("✗", "bad") if has_failed else theme.paint("✓", "good")
+    head = f"{mark} ! {one_line(line.command)}"
+    if line.status:
+        head += theme.paint(f"  exit status {line.status}", "bad")
+    head += theme.paint(f"  {format_duration(seconds)}", "dim")
+    rows = [cut(head, width)]
+    if line.error:
+        rows += [theme.paint(row, "bad") for row in wrap_text(f"    {neutral(line.error)}", width)]
+    if line.stopped:
+        rows.append(theme.paint(cut("    stopped by you", width), "warning"))
+    output = neutral(line.output.expandtabs()).rstrip("\n").split("\n") if line.output else []
+    left_out = len(output) - MAX_SHELL_ROWS
+    if left_out > 0:
+        rows.append(theme.paint(cut(f"    … {left_out:,} lines above", width), "dim"))
+    for text in output[-MAX_SHELL_ROWS:]:
+        rows.append(cut(f"    {text}", width))
+    return rows
+
+
+def prompt_rows(text: str, width: int, theme: Theme) -> list[str]:
+    """Return the rows that show the user's prompt in the transcript."""
+    rows = []
+    # A pasted file must not push everything else out of the scrollback.
+    shown = text[:MAX_PROMPT_CHARACTERS]
+    wrapped = wrap_text(neutral(shown), max(width - 2, 1))
+    left_out = text.count("\n") + 1 - shown.count("\n") - 1
+    if len(wrapped) > MAX_PROMPT_ROWS or left_out > 0:
+        left_out += max(len(wrapped) - MAX_PROMPT_ROWS, 0)
+        wrapped = [*wrapped[:MAX_PROMPT_ROWS], f"… {max(left_out, 1):,} more lines"]
+    for number, row in enumerate(wrapped):
+        mark = PROMPT_MARK if number == 0 else "  "
+        rows.append(theme.paint(mark, "accent") + theme.paint(row, "prompt"))
+    return rows

@@ -1,0 +1,347 @@
+"""The question whether the user trusts a folder, asked before a session opens in it.
+
+It names what the folder brings along that could run code or instruct the model. Nothing of it has
+an effect before the user answers, and "no" is always selected.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol
+
+import attrs
+import trio
+from hilum import HilumError, data_folder
+from hilum.command import escape_terminal
+from hilum.store import spell_folder
+from hilum.trust import TrustedFolders, hash_files
+
+from hilum_terminal.chat_protocol import Choice
+from hilum_terminal.styles import Style
+
+MAX_NAMES = 6  # of one kind
+MAX_CHANGES = 8
+# Declined folders that are remembered, the latest ones.
+MAX_DECLINED = 500
+MAX_READ = 1_000_000  # bytes of a file of MCP servers
+DECLINED_FILE = "declined-folders.json"
+
+
+class _Kind(NamedTuple):
+    """A kind of content, by the beginning of its path."""
+
+    prefix: str
+    effect: str
+
+
+_AGENTS = "instructions for agents, and the tools that they use"
+_SKILLS = "instructions, and scripts that the agent may run"
+_SERVERS = "programs to start as MCP servers; each one also needs your approval"
+# The first that fits decides.
+_KINDS = (
+    _Kind(".hilum/plugins/", "code that runs inside hilum"),
+    _Kind(".hilum/agents/", _AGENTS),
+    _Kind(".hilum/skills/", _SKILLS),
+    _Kind(".hilum/mcp", _SERVERS),
+    _Kind(".agents/skills/", _SKILLS),
+    _Kind(".claude/skills/", _SKILLS),
+    _Kind(".claude/agents/", _AGENTS),
+    _Kind(".codex/agents/", _AGENTS),
+    _Kind(".cursor/agents/", _AGENTS),
+    _Kind(".gemini/agents/", _AGENTS),
+    _Kind(".github/agents/", _AGENTS),
+    _Kind(".github/chatmodes/", _AGENTS),
+    _Kind(".opencode/agent", _AGENTS),
+    _Kind(".hilum/", "files that extend hilum"),
+)
+# Files of MCP servers of other clients. They need trust, but their content is approved separately.
+_SERVER_FILES = (
+    ".mcp.json",
+    ".cursor/mcp.json",
+    ".vscode/mcp.json",
+    ".roo/mcp.json",
+    ".agents/mcp.json",
+    "mcp.json",
+    ".gemini/settings.json",
+    "gemini-extension.json",
+    "opencode.json",
+    "opencode.jsonc",
+    ".opencode/opencode.json",
+    ".opencode/opencode.jsonc",
+    ".codex/config.toml",
+    ".zed/settings.json",
+)
+# Parts of the keys under which such files have their servers.
+_SERVER_WORDS = (b"mcp", b"context_servers")
+# Instructions that are read with and without trust: they are text for the model, and permit
+# nothing.
+_INSTRUCTIONS = (
+    "AGENTS.md",
+    "AGENTS.override.md",
+    "CLAUDE.md",
+    "CLAUDE.local.md",
+    ".claude/CLAUDE.md",
+    ".claude/rules",
+    "GEMINI.md",
+    ".cursorrules",
+    ".cursor/rules",
+    ".github/copilot-instructions.md",
+    ".github/instructions",
+    ".hilum/rules",
+)
+
+
+class Asker(Protocol):
+    """The part of ``Chat`` that works before there is a session."""
+
+    def say(self, text: str, *, style: Style = "plain") -> None:
+        """Write text above the input."""
+
+    async def choose(
+        self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
+    ) -> Choice | None:
+        """Let the user choose; ``None`` if they left with Esc."""
+
+
+@attrs.frozen
+class TrustDecision:
+    """How to open a session in a folder.
+
+    Attributes:
+        trusted: Whether the folder is trusted. hilum reads this itself; nothing needs to be passed.
+        approve: The approval policy to open the session with; ``None`` for the configured one.
+        asked: Whether the user was asked.
+        left: Whether the user left the question with Esc. The session may then be opened to look
+            around, or not at all.
+    """
+
+    trusted: bool
+    approve: Literal["readonly"] | None = None
+    asked: bool = False
+    left: bool = False
+
+
+@attrs.frozen
+class FolderContents:
+    """What a folder brings along.
+
+    Attributes:
+        root: The folder, resolved.
+        state: ``trusted``, ``changed`` or ``unknown``.
+        names: The files that could run code or instruct the model, relative to the folder.
+        changes: What has changed since the folder was trusted, as in ``changed .hilum/mcp.json``.
+        instructions: Files with instructions that are read in any case.
+        digest: A digest of the files.
+        problem: Why the folder cannot be trusted; empty if it can.
+    """
+
+    root: Path
+    state: str
+    names: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    instructions: tuple[str, ...] = ()
+    digest: str = ""
+    problem: str = ""
+
+
+async def ask_trust(asker: Asker, workspace: str | os.PathLike[str]) -> TrustDecision:
+    """Ask whether a folder is trusted, if it brings anything along, and return the decision.
+
+    A folder that the user has decided to use without its extensions is not asked about again until
+    they change.
+    """
+    contents = await trio.to_thread.run_sync(read_contents, workspace)
+    if contents.state == "trusted" or not (contents.names or contents.problem):
+        return TrustDecision(contents.state == "trusted")
+    if await trio.to_thread.run_sync(_is_declined, contents):
+        asker.say(
+            f"The extensions of this folder are off ({_count(contents.names)}). `hilum trust`"
+            " turns them on.",
+            style="dim",
+        )
+        return TrustDecision(False)
+    for line in describe(contents):
+        asker.say(line)
+    chosen = await asker.choose(_title(contents), _choices(contents))
+    if chosen is None:
+        return TrustDecision(False, "readonly", asked=True, left=True)
+    if chosen.value == "look":
+        return TrustDecision(False, "readonly", asked=True)
+    if chosen.value == "without":
+        await trio.to_thread.run_sync(_remember_declined, contents)
+        return TrustDecision(False, asked=True)
+    return await _trust(asker, contents)
+
+
+async def _trust(asker: Asker, shown: FolderContents) -> TrustDecision:
+    """Trust a folder, unless it has changed since its contents were shown."""
+    try:
+        is_same = await trio.to_thread.run_sync(_add_if_unchanged, shown)
+    except HilumError as error:
+        asker.say(f"The folder is not trusted: {error.message} {error.hint}", style="bad")
+        return TrustDecision(False, asked=True)
+    if not is_same:
+        asker.say("The folder changed while you decided.", style="warning")
+        return await ask_trust(asker, shown.root)
+    return TrustDecision(True, asked=True)
+
+
+def _add_if_unchanged(shown: FolderContents) -> bool:
+    if read_contents(shown.root).digest != shown.digest:
+        return False
+    TrustedFolders().add(shown.root)
+    return True
+
+
+# --- the contents of a folder ---------------------------------------------------------------------
+
+
+def read_contents(workspace: str | os.PathLike[str]) -> FolderContents:
+    """Return what a folder brings along, and whether the user trusts it. Blocks."""
+    root = Path(os.path.realpath(workspace))
+    folders = TrustedFolders()
+    instructions = tuple(name for name in _INSTRUCTIONS if (root / name).exists())
+    try:
+        hashes = {**hash_files(str(root)), **_hash_server_files(root)}
+        state = folders.state(root)
+        changes = folders.changes(root) if state == "changed" else []
+    except HilumError as error:
+        problem = " ".join(filter(None, (error.message, error.hint)))
+        return FolderContents(root, "unknown", instructions=instructions, problem=problem)
+    digest = sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()
+    return FolderContents(root, state, tuple(hashes), tuple(changes), instructions, digest)
+
+
+def _hash_server_files(root: Path) -> dict[str, str]:
+    """Return a hash for each file of MCP servers, if hilum can start such servers."""
+    hashes: dict[str, str] = {}
+    # ``find_spec`` does not import the plugin, which may be missing.
+    if find_spec("hilum_mcp") is None:
+        return hashes
+    for name in _SERVER_FILES:
+        with suppress(OSError):
+            with (root / name).open("rb") as file:
+                data = file.read(MAX_READ)
+            # Settings of other programs are here, too; only those with servers matter.
+            if any(word in data.lower() for word in _SERVER_WORDS):
+                hashes[name] = sha256(data).hexdigest()
+    return hashes
+
+
+def describe(contents: FolderContents) -> list[str]:
+    """Return lines about what a folder brings along."""
+    lines = []
+    if contents.changes:
+        lines.append("Changed since you trusted this folder:")
+        lines += _shorten([f"  {_show(change)}" for change in contents.changes], MAX_CHANGES)
+    if contents.names:
+        lines.append("This folder brings along:")
+    for effect, names in _group(contents.names).items():
+        listed = ", ".join(_shorten([_show(name) for name in names], MAX_NAMES))
+        lines.append(f"  {listed}: {effect}")
+    if contents.problem:
+        lines.append(f"This folder cannot be trusted: {_show(contents.problem)}")
+    if contents.instructions:
+        listed = ", ".join(contents.instructions)
+        lines.append(f"Its instructions for agents are read in any case: {listed}")
+    return lines
+
+
+def _group(names: Sequence[str]) -> Mapping[str, list[str]]:
+    """Return the names by what the files can do, the most powerful kind first."""
+    groups: dict[str, list[str]] = {kind.effect: [] for kind in _KINDS}
+    for name in names:
+        if name in _SERVER_FILES:
+            groups[_SERVERS].append(name)
+            continue
+        # A folder that is a link out of the project is listed without a slash.
+        fits = [kind for kind in _KINDS if f"{name}/".startswith(kind.prefix)]
+        effect = fits[0].effect if fits else _KINDS[-1].effect
+        groups[effect].append(name)
+    return {effect: found for effect, found in groups.items() if found}
+
+
+def _shorten(items: list[str], most: int) -> list[str]:
+    if len(items) <= most:
+        return items
+    return [*items[:most], f"and {len(items) - most} more"]
+
+
+def _show(text: str) -> str:
+    """Return the name of a file, or a sentence with one, as one line in which nothing is hidden."""
+    return escape_terminal(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _count(names: Sequence[str]) -> str:
+    return "1 file" if len(names) == 1 else f"{len(names)} files"
+
+
+def _title(contents: FolderContents) -> str:
+    if contents.problem:
+        return "How do you want to work here?"
+    if contents.state == "changed":
+        return "Do you trust this folder again?"
+    return "Do you trust this folder?"
+
+
+def _choices(contents: FolderContents) -> list[Choice]:
+    choices = [
+        Choice("look", "No, only look around", "nothing is changed and no command runs"),
+        Choice("without", "No, work without them", "hilum asks before it changes anything"),
+    ]
+    if not contents.problem:
+        hint = "if you have read them, or know their author"
+        choices.append(Choice("trust", "Yes, use them", hint, partial(_preview, contents)))
+    return choices
+
+
+def _preview(contents: FolderContents) -> str:
+    """Return the names of all files."""
+    return "\n".join(_show(name) for name in contents.names)
+
+
+# --- folders that the user has decided to use without their extensions ----------------------------
+
+
+def _declined_file() -> Path:
+    return data_folder() / DECLINED_FILE
+
+
+def _is_declined(contents: FolderContents) -> bool:
+    known = _read_declined()
+    return bool(contents.digest) and known.get(spell_folder(contents.root)) == contents.digest
+
+
+def _read_declined() -> dict[str, str]:
+    try:
+        data = json.loads(_declined_file().read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    if not isinstance(data, dict):
+        return {}
+    return {str(name): value for name, value in data.items() if isinstance(value, str)}
+
+
+def _remember_declined(contents: FolderContents) -> None:
+    """Remember that a folder is used without its extensions.
+
+    If that is not possible, the user is asked again the next time.
+    """
+    known = _read_declined()
+    name = spell_folder(contents.root)
+    known.pop(name, None)
+    known[name] = contents.digest
+    latest = dict(list(known.items())[-MAX_DECLINED:])
+    path = _declined_file()
+    with suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = path.with_name(f"{path.name}.{os.getpid()}")
+        new.write_text(json.dumps(latest, indent=1), encoding="utf-8")
+        os.replace(new, path)

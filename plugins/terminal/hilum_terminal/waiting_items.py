@@ -1,0 +1,190 @@
+"""Describes what waits for the user, for the prompt that asks about it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+
+import attrs
+import msgspec
+import trio
+from hilum import Danger, Session, find_approval_texts
+from hilum.events import ApprovalAsked
+from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
+from hilum_view import Approval, Question, SessionView, describe_arguments, first_line
+
+from hilum_terminal.approvals import Item, WaitingCall, WaitingPlan, WaitingQuestion
+from hilum_terminal.diff_rows import diff_rows
+from hilum_terminal.styles import Theme
+from hilum_terminal.text_width import neutral, wrap_text
+
+
+class WaitingItems:
+    """What waits for the user in a session.
+
+    A call is described in a thread, because that reads the files that it would change.
+
+    Args:
+        session: The session.
+        view: The view of the session.
+        find_sandbox: Returns the kind of sandbox; empty if there is none.
+    """
+
+    def __init__(
+        self, session: Session, view: SessionView, find_sandbox: Callable[[], str]
+    ) -> None:
+        self._session = session
+        self._view = view
+        self._find_sandbox = find_sandbox
+        self._described: dict[str, WaitingCall] = {}
+        self._edited: dict[str, str] = {}
+        self._plan = ""
+
+    async def describe(self) -> None:
+        """Describe the calls that are new."""
+        waiting = [each for each in self._view.waiting if isinstance(each, Approval)]
+        open_ids = {approval.id for approval in waiting}
+        self._described = {
+            identity: call for identity, call in self._described.items() if identity in open_ids
+        }
+        for approval in waiting:
+            edited = self._edited.get(approval.id)
+            known = self._described.get(approval.id)
+            if known is None or known.arguments != edited:
+                self._described[approval.id] = await self._describe(approval, edited)
+
+    async def _describe(self, approval: Approval, edited: str | None) -> WaitingCall:
+        """Describe a call as it would run, with its arguments as they are if that fails.
+
+        Args:
+            approval: The approval.
+            edited: The arguments that the user wrote instead of the model's.
+        """
+        if edited is not None:
+            call = msgspec.structs.replace(approval.call, arguments=edited)
+            approval = msgspec.structs.replace(approval, call=call)
+        asked = _question_of(approval)
+        try:
+            texts = find_approval_texts()
+            text = await trio.to_thread.run_sync(texts.describe_call, asked, self._session)
+            covers = texts.describe_scope(asked)
+            dangers = await trio.to_thread.run_sync(texts.find_dangers, asked, self._session)
+        except PLUGIN_EXCEPTIONS as error:
+            problem = f"The call could not be described: {describe_error(error)}."
+            danger = Danger(problem, grave=True)
+            arguments = approval.call.arguments
+            described = self._make_call(approval, arguments, "", [danger])
+            return attrs.evolve(described, arguments=edited)
+        described = self._make_call(approval, _without_head(text), covers, dangers)
+        return attrs.evolve(described, arguments=edited)
+
+    def edit(self, identity: str, arguments: str) -> None:
+        """Keep the arguments that the user wrote for a call."""
+        self._edited[identity] = arguments
+
+    def edit_plan(self, text: str) -> None:
+        """Keep the plan as the user edited it."""
+        self._plan = text
+
+    @property
+    def plan(self) -> str:
+        """The plan as the user edited it; empty for the agent's."""
+        return self._plan
+
+    def items(self, clock_offset: float) -> list[Item]:
+        """Return what waits, oldest first.
+
+        Args:
+            clock_offset: Difference between Unix time and the clock of the prompt.
+        """
+        found: list[Item] = []
+        for waiting in self._view.waiting:
+            if isinstance(waiting, Question):
+                found.append(self._make_question(waiting, clock_offset))
+            elif waiting.id in self._described:
+                call = self._described[waiting.id]
+                deadline = waiting.deadline - clock_offset if waiting.deadline else 0.0
+                found.append(attrs.evolve(call, deadline=deadline))
+        proposal = self._view.lead_actor.proposal
+        if proposal is not None and not self._view.lead_actor.queued:
+            text = self._plan or proposal.text
+            found.append(WaitingPlan(id=f"plan {proposal.run}", text=text, edited=bool(self._plan)))
+        else:
+            self._plan = ""
+        return found
+
+    def _make_call(
+        self, approval: Approval, text: str, covers: str, dangers: Sequence[Danger]
+    ) -> WaitingCall:
+        lines = text.split("\n")
+        hunks = [number for number, line in enumerate(lines) if line.startswith("@@ ")]
+        # Without a change of a file, everything is text.
+        first = hunks[0] if hunks else len(lines)
+
+        def make_rows(width: int, theme: Theme) -> list[str]:
+            rows = wrap_text(neutral("\n".join(lines[:first])), width) if first else []
+            if hunks:
+                diff = "\n".join(lines[first:])
+                rows += diff_rows(diff, width=width, theme=theme, header=False)
+            return rows
+
+        sandbox = ""
+        if approval.risk == "execute":
+            sandbox = self._find_sandbox() or "no sandbox"
+        return WaitingCall(
+            id=approval.id,
+            tool=approval.call.name,
+            title=first_line(f"{approval.call.name} {describe_arguments(approval.call.arguments)}"),
+            description=text,
+            make_rows=make_rows,
+            folder=str(self._session.workspace.root),
+            sandbox=sandbox,
+            why=approval.reason,
+            dangerous=any(danger.grave for danger in dangers),
+            marks=tuple(danger.text for danger in dangers),
+            agent=self._view.name_of(approval.agent),
+            answer=self._answer_of(approval),
+            scope=approval.scope,
+            covers=covers,
+            rule=approval.scope,
+        )
+
+    def _answer_of(self, approval: Approval) -> str:
+        """Return what identifies the model's answer that contains the call."""
+        for card in reversed(self._view.cards):
+            if card.agent == approval.agent and card.call.id == approval.call.id:
+                return f"{card.agent} {card.run} {card.turn}"
+        return ""
+
+    def _make_question(self, question: Question, clock_offset: float) -> WaitingQuestion:
+        return WaitingQuestion(
+            id=question.id,
+            question=question.question,
+            options=question.options,
+            multiple=question.multiple,
+            agent=self._view.name_of(question.agent),
+            deadline=question.deadline - clock_offset if question.deadline else 0.0,
+        )
+
+
+def _without_head(text: str) -> str:
+    """Return the description of a call without its first lines, which the prompt shows itself."""
+    lines = text.split("\n")
+    if lines and lines[0].startswith("── "):
+        del lines[0]
+    if lines and lines[0].strip().startswith("Needs approval:"):
+        del lines[0]
+    return textwrap.dedent("\n".join(lines)).strip("\n")
+
+
+def _question_of(approval: Approval) -> ApprovalAsked:
+    """Return the event that asked for an approval, as the texts of the guard expect it."""
+    return ApprovalAsked(
+        id=approval.id,
+        call=approval.call,
+        risk=approval.risk,
+        reason=approval.reason,
+        scope=approval.scope,
+        seconds=approval.seconds,
+        agent=approval.agent,
+    )

@@ -1,0 +1,240 @@
+"""Conversations in a real terminal: the program in a pseudo-terminal, its screens as text."""
+
+import signal
+import subprocess
+
+import pytest
+import trio
+from hilum.messages import AssistantMessage, Text
+
+READY = "ready · agent"
+ESC = "\x1b"
+SHIFT_TAB = "\x1b[Z"
+UP = "\x1b[A"
+
+
+def say(text: str) -> AssistantMessage:
+    """An answer that ends the run."""
+    return AssistantMessage((Text(text, "model"),), stop="end")
+
+
+@pytest.fixture(autouse=True)
+def project(cli):
+    """A small Git project, and a key for the scripted model."""
+    (cli.workspace / "a.py").write_text("x = 1\n")
+    (cli.workspace / "src").mkdir()
+    (cli.workspace / "src" / "parser.py").write_text("def parse(): ...\n")
+    git = ["git", "-c", "user.email=a@example.org", "-c", "user.name=A"]
+    for command in (["init", "-q", "-b", "trunk"], ["add", "-A"], ["commit", "-qm", "start"]):
+        subprocess.run([*git, *command], cwd=cli.workspace, check=True)
+    cli.env["OPENAI_API_KEY"] = "k"
+
+
+async def test_a_first_conversation(cli, asks):
+    """A prompt, a call, an answer; the branch in the status line; the way out and back."""
+    async with (
+        cli.model(asks("read_file", path="a.py"), say("It sets **x**.")),
+        cli.on_screen() as screen,
+    ):
+        await screen.wait_for(READY)
+        await screen.wait_for("trunk")
+        await screen.type("What does a.py do?\r")
+        await screen.wait_for("2 turns")
+        assert "❯ What does a.py do?" in screen.text
+        assert "✓ read a.py" in screen.text
+        assert "It sets x." in screen.text
+        await screen.type("\x03")
+        await screen.wait_for("Ctrl-C again to leave.")
+        await screen.type("\x03")
+        assert await screen.end() == 0
+        assert "To continue: hilum --resume " in screen.text
+        assert screen.current_modes == screen.modes
+        assert screen.raw.endswith(b"\n")
+        assert b"\x1b[?2004l" in screen.raw
+    identity = screen.text.rpartition("--resume ")[2].split()[0]
+    async with cli.model(say("Yes.")), cli.on_screen("--resume", identity) as screen:
+        await screen.wait_for(READY)
+        await screen.wait_for("It sets x.")
+        await screen.type("Sure?\r")
+        await screen.wait_for("Yes.")
+
+
+async def test_typing_does_not_approve_and_a_key_does(cli, asks):
+    """The draft keeps every character; the call runs after Shift-Tab and y only."""
+    write = asks("write_file", path="b.py", content="y = 2\n")
+    async with cli.model(write, say("Done.")), cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        await screen.type("Write b.py\r")
+        await screen.wait_for("waiting")
+        await screen.type("please yes y 1\n")
+        await screen.wait_for("please yes y 1")
+        await trio.sleep(1.5)
+        assert not (cli.workspace / "b.py").exists()
+        await screen.type(SHIFT_TAB)
+        await screen.wait_for("[y] yes, once")
+        await trio.sleep(0.4)
+        await screen.type("y")
+        await screen.wait_for("Done.")
+        assert (cli.workspace / "b.py").read_text() == "y = 2\n"
+        assert any("please yes y 1" in row for row in screen.rows)
+
+
+async def test_a_rejection_with_a_reason_reaches_the_model(cli, asks):
+    write = asks("write_file", path="b.py", content="y = 2\n")
+    async with cli.model(write, say("As you wish.")) as server, cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        await screen.type("Write b.py\r")
+        await screen.wait_for("[n] no, with a reason")
+        await trio.sleep(0.4)
+        await screen.type("n")
+        await screen.wait_for("Enter: deny")
+        await screen.type("Use c.py instead")
+        await trio.sleep(0.4)
+        await screen.type("\r")
+        await screen.wait_for("As you wish.")
+        assert "Use c.py instead" in str(server.requests[-1].body)
+        assert not (cli.workspace / "b.py").exists()
+        assert "rejected" in screen.text
+
+
+async def test_a_stop_gives_everything_back(cli):
+    """The unread messages and the draft return to the input, and nothing is sent."""
+
+    async def never():
+        await trio.sleep_forever()
+
+    async with cli.model(never) as server, cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        await screen.type("Think long\r")
+        await screen.wait_for("esc stops")
+        await screen.type("steer one\r")
+        await screen.wait_for("after this call")
+        await screen.type("queued two\t")
+        await screen.wait_for("afterwards")
+        await screen.type("a draft")
+        await screen.type(ESC)
+        await screen.wait_for("stopped")
+        await screen.wait_gone("esc stops")
+        for text in ("steer one", "queued two", "a draft"):
+            assert any(text in row for row in screen.rows), text
+        assert len(server.requests) <= 1
+
+
+async def test_a_command_shows_its_output_and_its_failure(cli, asks):
+    """A failed command never looks like a success."""
+    command = "echo first; echo second; exit 3"
+    async with (
+        cli.model(asks("run_terminal_cmd", command=command), say("It failed.")),
+        cli.on_screen("--approve", "auto") as screen,
+    ):
+        await screen.wait_for(READY)
+        await screen.type("Run it\r")
+        await screen.wait_for("It failed.")
+        assert f"✗ $ {command}" in screen.text
+        assert "✓ $" not in screen.text
+        assert "second" in screen.text
+
+
+async def test_a_shell_line_runs_and_the_agent_reads_it(cli):
+    async with cli.model(say("I see it.")) as server, cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        await screen.type("!echo from-the-shell; exit 4\r")
+        await screen.wait_for("exit status 4")
+        await screen.type("What came out?\r")
+        await screen.wait_for("I see it.")
+        assert "from-the-shell" in str(server.requests[0].body)
+
+
+async def test_completion_and_history(cli):
+    async with cli.model(say("One."), say("Two.")) as server, cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        await screen.type("Look at @pars")
+        await screen.wait_for("@src/parser.py")
+        await screen.type("\t")
+        await screen.wait_for("Look at @src/parser.py")
+        await screen.type("\r")
+        await screen.wait_for("One.")
+        await screen.type(UP)
+        await screen.type(" again\r")
+        await screen.wait_for("Two.")
+        assert "Look at @src/parser.py" in str(server.requests[1].body)
+        await screen.type("/mod")
+        await screen.wait_for("/mode")
+
+
+async def test_the_terminal_goes_away(cli):
+    """The program ends, and so does what it started."""
+
+    async def never():
+        await trio.sleep_forever()
+
+    async with cli.model(never), cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        await screen.type("Think long\r")
+        await screen.wait_for("esc stops")
+        screen.process.send_signal(signal.SIGHUP)
+        await screen.end()
+        assert screen.current_modes == screen.modes
+
+
+@pytest.mark.parametrize("size", [(60, 15), (200, 50)])
+async def test_sizes(cli, asks, size):
+    """No row is wider than the terminal, whatever its size."""
+    columns, lines = size
+    text = "A **bold** word. " * 30
+    async with (
+        cli.model(asks("read_file", path="a.py"), say(text)),
+        cli.on_screen(columns=columns, lines=lines) as screen,
+    ):
+        await screen.wait_for("ready")
+        await screen.type("Read\r")
+        await screen.wait_for("2 turns")
+        screen.resize(columns - 10, lines)
+        await screen.type("typed")
+        await screen.wait_for("typed")
+
+
+async def test_another_session_takes_the_place_of_this_one(cli):
+    """A prompt that is entered at once waits for it; the output of the old one is not sent."""
+    async with cli.model(say("Old."), say("New.")) as server, cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        await screen.type("alpha-prompt\r")
+        await screen.wait_for("Old.")
+        await screen.type("!echo old-output\r")
+        await screen.wait_for("✓ ! echo old-output")
+        await screen.type("/clear\r")
+        await screen.type("second\r")
+        await screen.wait_for("New.")
+        assert "A new conversation. The earlier one: /resume" in screen.text
+        request = str(server.requests[-1].body)
+        assert "alpha-prompt" not in request
+        assert "old-output" not in request
+
+
+async def test_commands_and_their_menu(cli):
+    """Enter sends what is complete; a command line runs as it was typed."""
+    async with cli.model(), cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        await screen.type("/mode plan")
+        await trio.sleep(0.5)
+        await screen.type("\r")
+        await screen.wait_for("ready · plan")
+        await screen.type("!echo src")
+        await trio.sleep(0.5)
+        await screen.type("\r")
+        await screen.wait_for("✓ ! echo src")
+        await screen.type("/nonsense\r")
+        await screen.wait_for("There is no command /nonsense.")
+
+
+async def test_a_foreign_module_in_the_folder_is_not_run(cli):
+    """Commands of hilum run in the folder, whose files must not take the place of modules."""
+    package = cli.workspace / "hilum"
+    package.mkdir()
+    (package / "__init__.py").write_text("open('EVIL', 'w')\n")
+    (cli.workspace / "json.py").write_text("open('EVIL', 'w')\n")
+    async with cli.model(), cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        await screen.type("/permissions\r")
+        await screen.wait_for("There are no rules")
+        assert not (cli.workspace / "EVIL").exists()

@@ -1,0 +1,869 @@
+"""The prompt for approvals: who has the focus, what a key decides, and what is shown."""
+
+import random
+
+import pytest
+from hilum_terminal.approvals import (
+    FOCUS_KEY,
+    Answer,
+    ApprovalPrompt,
+    EditCall,
+    PlanDecision,
+    QuestionAnswer,
+    ShowWhole,
+    WaitingCall,
+    WaitingPlan,
+    WaitingQuestion,
+    route_key,
+)
+from hilum_terminal.keys import Key, Paste
+from hilum_terminal.prompts import exact_rows
+from hilum_terminal.styles import PLAIN, Theme
+from hilum_terminal.text_width import cells
+
+FOCUS = Key(FOCUS_KEY)
+ENTER = Key("enter")
+ESC = Key("esc")
+
+
+def letter(text):
+    return Key("text", text)
+
+
+def call(number=1, **more):
+    values = {
+        "id": f"a{number}",
+        "tool": "run_command",
+        "title": "Run a command",
+        "description": f"git push origin branch-{number}",
+        "answer": "m1",
+        "scope": f"run_command(tool-{number} *)",
+        "covers": f"tool-{number} *",
+    }
+    return WaitingCall(**{**values, **more})
+
+
+def question(**more):
+    values = {"id": "q1", "question": "Which one?", "options": ("Postgres", "SQLite")}
+    return WaitingQuestion(**{**values, **more})
+
+
+class User:
+    """A prompt with a clock, and the keys that reached the composer."""
+
+    def __init__(self, *items, width=80, most=12):
+        self.prompt = ApprovalPrompt()
+        self.now = 100.0
+        self.size = (width, most)
+        self.composer = []
+        self.results = []
+        self.show(*items)
+
+    def show(self, *items, **more):
+        self.take(self.prompt.update(items, self.now, **more))
+        return self.rows()
+
+    def rows(self):
+        return self.prompt.rows(*self.size, PLAIN, self.now)
+
+    @property
+    def screen(self):
+        return "\n".join(self.rows())
+
+    def wait(self, seconds, draft_empty=True):
+        self.now += seconds
+        self.take(self.prompt.tick(self.now, draft_empty=draft_empty))
+        self.rows()
+        return self
+
+    def press(self, *keys, after=0.5):
+        """Press keys, each after some time; return the results of the last one."""
+        last = ()
+        for key in keys:
+            self.now += after
+            last = self.take(route_key(self.prompt, key, self.now))
+            self.rows()
+        return last
+
+    def take(self, routed):
+        self.composer += routed.composer
+        self.results += routed.results
+        return routed.results
+
+    @property
+    def typed(self):
+        return "".join(key.text for key in self.composer)
+
+
+def focused(*items, **more):
+    user = User(*items, **more)
+    user.press(FOCUS)
+    return user.wait(0.5)
+
+
+# The focus
+
+
+def test_keys_go_to_the_composer_until_the_prompt_has_the_focus():
+    user = User(call())
+    assert user.press(letter("y"), ENTER, Key("up"), Paste("y\n")) == ()
+    assert user.composer == [letter("y"), ENTER, Key("up"), Paste("y\n")]
+    assert user.results == []
+
+
+def test_the_focus_key_gives_the_focus_and_takes_it_back():
+    user = User(call())
+    user.press(FOCUS)
+    assert user.prompt.focused
+    user.press(FOCUS)
+    assert not user.prompt.focused
+    assert user.composer == []
+
+
+def test_the_focus_key_is_the_composers_if_nothing_waits():
+    user = User()
+    user.press(FOCUS)
+    assert user.composer == [FOCUS]
+    assert not user.prompt.focused
+
+
+def test_the_prompt_takes_the_focus_after_a_second_without_a_key_and_a_draft():
+    user = User()
+    user.press(letter("x"))
+    user.show(call())
+    assert not user.wait(0.9).prompt.focused
+    assert not user.wait(0.2, draft_empty=False).prompt.focused
+    assert user.wait(0.0).prompt.focused
+
+
+def test_only_a_count_is_shown_while_the_user_types():
+    user = User(call(1), call(2))
+    user.press(letter("x"))
+    assert user.rows() == ["● 2 waiting · Shift-Tab to answer"]
+    user.wait(1.0, draft_empty=False)
+    assert "git push origin branch-1" in user.screen
+    assert "Shift-Tab to answer" in user.screen
+
+
+def test_keys_right_after_the_focus_answer_nothing():
+    user = User(call())
+    user.wait(5)
+    user.press(ENTER, after=0.29)
+    user.press(letter("y"), after=0.005)
+    assert user.results == []
+    # It is the beginning of a text.
+    assert user.typed == "y"
+    assert not user.prompt.focused
+
+
+def test_keys_before_the_prompt_was_drawn_answer_nothing():
+    prompt = ApprovalPrompt()
+    prompt.update([call()], 0.0)
+    prompt.handle(FOCUS, 1.0)
+    assert prompt.handle(ENTER, 50.0).results == ()
+    prompt.rows(80, 10, PLAIN, 50.0)
+    assert prompt.handle(ENTER, 50.2).results == ()
+    assert prompt.handle(ENTER, 50.4).results == (Answer("a1", True),)
+
+
+def test_pastes_never_answer():
+    user = focused(call())
+    assert user.press(Paste("y")) == ()
+    assert user.composer == [Paste("y")]
+    assert not user.prompt.focused
+
+
+def test_a_key_that_is_no_choice_goes_to_the_composer_with_the_focus():
+    wrong = []
+    for key in (letter("p"), letter("1"), letter("yes"), Key("backspace"), Key("ctrl-c")):
+        user = focused(call())
+        user.press(key)
+        if user.composer != [key] or user.prompt.focused or user.results:
+            wrong.append(key)
+    assert wrong == []
+
+
+def test_escape_gives_the_focus_back_without_an_answer():
+    user = focused(call())
+    assert user.press(ESC) == ()
+    assert not user.prompt.focused
+    assert user.composer == []
+    # The user has declined: waiting does not give the focus again, and the prompt stays readable.
+    assert not user.wait(60).prompt.focused
+    assert "git push" in user.screen
+    user.press(FOCUS)
+    assert user.prompt.focused
+
+
+def test_a_word_after_a_pause_is_no_answer():
+    """The prompt took the focus while nobody typed; then somebody begins to type."""
+    wrong = []
+    for word in ("yes", "all", "show", "fix", "edit", "no", "view", "y n"):
+        user = User(call(1), call(2))
+        user.wait(5)
+        user.wait(0.5)
+        assert user.prompt.focused
+        for char in word:
+            user.press(letter(char), after=0.15)
+        if user.results or user.typed != word or user.prompt.focused:
+            wrong.append(word)
+    assert wrong == []
+
+
+def test_a_letter_alone_after_a_pause_is_an_answer():
+    user = User(call())
+    user.wait(5)
+    user.press(letter("y"))
+    assert user.results == []
+    due = user.prompt.next_tick(user.now)
+    assert due == pytest.approx(user.now + 0.25)
+    user.wait(0.25)
+    assert user.results == [Answer("a1", True)]
+
+
+def test_a_letter_with_enter_after_a_pause_is_an_answer():
+    user = User(call())
+    user.wait(5)
+    assert user.press(letter("n")) == ()
+    user.press(ENTER, after=0.1)
+    assert "Enter: deny" in user.screen
+
+
+def test_a_tick_at_the_announced_time_is_not_too_early():
+    """A letter that is held must not stay so because of a rounding error."""
+    wrong = []
+    for number in range(500):
+        start = 100.0 + number * 0.1001
+        user = User()
+        user.now = start
+        user.press(letter("x"), after=0.0)
+        user.show(call())
+        user.now = user.prompt.next_tick(user.now)
+        if not user.wait(0.0).prompt.focused:
+            wrong.append(("focus", start))
+        user.press(letter("y"), after=0.3001)
+        user.now = user.prompt.next_tick(user.now)
+        if not user.wait(0.0).results:
+            wrong.append(("letter", start))
+    assert wrong == []
+
+
+def test_a_clock_that_jumps_back_locks_nothing():
+    user = focused(call())
+    user.now -= 1000
+    assert user.press(ENTER) == ()
+    assert user.press(ENTER) == (Answer("a1", True),)
+    user = User(call())
+    user.press(letter("x"))
+    user.now -= 1000
+    user.wait(0.0)
+    assert user.wait(1.0).prompt.focused
+
+
+# Choices for calls
+
+
+def test_the_choices_of_a_call():
+    """Each is reached by its key, and by the arrows and Enter."""
+    calls = (call(1), call(2, scope="run_command(tool-1 *)"), call(3), call(4, answer="m2"))
+    first = Answer("a1", True)
+    table = {
+        "y": (0, "", (first,)),
+        "a": (1, "y", (first, Answer("a2", True), Answer("a3", True))),
+        "s": (2, "", (Answer("a1", True, remember="session"), Answer("a2", True))),
+        "f": (3, "y", (Answer("a1", True, remember="always"), Answer("a2", True))),
+        "e": (4, "", (EditCall("a1"),)),
+        "v": (6, "", (ShowWhole("a1"),)),
+    }
+    wrong = []
+    for key, (steps, confirm, expected) in table.items():
+        for keys in ([letter(key)], [*[Key("right")] * steps, ENTER]):
+            user = focused(*calls)
+            results = user.press(*keys, *map(letter, confirm))
+            if results != expected:
+                wrong.append((keys, results))
+    assert wrong == []
+
+
+def test_no_with_a_reason():
+    user = focused(call())
+    user.press(letter("n"))
+    assert user.results == []
+    user.press(letter("use "), Paste("the other\nremote"), Key("left"), Key("backspace"), after=0.0)
+    assert "> use the other remoe" in user.screen
+    assert user.prompt.cursor is not None
+    # Enter within the first moment would be a key that was meant for something else.
+    assert user.press(ENTER, after=0.01) == ()
+    assert user.press(ENTER) == (Answer("a1", False, "use the other remoe"),)
+    assert user.composer == []
+
+
+def test_once_is_selected_for_every_call():
+    user = focused(call(1), call(2))
+    user.press(Key("right"), Key("right"))
+    assert "▸[s]" in user.screen
+    user.press(letter("y"))
+    assert "▸[y] yes, once" in user.screen
+
+
+def test_a_dangerous_call_has_no_lasting_choice():
+    risky = call(2, dangerous=True, marks=("deletes everything",))
+    user = focused(risky, call(1), call(3))
+    assert "[s]" not in user.screen
+    assert "[a]" not in user.screen
+    assert "[f]" not in user.screen
+    assert "! deletes everything" in user.screen
+    assert "dangerous" in user.rows()[0]
+    user.press(letter("s"))
+    assert user.results == []
+    # Nor is it allowed together with others.
+    user = focused(call(1), risky, call(3, scope=call(1).scope), call(4, dangerous=True))
+    user.press(letter("a"))
+    assert "branch-2" not in user.screen
+    assert [each.id for each in user.press(letter("y"))] == ["a1", "a3"]
+
+
+def test_always_shows_the_rule_and_what_it_covers():
+    rule = 'allow = ["run_command(tool-1 *)"]'
+    user = focused(call(1, rule=rule), call(2, scope=call(1).scope))
+    user.press(letter("f"))
+    assert rule in user.screen
+    assert "tool-1 *" in user.screen
+    assert "branch-2" in user.screen
+    assert "later sessions" in user.screen
+    assert "▸[n] no, back" in user.screen
+    assert user.press(ENTER) == ()
+    assert "▸[y] yes, once" in user.screen
+    user.press(letter("f"))
+    # A second step needs its own look.
+    assert user.press(letter("y"), after=0.1) == ()
+    assert user.results == []
+
+
+def test_a_call_without_a_scope_has_no_rule():
+    user = focused(call(1, scope="", covers=""))
+    assert "[f]" not in user.screen
+    assert "all calls of run_command for this session" in user.screen
+
+
+def test_a_long_scope_is_shown_before_it_is_granted():
+    covers = "git push " + "--option " * 12 + "END"
+    user = focused(call(1, covers=covers))
+    assert user.press(letter("s")) == ()
+    assert "END" in user.screen
+    assert user.press(letter("y")) == (Answer("a1", True, remember="session"),)
+
+
+def test_a_call_that_comes_after_the_list_is_not_allowed_with_it():
+    user = focused(call(1), call(2))
+    user.press(letter("a"))
+    user.show(call(1), call(2, description="rm -rf /"), call(3))
+    user.press(letter("y"))
+    assert user.results == [Answer("a1", True)]
+
+
+def test_an_edited_call_is_shown_again_and_runs_once():
+    user = focused(call(1), call(2))
+    assert user.press(letter("e")) == (EditCall("a1"),)
+    user.show(call(1, description="git status", arguments='{"command": "git status"}'), call(2))
+    assert user.prompt.focused
+    assert "git status" in user.screen
+    assert "edited" in user.screen
+    assert "[s]" not in user.screen
+    assert user.press(ENTER, after=0.1) == ()
+    assert user.press(ENTER) == (Answer("a1", True, arguments='{"command": "git status"}'),)
+
+
+def test_a_call_that_changes_under_the_users_eyes_needs_the_focus_again():
+    user = focused(call(1))
+    user.show(call(1, description="rm -rf /"))
+    user.press(letter("y"))
+    assert user.results == []
+    assert user.typed == "y"
+
+
+# Several items, and items that end
+
+
+def test_several_items():
+    user = focused(call(1), question(), call(3))
+    assert user.rows()[0].startswith("● 1 of 3")
+    user.press(Key("tab"))
+    assert "Which one?" in user.screen
+    user.press(Key("tab"), letter("y"))
+    assert user.results == [Answer("a3", True)]
+    # The focus stays, and the oldest one is shown.
+    assert user.press(letter("y")) == (Answer("a1", True),)
+    assert "Which one?" in user.screen
+    assert [user.prompt.waiting[0].id] == ["q1"]
+
+
+def test_an_item_that_ends_takes_the_focus_away():
+    table = {
+        "": (call(1, deadline=50.0), "the time limit was reached"),
+        " ": (call(1), "answered elsewhere"),
+        "the run was stopped.": (call(1), "the run was stopped."),
+    }
+    wrong = []
+    for ended, (item, text) in table.items():
+        user = focused(item, call(2))
+        user.show(call(2), ended=ended.strip())
+        user.press(letter("y"))
+        # The key was meant for the call that ended.
+        if user.results or user.typed != "y":
+            wrong.append(ended)
+        user.wait(1.0, draft_empty=False)
+        if text not in user.screen:
+            wrong.append(user.screen)
+        user.wait(10.0, draft_empty=False)
+        if text in user.screen:
+            wrong.append(user.screen)
+    assert wrong == []
+
+
+def test_a_reason_that_the_user_is_writing_is_not_lost():
+    user = focused(call(1))
+    user.press(letter("n"), letter("because it"))
+    user.show()
+    assert user.typed == "because it"
+    assert user.rows() == ["No longer waiting: it was answered elsewhere."]
+
+
+def test_a_held_letter_is_not_lost():
+    user = User(call(1))
+    user.wait(5).press(letter("y"))
+    user.show()
+    assert user.typed == "y"
+    user.wait(1)
+    assert user.results == []
+
+
+def test_a_reason_goes_on_when_the_call_changes():
+    user = focused(call(1))
+    user.press(letter("n"), letter("oh "))
+    user.show(call(1, why="found out"))
+    user.press(letter("y"))
+    assert "> oh y" in user.screen
+
+
+def test_an_answer_that_could_not_be_delivered():
+    user = focused(call(1))
+    user.press(letter("y"))
+    assert user.rows() == []
+    user.prompt.reopen("a1")
+    assert "git push" in user.screen
+
+
+def test_time_limits_start_when_a_call_is_shown():
+    user = User()
+    user.press(letter("x"))
+    user.show(call(1), call(2))
+    assert user.prompt.take_shown() == []
+    user.wait(1.5, draft_empty=False)
+    assert user.prompt.take_shown() == ["a1"]
+    assert user.prompt.take_shown() == []
+    user.press(FOCUS, Key("tab"))
+    assert user.prompt.take_shown() == ["a2"]
+
+
+def test_the_countdown_is_shown_in_the_last_minute():
+    user = User(call(1, deadline=200.0))
+    user.wait(39, draft_empty=False)
+    assert "left" not in user.screen
+    assert user.prompt.next_tick(user.now) == pytest.approx(140.0)
+    user.wait(1.5, draft_empty=False)
+    assert "60 s left" in user.screen
+    assert user.prompt.next_tick(user.now) == pytest.approx(141.0)
+    user.wait(100, draft_empty=False)
+    assert "time is up" in user.screen
+
+
+# Questions and plans
+
+
+def test_questions():
+    leave = QuestionAnswer("q1", ())
+    table = (
+        (question(), [ENTER], QuestionAnswer("q1", ("Postgres",))),
+        (question(), [letter("2"), ENTER], QuestionAnswer("q1", ("SQLite",))),
+        (question(), [Key("down"), ENTER], QuestionAnswer("q1", ("SQLite",))),
+        (question(), [letter("l")], leave),
+        (question(), [letter("o"), letter("MySQL 8"), ENTER], QuestionAnswer("q1", ("MySQL 8",))),
+        (question(), [letter("v")], ShowWhole("q1")),
+        (question(options=()), [ENTER, letter("42"), ENTER], QuestionAnswer("q1", ("42",))),
+        (question(multiple=True), [ENTER], QuestionAnswer("q1", ("Postgres",))),
+        (
+            question(multiple=True),
+            [Key("down"), letter(" "), Key("up"), letter(" "), ENTER],
+            QuestionAnswer("q1", ("Postgres", "SQLite")),
+        ),
+        (
+            question(multiple=True),
+            [letter("1"), letter("2"), letter("1"), ENTER],
+            QuestionAnswer("q1", ("SQLite",)),
+        ),
+        (
+            question(multiple=True),
+            [letter("2"), letter("o"), letter("x"), ENTER],
+            QuestionAnswer("q1", ("SQLite", "x")),
+        ),
+    )
+    wrong = []
+    for item, keys, expected in table:
+        results = focused(item).press(*keys)
+        if results != (expected,):
+            wrong.append((keys, results))
+    assert wrong == []
+
+
+def test_a_digit_alone_answers_no_question():
+    user = focused(question())
+    assert user.press(letter("2"), letter("3")) == ()
+    assert user.composer == [letter("3")]
+
+
+def test_an_empty_own_answer_is_none():
+    user = focused(question())
+    assert user.press(letter("o"), letter(" "), ENTER) == ()
+    user.press(ESC)
+    assert user.prompt.focused
+    assert "Postgres" in user.screen
+
+
+def test_plans():
+    table = (
+        ([letter("y")], PlanDecision("p1", "accept")),
+        ([ENTER], PlanDecision("p1", "accept")),
+        ([letter("e")], PlanDecision("p1", "edit")),
+        ([letter("l")], PlanDecision("p1", "later")),
+        ([letter("v")], ShowWhole("p1")),
+        ([letter("n"), ENTER], PlanDecision("p1", "reject")),
+        ([letter("n"), letter("smaller"), ENTER], PlanDecision("p1", "reject", "smaller")),
+    )
+    wrong = []
+    for keys, expected in table:
+        results = focused(WaitingPlan(id="p1", text="1. Do it")).press(*keys)
+        if results != (expected,):
+            wrong.append((keys, results))
+    assert wrong == []
+
+
+# What is shown
+
+
+def test_padding_cannot_hide_an_ending():
+    bodies = (
+        "ls" + "\n" * 500 + "rm -rf ~",
+        "ls" + " " * 5000 + "; rm -rf ~",
+        "ls\n" * 500 + "rm -rf ~",
+        "echo " + "x" * 100_000 + "\nrm -rf ~",
+        "ls" + "\t" * 900 + "; rm -rf ~",
+    )
+    wrong = []
+    for body in bodies:
+        for width, most in ((80, 12), (20, 6), (200, 30)):
+            user = focused(call(description=body), width=width, most=most)
+            if "rm -rf ~" not in "".join(row.strip("│ ") for row in user.rows()):
+                wrong.append((body[:20], width, user.screen))
+    assert wrong == []
+
+
+def test_a_folded_description_says_so():
+    body = "\n".join(f"line {number}" for number in range(100))
+    user = focused(call(description=body))
+    assert "rows hidden · v shows all" in user.screen
+    assert "line 99" in user.screen
+    assert "line 0" in user.screen
+
+
+def test_foreign_text_does_not_drive_the_terminal():
+    hostile = "\x1b]0;title\x07\x1b[2J\u202eevil\x9b31m\r\n\b"
+    item = call(
+        title=hostile,
+        description=hostile,
+        why=hostile,
+        folder=hostile,
+        sandbox=hostile,
+        agent=hostile,
+        scope=hostile,
+        covers=hostile,
+        rule=hostile,
+        marks=(hostile,),
+    )
+    asked = question(question=hostile, options=(hostile, "b"), agent=hostile)
+    plan = WaitingPlan(id="p1", text=hostile, agent=hostile)
+    for shown in (item, asked, plan):
+        user = focused(shown, call(2, description=hostile, scope=hostile), most=30)
+        screens = [user.screen]
+        for keys in ("f", "n", "a", "n", "n", "x"):
+            user.press(letter(keys))
+            screens.append(user.screen)
+        for char in "\x1b\x07\x9b\r\b\u202e":
+            assert char not in "".join(screens)
+
+
+def test_rows_fit_every_window():
+    long = "word " * 40 + "中文字" * 30 + "👩‍👩‍👧" * 10
+    items = (
+        call(1, description=long, why=long, folder=long, sandbox=long, marks=(long, long)),
+        call(2, dangerous=True, description=long, marks=(long,), deadline=130.0),
+        question(question=long, options=(long,) * 12, multiple=True),
+        question(options=()),
+        WaitingPlan(id="p1", text=long),
+    )
+    keys = (None, FOCUS, Key("down"), letter("f"), letter("y"), letter("n"), letter("o"))
+    theme = Theme(depth="256")
+    wrong = []
+    for item in items:
+        for width in (1, 3, 20, 80):
+            for most in (0, 1, 2, 3, 5, 9):
+                user = User(item, call(9))
+                for key in keys:
+                    if key:
+                        user.press(key)
+                    rows = user.prompt.rows(width, most, theme, user.now)
+                    cursor = user.prompt.cursor
+                    if len(rows) > most or any(cells(row) > width for row in rows):
+                        wrong.append((item.id, width, most, key, rows))
+                    if any("\n" in row for row in rows):
+                        wrong.append((item.id, width, most, key, rows))
+                    if cursor and not (cursor[0] < len(rows) and cursor[1] < width):
+                        wrong.append((item.id, width, most, key, cursor))
+    assert wrong == []
+
+
+def test_rows_of_the_caller_are_shown():
+    item = call(description="x", make_rows=lambda width, theme: ["+ added"])
+    assert "+ added" in focused(item).screen
+
+
+def test_exact_rows_keep_every_character():
+    text = "a  b\tc中" + "x" * 30
+    assert "".join(exact_rows(text, 7)) == text.replace("\t", "    ")
+
+
+# Typing while prompts open, expire and are answered elsewhere
+
+WORDS = ("please", "yes", "no", "yn", "1", "y", "n", "a", "always", "sure", "fix", "中文", "e", "v")
+SEEDS = 1_000
+
+
+class Composer:
+    """The editor of the composer, reduced to text."""
+
+    def __init__(self):
+        self.draft = ""
+        self.all = ""
+
+    def handle(self, key):
+        if isinstance(key, Paste) or key.name == "text":
+            self.draft += key.text
+            self.all += key.text
+        elif key.name == "enter":
+            self.draft = ""
+
+
+class History:
+    """A random history of typing and of prompts, which checks every step.
+
+    Args:
+        seed: The seed.
+        uses_prompt: Whether the user also presses keys that are meant for the prompt.
+    """
+
+    def __init__(self, seed, uses_prompt):
+        self.random = random.Random(seed)
+        self.uses_prompt = uses_prompt
+        self.prompt = ApprovalPrompt()
+        self.composer = Composer()
+        self.items = []
+        self.now = 0.0
+        self.last_key_at = -100.0
+        self.focused_at = 0.0
+        self.drawn_at = {}
+        self.expected = ""
+        self.results = []
+        self.count = 0
+
+    def run(self):
+        for _ in range(self.random.randint(5, 25)):
+            self.random.choice(self.actions())()
+        self.finish()
+
+    def actions(self):
+        actions = [self.write, self.write, self.paste, self.open, self.end, self.pause, self.change]
+        if self.uses_prompt:
+            actions += [self.focus, self.choose, self.decide, self.decide]
+        return actions
+
+    def finish(self):
+        """Type a word, so that a letter that is still held arrives."""
+        self.pause()
+        self.type("end", 0.1)
+
+    # Time passes in small steps, in which the program draws.
+
+    def pass_time(self, seconds):
+        end = self.now + seconds
+        while self.now < end:
+            step = self.random.choice((0.05, 0.2, 0.5)) if self.items else seconds
+            self.now = min(self.now + step, end)
+            before = self.prompt.focused
+            held = self.prompt._held
+            routed = self.prompt.tick(self.now, draft_empty=not self.composer.draft)
+            if self.prompt.focused and not before:
+                assert self.composer.draft == ""
+                assert self.now - self.last_key_at >= 1.0 - 1e-9
+                self.focused_at = self.now
+            if routed.results:
+                assert held is not None
+            self.apply(routed)
+            self.draw()
+
+    def draw(self):
+        rows = self.prompt.rows(80, 12, PLAIN, self.now)
+        current = self.prompt.current
+        shown = current and (len(rows) > 1 or self.prompt.focused)
+        if shown:
+            self.drawn_at.setdefault((current.id, self.prompt._step), self.now)
+
+    def apply(self, routed, typed=""):
+        for key in routed.composer:
+            self.composer.handle(key)
+        for result in routed.results:
+            asks_for_more = isinstance(result, ShowWhole | EditCall)
+            if not asks_for_more and result != PlanDecision(result.id, "edit"):
+                self.items = [item for item in self.items if item.id != result.id]
+            self.results.append(result)
+        if routed.results:
+            self.apply(self.prompt.update(self.items, self.now))
+
+    def key(self, key):
+        before = self.prompt.focused
+        step = self.prompt._step
+        held = self.prompt._held
+        current = self.prompt.current
+        uses = before and isinstance(key, Key) and self.prompt._uses(key)
+        in_field = before and step in ("reason", "own")
+        routed = route_key(self.prompt, key, self.now)
+        if self.prompt.focused and not before:
+            assert key == FOCUS
+            self.focused_at = self.now
+        if routed.results:
+            assert before
+            assert isinstance(key, Key)
+            assert key.name in ("text", "enter")
+            assert self.now - self.focused_at >= 0.3 - 1e-9
+            assert self.now - self.drawn_at[current.id, step] >= 0.3 - 1e-9
+        text = key.text if isinstance(key, Paste) or key.name == "text" else ""
+        passed = "".join(each.text for each in routed.composer)
+        if text and not passed:
+            # Only a prompt with the focus may keep a character: as a choice, or as a reason.
+            assert in_field or uses
+        if held is not None and not routed.results and key.name != "enter":
+            assert passed.startswith(held.text)
+        self.last_key_at = self.now
+        self.apply(routed)
+        self.draw()
+
+    # What the user does
+
+    def type(self, text, interval):
+        for char in text:
+            self.expected += char
+            self.key(letter(char))
+            self.pass_time(self.random.uniform(0.02, interval))
+
+    def write(self):
+        words = self.random.choices(WORDS, k=self.random.randint(1, 4))
+        # A letter alone, after a pause, is a choice; a letter with a blank is text.
+        self.type(" ".join(words) + " ", 0.24)
+        if self.random.random() < 0.4:
+            self.key(ENTER)
+        self.pause()
+
+    def paste(self):
+        text = self.random.choice(("y", "yes\ny\n", "please yn 1\n", "1"))
+        self.expected += text
+        self.key(Paste(text))
+        self.pass_time(self.random.choice((0.0, 0.1, 2.0)))
+
+    def pause(self):
+        self.pass_time(self.random.choice((0.0, 0.1, 0.4, 1.2, 3.0)))
+
+    def focus(self):
+        self.key(FOCUS)
+        self.pass_time(self.random.choice((0.0, 0.1, 0.4, 1.0)))
+
+    def choose(self):
+        keys = [letter(char) for char in "yasfenvlo12 "]
+        key = self.random.choice([*keys, ENTER, ESC, Key("right"), Key("tab")])
+        self.key(key)
+        self.pass_time(self.random.choice((0.0, 0.1, 0.4, 1.0)))
+
+    def decide(self):
+        self.open()
+        self.key(FOCUS)
+        self.pass_time(self.random.choice((0.2, 0.4)))
+        self.choose()
+        self.choose()
+
+    # What happens elsewhere
+
+    def open(self):
+        self.count += 1
+        number = self.count
+        item = self.random.choice(
+            (
+                call(number, deadline=self.now + self.random.uniform(0, 5)),
+                call(number, dangerous=True),
+                call(number, scope="same"),
+                question(id=f"a{number}", multiple=self.random.random() < 0.5),
+                question(id=f"a{number}", options=()),
+                WaitingPlan(id=f"a{number}", text="1. Do it"),
+            )
+        )
+        self.items.append(item)
+        self.update()
+
+    def end(self):
+        if self.items:
+            self.items.remove(self.random.choice(self.items))
+            self.update()
+
+    def change(self):
+        calls = [item for item in self.items if isinstance(item, WaitingCall)]
+        if calls:
+            index = self.items.index(calls[0])
+            self.items[index] = call(int(calls[0].id[1:]), why=f"at {self.now}")
+            self.update()
+
+    def update(self):
+        before = self.prompt.current
+        self.apply(self.prompt.update(self.items, self.now))
+        if self.prompt.current != before:
+            self.drawn_at = {}
+        self.pass_time(self.random.choice((0.0, 0.05)))
+
+
+def test_typing_answers_nothing_and_loses_nothing():
+    """Words, digits, Enter and pastes, while prompts open and end at random moments."""
+    took_focus = 0
+    for seed in range(SEEDS):
+        history = History(seed, uses_prompt=False)
+        history.run()
+        assert history.results == [], seed
+        assert history.composer.all == history.expected, seed
+        took_focus += history.focused_at > 0
+    # Otherwise the test would prove little.
+    assert took_focus > SEEDS / 4
+
+
+def test_only_a_choice_in_a_prompt_with_the_focus_answers():
+    """The checks are in ``History.key``: each answer, and each character that a prompt kept."""
+    answers = 0
+    for seed in range(SEEDS // 4):
+        history = History(seed, uses_prompt=True)
+        history.run()
+        answers += len(history.results)
+    assert answers > SEEDS / 8

@@ -1,0 +1,445 @@
+"""Commands about sessions, settings, files, usage and background work, on real sessions."""
+
+import hilum_agents
+import hilum_agents.runs as hilum_agents_runs
+import hilum_files
+import hilum_prompt
+import hilum_shell
+import hilum_skills
+import trio
+from hilum import Layer, UsageError
+from hilum.messages import Usage
+from hilum.models import Price
+from hilum.services import BackgroundCommands
+from hilum.testing import ModelProvider, ScriptedModel, pause, plugin, say, use
+from hilum.window import WindowPart, WindowUse
+from hilum_terminal.chat_protocol import CommandOutput
+from hilum_terminal.slash_usage import context_rows
+from hilum_terminal.styles import PLAIN
+from hilum_view import Prompt
+
+from .slash_chat import open_chat
+
+
+def write(path, text):
+    return [use("write_file", path=path, content=text), say(f"Wrote {path}.")]
+
+
+def files_in(chat):
+    return sorted(path.name for path in chat.bench.workspace.iterdir())
+
+
+# --- sessions -------------------------------------------------------------------------------------
+
+
+async def test_clear_starts_a_new_conversation_and_keeps_the_old_one():
+    async with open_chat(answers=["Hello."]) as chat:
+        unused = chat.session.id
+        assert await chat.type("/clear") == ""
+        assert chat.session.id != unused
+        await chat.session.run("Greet me.")
+        old = chat.session.id
+        said = await chat.type("/new")
+        assert said == f"A new conversation. The earlier one: /resume {old}"
+        assert chat.view.totals.runs == 0
+        await chat.type(f"/resume {old}")
+        assert chat.session.id == old
+        assert chat.view.totals.runs == 1
+        await chat.type("/clear please")
+        assert "/clear takes no arguments" in chat.error
+        assert chat.session.id == old
+
+
+async def test_resume_lists_other_sessions_with_a_preview():
+    async with open_chat(answers=["Hello.", "Goodbye."]) as chat:
+        await chat.session.run("Greet me.")
+        first = chat.session.id
+        await chat.type("/clear")
+        await chat.session.run("Leave me.")
+        second = chat.session.id
+        await chat.type("/resume", None)
+        assert chat.session.id == second
+        _, choices = chat.questions[-1]
+        greeting = next(choice for choice in choices if choice.value == first)
+        assert second not in [choice.value for choice in choices]
+        assert greeting.label == "Greet me."
+        assert "> Greet me.\n\nHello." in greeting.preview
+        await chat.type("/resume", "Greet me.")
+        assert chat.session.id == first
+        assert "that you are in" in await chat.type(f"/resume {first}")
+        await chat.type("/resume nothing-like-this")
+        assert "E_UNKNOWN" in chat.error
+        # The bench itself has a session open, as another terminal would.
+        await chat.type(f"/resume {chat.bench.session.id}")
+        assert "E_BUSY" in chat.error
+        assert chat.session.id == first
+
+
+async def test_fork_continues_in_a_copy():
+    async with open_chat(answers=["Hello.", "In the copy."]) as chat:
+        await chat.session.run("Greet me.")
+        old = chat.session.id
+        said = await chat.type("/fork")
+        assert said == f"This is a copy. The original: /resume {old}"
+        assert chat.view.forked == old
+        await chat.session.run("Again.")
+        await chat.type(f"/resume {old}")
+        assert chat.view.totals.runs == 1
+
+
+async def test_rename_takes_a_title_or_asks_for_one():
+    async with open_chat(answers=["Hello."]) as chat:
+        store = chat.session.kernel.store
+        await chat.type("/rename  The   greeting ")
+        assert (await store.info(chat.session.id)).title == "The greeting"
+        await chat.type("/rename", None)
+        await chat.type("/rename", "Another")
+        assert (await store.info(chat.session.id)).title == "Another"
+
+
+async def test_compact_passes_its_focus_on():
+    plans = []
+
+    async def trim_context(agent, messages, sizes, budget):
+        plans.append(agent.conversation.compaction_requested.focus)
+
+    async with open_chat(plugin("memory", trim_context=trim_context), answers=["Hello."]) as chat:
+        assert "nothing to compact" in await chat.type("/compact")
+        await chat.session.run("Greet me.")
+        assert "compacted now" in await chat.type("/compact the tests,  please")
+        await trio.testing.wait_all_tasks_blocked()
+        assert plans == ["the tests, please"]
+
+
+async def test_copy_takes_the_last_answer_or_its_last_code():
+    answers = [say("Text.\n\n```python\nprint(1)\n```\n\n~~~\nlast\nlines\n~~~\n")]
+    async with open_chat(answers=answers) as chat:
+        await chat.type("/copy")
+        assert "nothing to copy yet" in chat.error
+        await chat.session.run("Write code.")
+        assert await chat.type("/copy code") == "Copied the last block of code (10 characters)."
+        await chat.type("/copy")
+        assert chat.copied[0] == "last\nlines"
+        assert chat.copied[1].startswith("Text.")
+        await chat.type("/copy everything")
+        assert "E_BAD_ARGS" in chat.error
+
+
+async def test_export_writes_the_session_in_the_format_that_is_asked_for():
+    async with open_chat(files={"there.md": "old"}) as chat:
+        session = chat.session.id
+        root = chat.bench.workspace
+        await chat.type("/export")
+        await chat.type("/export html")
+        await chat.type("/export 'my work.html'")
+        await chat.type("/export jsonl work.txt")
+        await chat.type("/export there.md", False)
+        await chat.type("/export there.md", True)
+        expected = [
+            ["markdown", f"{root}/hilum-{session}.md"],
+            ["html", f"{root}/hilum-{session}.html"],
+            ["html", f"{root}/my work.html"],
+            ["jsonl", f"{root}/work.txt"],
+            ["markdown", f"{root}/there.md", "--force"],
+        ]
+        assert chat.commands == [
+            ["sessions", "export", session, "--format", format, "-o", *rest]
+            for format, *rest in expected
+        ]
+        chat.outputs = [CommandOutput(2, "", "hilum: E_BAD_ARGS: no\n")]
+        assert await chat.type("/export") == "hilum: E_BAD_ARGS: no"
+        await chat.type("/export a b")
+        assert "takes one file" in chat.error
+
+
+async def test_quit_and_exit_leave_the_program():
+    for text in ("/quit", "/exit"):
+        async with open_chat() as chat:
+            await chat.type(text)
+            assert chat.has_quit
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+async def test_models_are_listed_with_the_current_one_selected():
+    class BrokenProvider(ModelProvider):
+        name = "broken"
+
+        async def names(self):
+            raise RuntimeError("no network")
+
+    class KeylessProvider(ModelProvider):
+        name = "keyless"
+
+        def model(self, name):
+            raise UsageError("Set KEYLESS_API_KEY.")
+
+        async def names(self):
+            return ["best"]
+
+    small = ScriptedModel(name="scripted/small", window=32_000, price=Price(0.5, 1.5))
+    async with open_chat(hilum_prompt, models={"small": small}) as chat:
+        router = chat.session.kernel.router
+        router.add(BrokenProvider({}))
+        router.add(KeylessProvider({}))
+        await chat.type("/model", None)
+        labels = chat.labels()
+        assert [label.split(" · ")[0] for label in labels] == [
+            "scripted/model",
+            "scripted/small",
+            "keyless/best",
+        ]
+        assert labels[0].startswith("scripted/model · in use")
+        assert labels[1] == "scripted/small · 32k · $0.50 in, $1.50 out per M"
+        assert labels[2] == "keyless/best · Set KEYLESS_API_KEY."
+        # Enter keeps the current one.
+        assert await chat.type("/model") == ""
+        assert "scripted/small" in await chat.type("/model", "small")
+        assert chat.session.model == "scripted/small"
+        await chat.type("/model scripted/model")
+        assert chat.session.model == "scripted/model"
+        await chat.type("/model keyless/best")
+        assert "KEYLESS_API_KEY" in chat.error
+        assert chat.session.model == "scripted/model"
+
+
+async def test_mode_and_policy_are_chosen_or_named():
+    async with open_chat(hilum_prompt) as chat:
+        await chat.type("/mode")
+        assert chat.session.mode.name == "agent"
+        assert chat.labels()[0].startswith("agent · ")
+        await chat.type("/mode", "plan")
+        assert chat.session.mode.name == "plan"
+        await chat.type("/mode ask")
+        assert chat.session.mode.name == "ask"
+        await chat.type("/mode flying")
+        assert "flying" in chat.error
+        assert "Denies all calls" in await chat.type("/approve", "readonly")
+        await chat.type("/approve ask-first")
+        assert chat.session.approve == "ask_first"
+        await chat.type("/approve everything")
+        assert chat.session.approve == "ask_first"
+        assert chat.errors
+
+
+async def test_permissions_show_what_this_session_allows():
+    async with open_chat() as chat:
+        chat.session.agents["main"].conversation.grants.add("run_terminal_cmd(make *)")
+        said = await chat.type("/permissions")
+        assert "Approval of calls: auto" in said
+        assert "run_terminal_cmd(make *)" in said
+        await chat.type("/permissions test run_terminal_cmd 'git push'")
+        assert chat.commands[-1] == ["permissions", "test", "run_terminal_cmd", "git push"]
+
+
+async def test_trust_takes_effect_in_the_reopened_session():
+    async with open_chat(answers=["Hello."]) as chat:
+        await chat.session.run("Greet me.")
+        session = chat.session
+        await chat.type("/trust", False)
+        assert chat.session is session
+        await chat.type("/trust", True)
+        assert chat.session is not session
+        assert chat.session.id == session.id
+        await chat.type("/trust --list")
+        chat.outputs = [CommandOutput(2, "", "no")]
+        await chat.type("/trust /nowhere")
+        assert chat.commands[-2:] == [["trust", "--list"], ["trust", "/nowhere"]]
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+async def test_diff_undo_and_redo_act_on_this_session():
+    answers = [*write("a.txt", "one\n"), *write("b.txt", "\x1b[2Jtwo\n")]
+    async with open_chat(hilum_files, answers=answers) as chat:
+        assert await chat.type("/diff") == "No files were changed."
+        await chat.session.run("first")
+        await chat.session.run("second")
+        said = await chat.type("/diff")
+        assert said.splitlines()[0] == "created b.txt (+1 −0)"
+        assert "\\x1b[2Jtwo" in said
+        assert "\x1b" not in said
+        assert (await chat.type("/diff session --stat")).splitlines() == [
+            "created a.txt (+1 −0)",
+            "created b.txt (+1 −0)",
+        ]
+        await chat.type("/diff --list")
+        assert chat.commands == [["diff", "--list", "--session", chat.session.id]]
+        assert "deleted b.txt" in await chat.type("/undo --dry-run")
+        assert "Nothing was changed." in await chat.type("/undo")
+        assert files_in(chat) == ["a.txt", "b.txt"]
+        assert "/redo restores" in await chat.type("/undo", True)
+        assert files_in(chat) == ["a.txt"]
+        await chat.type("/undo session", True)
+        assert files_in(chat) == []
+        await chat.type("/redo", True)
+        await chat.type("/redo", True)
+        assert files_in(chat) == ["a.txt", "b.txt"]
+        wrong = []
+        for text in ("/redo", "/undo turn x", "/undo run a b", "/diff call nothing", "/undo 'x"):
+            await chat.type(text)
+            if not chat.errors:
+                wrong.append(text)
+        assert not wrong
+
+
+async def test_an_undo_says_what_it_keeps_and_skips():
+    content = "one\ntwo\nthree\nfour\nfive\n"
+    answers = [*write("mixed.txt", content), *write("gone.txt", "x\n")]
+    answers[1:2] = []
+    async with open_chat(hilum_files, answers=answers) as chat:
+        await chat.session.run("write both")
+        (chat.bench.workspace / "gone.txt").write_text("something else\n")
+        await chat.type("/undo", True)
+        assert "Skipped: gone.txt" in chat.details[-1]
+        assert files_in(chat) == ["gone.txt"]
+
+
+async def test_without_the_files_plugin_an_undo_is_an_error():
+    async with open_chat() as chat:
+        for text in ("/diff", "/undo", "/redo"):
+            await chat.type(text)
+            assert "E_NOT_INSTALLED" in chat.error
+
+
+# --- usage ----------------------------------------------------------------------------------------
+
+
+async def test_cost_is_shown_by_model_agent_plugin_and_tool():
+    usage = Usage(input=1_000, cached=400, output=50, cost=0.25)
+    answers = [
+        use("write_file", path="a.txt", content="one\n"),
+        say("Done.", usage=usage),
+    ]
+    async with open_chat(hilum_files, answers=answers) as chat:
+        assert "No model was called" in await chat.type("/cost")
+        await chat.session.run("write")
+        lines = (await chat.type("/cost")).splitlines()
+        words = [line.split() for line in lines]
+        assert lines[1].startswith("$0.25 ·")
+        assert ["MODEL", "CALLS", "INPUT", "CACHED", "OUTPUT", "COST"] in words
+        for first in ("scripted/model", "main", "conversation"):
+            row = next(row for row in words if row[:1] == [first])
+            assert row[1] == "2"
+            assert row[-1] == "$0.25"
+        for first in ("hilum_files", "write_file"):
+            row = next(row for row in words if row[:1] == [first])
+            assert row[1:3] == ["1", "0"]
+
+
+async def test_context_shows_the_parts_of_the_window():
+    rules = plugin("rules", build_prompt_layer=lambda: Layer(40, "rules", "Be brief. " * 200))
+    usage = Usage(input=2_000, cached=1_500, output=5)
+    async with open_chat(hilum_files, rules, answers=[say("Yes.", usage=usage)]) as chat:
+        before = await chat.type("/context")
+        assert "Estimates: the provider has not counted" in before
+        assert "Last request" not in before
+        await chat.session.run("Ready?")
+        said = await chat.type("/context")
+        assert "Last request: 2,000 tokens, 1,500 of them cached (75%)." in said
+        labels = [line.split("  ")[0] for line in said.splitlines()]
+        assert {"Instructions", "Tools", "Your prompts", "Answers"} <= set(labels)
+        assert "  2 more" in said
+        assert "2 more" not in await chat.type("/context all")
+        await chat.type("/context some")
+        assert chat.errors
+
+
+def test_the_parts_of_a_context_add_up():
+    parts = (
+        WindowPart("instructions", "rules", 600),
+        WindowPart("tools", "read_file", 300),
+        WindowPart("tools", "x" * 90, 100),
+        WindowPart("prompts", "", 50),
+    )
+    use_of_window = WindowUse("a/big", 2_000, 100, 1_600, parts, counted=True)
+    rows = context_rows(use_of_window, Usage(), width=60, theme=PLAIN)
+    assert rows[0] == "Context of a/big: 1,050 of 2,000 tokens"
+    assert (rows[1].count("█"), len(rows[1])) == (31, 60)
+    assert "Compaction at 1,600 tokens (80% of the window): 550 left." in " ".join(rows)
+    table = [row.split() for row in rows if row.endswith("%")]
+    assert [row[-2:] for row in table] == [
+        ["600", "30%"],
+        ["600", "30%"],
+        ["400", "20%"],
+        ["300", "15%"],
+        ["100", "5%"],
+        ["50", "2%"],
+    ]
+
+
+# --- background work ------------------------------------------------------------------------------
+
+
+async def test_background_commands_are_listed_and_stopped():
+    answers = [
+        use("run_terminal_cmd", command="sleep 100", background=True),
+        use("run_terminal_cmd", command="sleep 200", background=True),
+        say("Started."),
+    ]
+    async with open_chat(hilum_shell, answers=answers) as chat:
+        assert await chat.type("/ps") == "Nothing runs in the background."
+        assert "Nothing runs" in await chat.type("/stop")
+        await chat.session.run("start")
+        said = await chat.type("/ps")
+        assert "s1  command ·" in said
+        assert "sleep 200" in said
+        await chat.type("/stop s7")
+        assert "s7" in chat.error
+        await chat.type("/stop", None)
+        assert await chat.type("/stop s1") == "Stopped: s1"
+        commands = chat.session.plugin(BackgroundCommands)
+        assert [command.id for command in commands.running()] == ["s2"]
+        assert await chat.type("/stop", "sleep 200") == "Stopped: s2"
+        assert not list(commands.running())
+        assert await chat.type("/stop all") == "Stopped: nothing"
+
+
+async def test_background_agents_are_listed_and_stopped():
+    answers = [pause(1_000), say("never")]
+    async with open_chat(hilum_agents, hilum_agents_runs, hilum_files, answers=answers) as chat:
+        await chat.session.plugin(hilum_agents_runs.Runs).start("explore", "find it")
+        await trio.testing.wait_all_tasks_blocked()
+        said = await chat.type("/ps")
+        assert "agent explore" in said
+        identity = said.split()[0]
+        assert await chat.type(f"/stop {identity}") == f"Stopped: {identity}"
+        with chat.bench.guard():
+            while chat.view.agents.open():
+                await trio.lowlevel.checkpoint()
+        assert await chat.type("/ps") == "Nothing runs in the background."
+
+
+async def test_a_waiting_prompt_is_taken_back_into_the_input():
+    async with open_chat(answers=[pause(1_000), say("one")]) as chat:
+        assert "No prompt is waiting" in await chat.type("/queue")
+        await chat.session.prompt("first")
+        await chat.session.prompt("second\nwith more")
+        await chat.session.prompt("third")
+        await trio.testing.wait_all_tasks_blocked()
+        await chat.type("/queue", None)
+        assert chat.labels() == ["second", "third"]
+        await chat.type("/queue", "second")
+        assert chat.draft == "second\nwith more"
+        assert list(chat.view.lead_actor.queued.values()) == ["third"]
+
+
+# --- skills ---------------------------------------------------------------------------------------
+
+
+async def test_a_skill_is_a_command_and_starts_a_run(tmp_path):
+    skill = "---\nname: pdf\ndescription: Fills in PDF files.\n---\nUse the form.\n"
+    home = {"home/.agents/skills/pdf/SKILL.md": skill}
+    for name, text in home.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    async with open_chat(hilum_skills, answers=["Filled in."], folder=tmp_path) as chat:
+        assert "Fills in PDF files" in await chat.type("/help pdf")
+        await chat.type("/pdf fill in a.pdf")
+        for run in list(chat.session.runs.values()):
+            await run.wait()
+        prompts = [entry.text for entry in chat.view.entries if isinstance(entry, Prompt)]
+        assert prompts == ["Use the skill pdf.\n\nfill in a.pdf"]

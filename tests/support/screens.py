@@ -1,0 +1,136 @@
+"""A terminal that interprets what a program writes, as a person would see it."""
+
+import fcntl
+import os
+import struct
+import termios
+from collections.abc import Callable
+from typing import Any
+
+import pyte
+import trio
+
+
+class Screen:
+    """The screen and the scrollback of a program on a pseudo-terminal.
+
+    Args:
+        descriptor: Our end of the pseudo-terminal.
+        other_end: The end that the program uses.
+        process: The program.
+        columns: Width of the terminal.
+        lines: Height of the terminal.
+
+    Attributes:
+        raw: All bytes that the program wrote.
+        modes: The settings of the terminal before the program started.
+    """
+
+    def __init__(
+        self, descriptor: int, other_end: int, process: Any, columns: int, lines: int
+    ) -> None:
+        os.set_blocking(descriptor, False)
+        self.descriptor = descriptor
+        self.process = process
+        self.raw = bytearray()
+        self.modes = termios.tcgetattr(other_end)
+        self._other_end = other_end
+        self._screen = pyte.HistoryScreen(columns, lines, history=100_000, ratio=0.5)
+        self._stream = pyte.ByteStream(self._screen)
+        self._changed = trio.Event()
+        self.closed = False
+
+    async def read(self) -> None:
+        """Interpret what the program writes, until it closes the terminal."""
+        while True:
+            await trio.lowlevel.wait_readable(self.descriptor)
+            try:
+                data = os.read(self.descriptor, 65536)
+            except BlockingIOError:
+                continue
+            except OSError:  # EIO: the program has ended
+                data = b""
+            if not data:
+                self.closed = True
+                self._changed.set()
+                return
+            self.raw += data
+            self._stream.feed(data)
+            self._changed.set()
+            self._changed = trio.Event()
+
+    @property
+    def current_modes(self) -> list[Any]:
+        """The settings of the terminal now."""
+        return termios.tcgetattr(self._other_end)
+
+    @property
+    def rows(self) -> list[str]:
+        """The rows on the screen, without trailing blanks."""
+        return [row.rstrip() for row in self._screen.display]
+
+    @property
+    def scrollback(self) -> list[str]:
+        """The rows that have scrolled off the screen."""
+        found = []
+        for line in self._screen.history.top:
+            row = "".join(line[column].data for column in range(self._screen.columns))
+            found.append(row.rstrip())
+        return found
+
+    @property
+    def text(self) -> str:
+        """Everything from the first row of the scrollback to the last one of the screen."""
+        return "\n".join([*self.scrollback, *self.rows]).rstrip()
+
+    @property
+    def cursor(self) -> tuple[int, int]:
+        """The column and row of the cursor."""
+        return self._screen.cursor.x, self._screen.cursor.y
+
+    async def wait_until(self, holds: Callable[[], bool], what: str = "") -> None:
+        """Wait until something is true of the screen.
+
+        Raises:
+            AssertionError: It is not, within 20 seconds, or the program has ended.
+        """
+        with trio.move_on_after(20):
+            while not holds():
+                if self.process.returncode is not None:
+                    # What it wrote last may not be read yet.
+                    await trio.sleep(0.1)
+                    break
+                with trio.move_on_after(0.1):
+                    await self._changed.wait()
+        if not holds():
+            raise AssertionError(f"never: {what}\n--- the screen ---\n{self.text}")
+
+    async def wait_for(self, text: str) -> None:
+        """Wait until a text is on the screen or in the scrollback."""
+        await self.wait_until(lambda: text in self.text, text)
+
+    async def end(self) -> int:
+        """Wait for the end of the program, and return its exit code."""
+        with trio.fail_after(20):
+            code: int = await self.process.wait()
+        await trio.sleep(0.05)
+        return code
+
+    async def wait_gone(self, text: str) -> None:
+        """Wait until a text is no longer on the screen."""
+        await self.wait_until(lambda: text not in "\n".join(self.rows), f"{text} is gone")
+
+    async def type(self, keys: str) -> None:
+        """Press keys, given as the bytes that a terminal sends for them."""
+        data = keys.encode()
+        while data:
+            try:
+                data = data[os.write(self.descriptor, data) :]
+            except BlockingIOError:
+                await trio.lowlevel.wait_writable(self.descriptor)
+
+    def resize(self, columns: int, lines: int) -> None:
+        """Change the size of the window."""
+        self._screen.resize(lines, columns)
+        size = struct.pack("HHHH", lines, columns, 0, 0)
+        fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, size)
