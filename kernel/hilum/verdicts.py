@@ -105,9 +105,9 @@ async def permit(
 async def _permit_edited(
     agent: Agent, call: ToolCall, tool: Tool, rewritten_by: tuple[str, ...]
 ) -> Judgement:
-    """Judge a call whose arguments the user wrote when he approved it.
+    """Judge a call whose arguments the user wrote when approving it.
 
-    He is not asked about it again, but what gates refuse stays refused.
+    The user is not asked about it again, but what gates refuse stays refused.
 
     Raises:
         ToolDenied: A gate refuses the edited call.

@@ -341,7 +341,7 @@ def _refusal(card: Card, painter: _Painter) -> list[str]:
     if card.refused_by == "user":
         found = _USER_REASON.match(text)
         reason = found[1] if found else text
-        # The user knows that he gave none.
+        # The user knows that they gave none.
         return [] if reason == "no reason given." else painter.reason(reason)
     rows = painter.reason(text)
     rule = card.data.get(RULE)

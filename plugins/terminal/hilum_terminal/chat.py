@@ -88,7 +88,7 @@ class ChatFace(Protocol):
         """Put text into the clipboard."""
         ...
 
-    def start(self, action: Callable[[], Awaitable[Any]]) -> None:
+    def spawn(self, action: Callable[[], Awaitable[Any]]) -> None:
         """Carry out an asynchronous action beside everything else."""
         ...
 
@@ -314,7 +314,7 @@ class ChatCommands:
         """Look again at what waits for the user."""
         self._waiting_changed.set()
 
-    async def prepare(self) -> None:
+    async def watch_waiting_items(self) -> None:
         """Describe what waits for the user whenever it changes, until cancelled."""
         while True:
             await self._waiting_changed.wait()
@@ -358,11 +358,11 @@ class ChatCommands:
             case ShowWhole():
                 self._show_whole(result.id)
             case EditCall():
-                self._face.start(lambda: self._edit_call(result.id))
+                self._face.spawn(lambda: self._edit_call(result.id))
             case QuestionAnswer():
                 self._answer_question(result)
             case PlanDecision():
-                self._face.start(lambda: self._decide_plan(result))
+                self._face.spawn(lambda: self._decide_plan(result))
 
     def _find(self, identity: str) -> Item | None:
         if self._waiting is None:

@@ -50,7 +50,7 @@ class Owner(Protocol):
         """
         ...
 
-    def start(self, action: Callable[[], Awaitable[Any]]) -> None:
+    def spawn(self, action: Callable[[], Awaitable[Any]]) -> None:
         """Carry out an asynchronous action beside everything else."""
         ...
 
@@ -145,7 +145,7 @@ class Composer:
     def keeps_history(self, is_kept: bool | None) -> None:
         self.history.is_kept = is_kept
         if is_kept:
-            self._owner.start(self._save_history)
+            self._owner.spawn(self._save_history)
 
     def give_back(self, texts: Sequence[str]) -> None:
         """Put texts before the draft, which stays."""
@@ -194,7 +194,7 @@ class Composer:
         self._pasted_drafts.clear()
         self.history.add(text, is_typed=is_typed)
         if self.keeps_history:
-            self._owner.start(self._save_history)
+            self._owner.spawn(self._save_history)
 
     async def _save_history(self) -> None:
         """Write the new entries of the history; a problem is shown once."""
@@ -237,9 +237,9 @@ class Composer:
             case "ctrl-x":
                 pass
             case "ctrl-g":
-                self._owner.start(self._edit)
+                self._owner.spawn(self._edit)
             case "ctrl-e" if follows_control_x:
-                self._owner.start(self._edit)
+                self._owner.spawn(self._edit)
             case _:
                 return False
         return True
@@ -378,7 +378,7 @@ class Composer:
             self._close_menu()
         self._newest += 1
         number = self._newest
-        self._owner.start(lambda: self._complete(number, request, typed, by_tab))
+        self._owner.spawn(lambda: self._complete(number, request, typed, by_tab))
 
     async def _complete(
         self, number: int, request: CompletionRequest, typed: _Typed, by_tab: bool

@@ -151,7 +151,7 @@ class Conversation:
     # --- opening ----------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Hold one session after another, until the user leaves.
+        """Run one session after another, until the user leaves.
 
         Raises:
             HilumError: A session cannot be opened, and there is no other one to go back to.
@@ -163,7 +163,7 @@ class Conversation:
             self._leaving = trio.Event()
             self._next = None
             try:
-                await self._hold(start)
+                await self._run_session(start)
             except HilumError as error:
                 if not stored or start.resume == stored:
                     raise
@@ -178,7 +178,7 @@ class Conversation:
             if start.draft:
                 self._audience.give_back([start.draft])
 
-    async def _hold(self, start: Start) -> None:
+    async def _run_session(self, start: Start) -> None:
         """Open a session, and work in it until the user leaves it."""
         options = self.options
         with trio.CancelScope() as self._opening:

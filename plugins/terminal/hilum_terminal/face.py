@@ -43,16 +43,18 @@ if TYPE_CHECKING:
     from hilum_terminal.options import ChatOptions
 
 # Seconds after which an escape byte is the key Esc and not the beginning of another key.
-ESCAPE_WAIT = 0.03
+ESCAPE_SECONDS = 0.03
 # Seconds within which a key must be pressed again to leave, or to go back.
-TWICE = 1.5
-BUG = "This is a bug in hilum: please report it with the lines above. The conversation goes on."
+TWICE_SECONDS = 1.5
+BUG_TEXT = (
+    "This is a bug in hilum: please report it with the lines above. The conversation continues."
+)
 # Seconds until a task that failed is started again.
-PAUSE = 0.5
+PAUSE_SECONDS = 0.5
 # Seconds without a key after which the user may look elsewhere.
-AWAY = 60.0
+AWAY_SECONDS = 60.0
 # Seconds between two frames of the spinner.
-SPIN = 0.12
+SPINNER_SECONDS = 0.12
 KEYS = """\
 Enter       send; while the agent works: it reads the text after its current call
 Tab         complete; while the agent works: send the text when it has finished
@@ -71,7 +73,7 @@ Ctrl-L      draw the screen again; Ctrl-Z suspends hilum
 
 
 def run_face(options: ChatOptions) -> int:
-    """Hold a conversation, and return the exit code."""
+    """Run a conversation, and return the exit code."""
     face = Face(options)
     code = trio.run(face.run)
     for line in face.last_lines:
@@ -118,7 +120,7 @@ class Face:
     # --- the program ------------------------------------------------------------------------------
 
     async def run(self) -> int:
-        """Hold the conversation until the user leaves, and return the exit code."""
+        """Run the conversation until the user leaves, and return the exit code."""
         code = 0
         lines = _Lines(self.say)
         with contextlib.redirect_stdout(lines), contextlib.redirect_stderr(lines):
@@ -130,9 +132,9 @@ class Face:
                     self.drawing.draw,
                     self.drawing.paint,
                     self._act,
-                    self._keep_time,
+                    self._run_clock,
                     self._watch_signals,
-                    self.commands.prepare,
+                    self.commands.watch_waiting_items,
                     self.live.watch,
                 ):
                     nursery.start_soon(self._keep_running, task)
@@ -163,7 +165,7 @@ class Face:
             except Exception as error:
                 self._show_bug(error)
                 # An error that comes again at once must not keep the program busy.
-                await trio.sleep(PAUSE)
+                await trio.sleep(PAUSE_SECONDS)
             else:
                 return
 
@@ -179,7 +181,7 @@ class Face:
         while True:
             data: bytes | None = None
             if self._decoder.pending_escape:
-                with trio.move_on_after(ESCAPE_WAIT):
+                with trio.move_on_after(ESCAPE_SECONDS):
                     data = await self.tty.read()
                 keys = self._decoder.flush() if data is None else self._decoder.feed(data)
             else:
@@ -214,15 +216,15 @@ class Face:
 
     def _show_bug(self, error: Exception) -> None:
         text = "".join(traceback.format_exception(error))
-        self.conversation.transcript.note(f"{text}\n{BUG}", "bad")
+        self.conversation.transcript.note(f"{text}\n{BUG_TEXT}", "bad")
 
-    def do(
+    def enqueue(
         self, run: Callable[[], Awaitable[Any]], text: str = "", *, is_message: bool = False
     ) -> None:
         """Carry out an asynchronous action after those that were requested earlier."""
         self._actions.add(Action(run, text, is_message))
 
-    def start(self, action: Callable[[], Awaitable[Any]]) -> None:
+    def spawn(self, action: Callable[[], Awaitable[Any]]) -> None:
         """Carry out an asynchronous action beside everything else."""
         assert self._nursery is not None
         self._nursery.start_soon(self._try, action)
@@ -237,7 +239,7 @@ class Face:
                     # Ctrl-C in an editor is for the editor.
                     self.conversation.leave()
 
-    async def _keep_time(self) -> None:
+    async def _run_clock(self) -> None:
         """Redraw while something moves: a spinner, a countdown, a notice that ends."""
         while True:
             now = trio.current_time()
@@ -256,8 +258,8 @@ class Face:
 
     def _next_moment(self, now: float) -> float | None:
         moments = [self.approvals.next_tick(now)]
-        if self.live.moves:
-            moments.append(now + SPIN)
+        if self.live.is_animated:
+            moments.append(now + SPINNER_SECONDS)
         if self._notice_until > now:
             moments.append(self._notice_until)
         return min((moment for moment in moments if moment is not None), default=None)
@@ -286,7 +288,7 @@ class Face:
             case "ctrl-l":
                 self.drawing.restart()
             case "ctrl-z":
-                self.start(self.tty.suspend)
+                self.spawn(self.tty.suspend)
             case _:
                 return False
         return True
@@ -347,7 +349,7 @@ class Face:
             self.show_notice("Ctrl-C clears the draft and keeps it in the history.")
             return
         if self._is_second("esc"):
-            self.do(lambda: self.commands.run("/rewind"), "/rewind")
+            self.enqueue(lambda: self.commands.run("/rewind"), "/rewind")
         else:
             self.show_notice("Esc again: go back to an earlier message.")
 
@@ -368,7 +370,7 @@ class Face:
 
     def _is_second(self, key: str) -> bool:
         now = trio.current_time()
-        is_second = now - self._last.get(key, -TWICE) < TWICE
+        is_second = now - self._last.get(key, -TWICE_SECONDS) < TWICE_SECONDS
         self._last = {} if is_second else {key: now}
         return is_second
 
@@ -400,20 +402,20 @@ class Face:
         stripped = text.strip()
         if stripped.startswith("/") and self.commands.is_command(stripped):
             self.conversation.transcript.write_command(stripped)
-            self.do(lambda: self.commands.run(stripped), stripped)
+            self.enqueue(lambda: self.commands.run(stripped), stripped)
         elif stripped.startswith("!") and stripped[1:].strip():
-            self.start(lambda: self.conversation.run_shell(stripped[1:].strip()))
+            self.spawn(lambda: self.conversation.run_shell(stripped[1:].strip()))
         elif stripped.startswith("#") and stripped[1:].strip() and "\n" not in stripped:
-            self.do(lambda: self.commands.remember(stripped[1:].strip()), stripped)
+            self.enqueue(lambda: self.commands.remember(stripped[1:].strip()), stripped)
         else:
             self._send_text(text, afterwards)
 
     def _send_text(self, text: str, afterwards: bool) -> None:
         steers = self.conversation.is_working and not afterwards
         if steers and not self.commands.calls_agent(text):
-            self.do(lambda: self.conversation.steer(text), text, is_message=True)
+            self.enqueue(lambda: self.conversation.steer(text), text, is_message=True)
         else:
-            self.do(lambda: self.conversation.prompt(text), text, is_message=True)
+            self.enqueue(lambda: self.conversation.prompt(text), text, is_message=True)
 
     # --- what the composer uses -------------------------------------------------------------------
 
@@ -505,7 +507,7 @@ class Face:
         """Ring the bell or show a notification, unless the terminal is being looked at."""
         session = self.conversation.session
         # Many terminals do not report whether they are looked at; a key shows that they are.
-        is_away = trio.current_time() - self._last_key > AWAY
+        is_away = trio.current_time() - self._last_key > AWAY_SECONDS
         if session is None or (self.is_watched and not is_away):
             return
         way = session.settings(TerminalSettings).notify

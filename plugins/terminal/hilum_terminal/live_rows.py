@@ -63,7 +63,7 @@ class LiveRows:
     # --- state ------------------------------------------------------------------------------------
 
     @property
-    def moves(self) -> bool:
+    def is_animated(self) -> bool:
         """Whether something changes with time alone, such as a spinner."""
         conversation = self._face.conversation
         if conversation.session is None:

@@ -62,7 +62,7 @@ SILENCE = 30.0
 """Seconds of silence after which hilum says that it is still working."""
 SHORT_CALL = 0.5
 """Seconds that a call must run to be announced. A shorter one is written once, with its result."""
-TWICE = 3.0
+TWICE_SECONDS = 3.0
 """Seconds within which Ctrl-C must be pressed again to leave."""
 REMINDER = 60.0
 """Seconds before the deadline of a question at which hilum reminds of it."""
@@ -72,7 +72,9 @@ REOPEN_DELAY = 0.3
 """Seconds after an editor in which the edited version of a call may arrive."""
 THREAD_SIZE = 20_000
 """Characters from which a block is laid out in a thread."""
-BUG = "This is a bug in hilum: please report it with the lines above. The conversation goes on."
+BUG_TEXT = (
+    "This is a bug in hilum: please report it with the lines above. The conversation continues."
+)
 HELP = (
     "Type a prompt and press Enter. While the agent works, a line steers it; Ctrl-C or /stop stops"
     " it. When hilum asks something, answer with a whole word and Enter. /help lists the commands,"
@@ -81,7 +83,7 @@ HELP = (
 
 
 def run_plain(options: ChatOptions) -> int:
-    """Hold a conversation in plain lines, and return the exit code."""
+    """Run a conversation in plain lines, and return the exit code."""
     return trio.run(PlainFace(options).run)
 
 
@@ -153,7 +155,7 @@ class PlainFace:
         )
         self._nursery: trio.Nursery | None = None
         self._is_leaving = False
-        self._last_interrupt = -TWICE
+        self._last_interrupt = -TWICE_SECONDS
         # Commands ask one after another, and nothing that waits is asked about meanwhile: a "yes"
         # must have one meaning.
         self._one_question = trio.Lock()
@@ -178,7 +180,7 @@ class PlainFace:
     # --- the program ------------------------------------------------------------------------------
 
     async def run(self) -> int:
-        """Hold the conversation until the user leaves, and return the exit code."""
+        """Run the conversation until the user leaves, and return the exit code."""
         code = 0
         # What plugins print must wait for its turn, too.
         printed = _Printed(self.say)
@@ -192,7 +194,7 @@ class PlainFace:
                     self._act,
                     self._watch_signals,
                     self._watch_silence,
-                    self.commands.prepare,
+                    self.commands.watch_waiting_items,
                 ):
                     nursery.start_soon(task)
                 if self.options.prompt:
@@ -228,7 +230,7 @@ class PlainFace:
         except HilumError as error:
             self.fail(error)
         except Exception as error:
-            self.say("".join(traceback.format_exception(error)) + BUG)
+            self.say("".join(traceback.format_exception(error)) + BUG_TEXT)
 
     async def _watch_signals(self) -> None:
         numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -250,7 +252,7 @@ class PlainFace:
         elif self.conversation.is_working or bool(self.conversation.shells):
             self.say("Stopping …")
             self.conversation.stop()
-        elif trio.current_time() - self._last_interrupt < TWICE:
+        elif trio.current_time() - self._last_interrupt < TWICE_SECONDS:
             self._leave()
         else:
             self._last_interrupt = trio.current_time()
@@ -362,11 +364,11 @@ class PlainFace:
         self.terminal.take_input()
         question.is_open = True
 
-    def do(self, action: Callable[[], Awaitable[Any]]) -> None:
+    def enqueue(self, action: Callable[[], Awaitable[Any]]) -> None:
         """Carry out an asynchronous action after those that were requested earlier."""
         self._send.send_nowait(action)
 
-    def start(self, action: Callable[[], Awaitable[Any]]) -> None:
+    def spawn(self, action: Callable[[], Awaitable[Any]]) -> None:
         """Carry out an asynchronous action beside everything else."""
         assert self._nursery is not None
         self._nursery.start_soon(self._try, action)
@@ -377,15 +379,15 @@ class PlainFace:
         if stripped == "/stop" and self.conversation.is_working:
             self.conversation.stop()
         elif stripped.startswith("/") and self.commands.is_command(stripped):
-            self.do(lambda: self.commands.run(stripped))
+            self.enqueue(lambda: self.commands.run(stripped))
         elif stripped.startswith("!") and stripped[1:].strip():
-            self.start(lambda: self.conversation.run_shell(stripped[1:].strip()))
+            self.spawn(lambda: self.conversation.run_shell(stripped[1:].strip()))
         elif stripped.startswith("#") and stripped[1:].strip():
-            self.do(lambda: self.commands.remember(stripped[1:].strip()))
+            self.enqueue(lambda: self.commands.remember(stripped[1:].strip()))
         elif self.conversation.is_working and not afterwards:
-            self.do(lambda: self.conversation.steer(text))
+            self.enqueue(lambda: self.conversation.steer(text))
         else:
-            self.do(lambda: self.conversation.prompt(text))
+            self.enqueue(lambda: self.conversation.prompt(text))
 
     # --- what commands ask ------------------------------------------------------------------------
 

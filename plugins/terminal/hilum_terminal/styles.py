@@ -104,7 +104,7 @@ _LIGHT: dict[str, str] = {
     "code_comment": "38;5;242",
 }
 # Without colors, these styles still differ from the text around them.
-_NO_COLOUR: dict[str, str] = {
+_NO_COLOR: dict[str, str] = {
     "heading": "1",
     "prompt": "1",
     "link": "4",
@@ -145,7 +145,7 @@ class Theme:
         if style in _ANY:
             return _ANY[style]
         if self.depth == "none":
-            return _NO_COLOUR.get(style, "")
+            return _NO_COLOR.get(style, "")
         if self.depth == "16":
             return _16.get(style, "")
         table = _DARK if self.dark else _LIGHT
@@ -180,7 +180,7 @@ def _find_depth(env: Mapping[str, str]) -> Depth:
     return "16"
 
 
-def _is_light(colours: str) -> bool:
+def _is_light(colors: str) -> bool:
     """Return whether ``COLORFGBG`` ("15;0": foreground; background) names a light background."""
-    background = colours.rpartition(";")[2]
+    background = colors.rpartition(";")[2]
     return background.isdigit() and int(background) in (7, 9, 10, 11, 12, 13, 14, 15)

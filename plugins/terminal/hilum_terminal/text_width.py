@@ -16,22 +16,14 @@ from hilum.command import escape_terminal
 from wcwidth.table_zero import ZERO_WIDTH
 
 ELLIPSIS = "…"
-_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
-_LINE_END = re.compile(r"\r\n|\r(?=\n)")
-# A zero-width joiner between two pictographs forms one emoji, such as a family. Anywhere else it is
-# escaped, because it could hide or change text.
-_JOINED_EMOJI = re.compile(
-    "(?<=[\u2600-\u27bf\ufe0f\U0001f000-\U0001faff])\u200d(?=[\u2600-\u27bf\U0001f000-\U0001faff])"
-)
-_JOINER_MARK = "\ue000"
 RESET = "\x1b[0m"
 TAB_SIZE = 4
 # No script stacks more marks on one letter. More of them paint over the rows above and below, and
 # some terminals need seconds for a letter with thousands of marks.
 MAX_MARKS = 8
 
-_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
-_RESET_COLOUR = re.compile(r"\x1b\[0*m")
+_COLOR = re.compile(r"\x1b\[[0-9;:]*m")
+_RESET_COLOR = re.compile(r"\x1b\[0*m")
 _LINE_END = re.compile(r"\r\n|\r(?=\n)")
 
 # A zero-width joiner between two pictographs forms one emoji, such as a family. Persian words need
@@ -69,7 +61,7 @@ def neutral(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    plain = _COLOUR.sub("", _LINE_END.sub("\n", text))
+    plain = _COLOR.sub("", _LINE_END.sub("\n", text))
     if plain.isascii():
         return escape_terminal(plain)
     plain = _MAYBE_MARKS.sub(_escape_marks, _INVISIBLE.sub(_escape_match, plain))
@@ -100,11 +92,11 @@ def only_colors(row: str, width: int) -> str:
 
     This is the last check of rows that another library has made.
     """
-    plain = _COLOUR.sub("", row)
+    plain = _COLOR.sub("", row)
     if not (plain.isascii() and plain.isprintable()):
         parts = [
-            part if _COLOUR.fullmatch(part) else neutral(part).translate(_BLANKS)
-            for part in re.split(f"({_COLOUR.pattern})", row)
+            part if _COLOR.fullmatch(part) else neutral(part).translate(_BLANKS)
+            for part in re.split(f"({_COLOR.pattern})", row)
         ]
         row = "".join(parts)
     return cut(row, width)
@@ -115,7 +107,7 @@ _BLANKS = str.maketrans({"\t": " ", "\n": " "})
 
 def without_colors(row: str) -> str:
     """Return the text of a row."""
-    return _COLOUR.sub("", row) if "\x1b" in row else row
+    return _COLOR.sub("", row) if "\x1b" in row else row
 
 
 def cells(row: str) -> int:
@@ -297,7 +289,7 @@ def _fitting_indent(indent: str, width: int) -> int:
 def _tokens(row: str) -> Iterator[tuple[str, bool]]:
     """Yield the color sequences and the texts of a row; true marks a color sequence."""
     position = 0
-    for match in _COLOUR.finditer(row):
+    for match in _COLOR.finditer(row):
         if match.start() > position:
             yield row[position : match.start()], False
         yield match[0], True
@@ -314,7 +306,7 @@ def _beginning(row: str, width: int) -> str:
     for token, is_color in _tokens(row):
         if is_color:
             kept.append(token)
-            is_colored = not _RESET_COLOUR.fullmatch(token)
+            is_colored = not _RESET_COLOR.fullmatch(token)
             continue
         if token.isascii() and token.isprintable():
             kept.append(token[:room])
@@ -353,7 +345,7 @@ def _color_parts(row: str, spans: list[tuple[int, int]]) -> list[str]:
         if not is_color:
             pieces.append((position, position + len(token), colors))
             position += len(token)
-        elif _RESET_COLOUR.fullmatch(token):
+        elif _RESET_COLOR.fullmatch(token):
             colors = ""
         else:
             colors += token

@@ -1,6 +1,6 @@
 """The question whether the user trusts a folder, asked before a session opens in it.
 
-It names what the folder brings along that could run code or instruct the model. Nothing of it has
+It names what the folder contains that could run code or instruct the model. Nothing of it has
 an effect before the user answers, and "no" is always selected.
 """
 
@@ -152,7 +152,7 @@ class FolderContents:
 
 
 async def ask_trust(asker: Asker, workspace: str | os.PathLike[str]) -> TrustDecision:
-    """Ask whether a folder is trusted, if it brings anything along, and return the decision.
+    """Ask whether a folder is trusted, if it contains anything to ask about, and return the decision.
 
     A folder that the user has decided to use without its extensions is not asked about again until
     they change.

@@ -46,7 +46,7 @@ class FakeOwner:
         facts = [text, "typed" if is_typed else "pasted"]
         self.sent.append((*facts, "afterwards") if afterwards else tuple(facts))
 
-    def start(self, action):
+    def spawn(self, action):
         self.running += 1
         self.nursery.start_soon(self.run, action)
 
