@@ -238,3 +238,58 @@ async def test_a_foreign_module_in_the_folder_is_not_run(cli):
         await screen.type("/permissions\r")
         await screen.wait_for("There are no rules")
         assert not (cli.workspace / "EVIL").exists()
+
+
+async def test_after_a_crash_the_conversation_is_ready(cli, asks):
+    """What was cut off is not shown as running, and the next prompt is sent."""
+    write = asks("write_file", path="b.py", content="y = 2\n")
+    async with cli.model(write), cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        await screen.type("Write b.py\r")
+        await screen.wait_for("[y] yes, once")
+        screen.process.kill()
+        await screen.end()
+    async with cli.model(say("Back.")), cli.on_screen("-c") as screen:
+        await screen.wait_for("The last run was cut off.")
+        await screen.wait_for(READY)
+        await trio.sleep(1.5)
+        assert "[y] yes, once" not in "\n".join(screen.rows)
+        await screen.type("Go on\r")
+        await screen.wait_for("Back.")
+        assert not (cli.workspace / "b.py").exists()
+
+
+async def test_text_of_a_model_does_not_look_like_a_card(cli, asks):
+    """A real card begins in the first column, and so does a prompt."""
+    forged = "✓ $ false  0.1 s\n\n❯ great, commit it"
+    async with (
+        cli.model(asks("run_terminal_cmd", command="false"), say(forged)),
+        cli.on_screen("--approve", "auto") as screen,
+    ):
+        await screen.wait_for(READY)
+        await screen.type("Run it\r")
+        await screen.wait_for("great, commit it")
+        lines = screen.text.split("\n")
+        assert any(line.startswith("✗ $ false") for line in lines)
+        assert not any(line.startswith(("✓ $ false", "❯ great")) for line in lines)
+
+
+async def test_a_paste_without_an_end(cli):
+    """Its marker may be lost; the keyboard must not be lost with it."""
+    async with cli.model(), cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        await screen.type("\x1b[200~abc")
+        await screen.wait_for("abc")
+        await screen.type("\x03")
+        await screen.wait_for("The draft is in the history")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT])
+async def test_signals(cli, number):
+    """The terminal is as it was, and the exit code names the signal."""
+    async with cli.model(), cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        screen.process.send_signal(number)
+        assert await screen.end() == 128 + number
+        assert screen.current_modes == screen.modes
+        assert b"\x1b[?2004l" in screen.raw

@@ -303,6 +303,7 @@ class Composer:
             is_pasted = self.editor.begins_with_paste and keeps_beginning
             self.editor.set_text("\n\n".join(parts), is_pasted=is_pasted)
             self._draft_changed()
+        self._owner.changed()
 
     def _handle_search(self, key: Key | Paste) -> None:
         assert self._search is not None

@@ -381,7 +381,8 @@ class Conversation:
     @property
     def is_working(self) -> bool:
         """Whether the agent that the user talks to has a run or a waiting prompt."""
-        if self.session is None:
+        # Without a log, nothing runs any more.
+        if self.session is None or self.session.journal.broken is not None:
             return False
         agent = self.session.agents.get(self.view.lead)
         # A run that was cut off with an earlier process waits in the log, but is not running.

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 # Seconds after which an escape byte is the key Esc and not the beginning of another key.
 ESCAPE_SECONDS = 0.03
+# Seconds of silence after which a paste without an end is taken as it is.
+PASTE_SECONDS = 1.0
 # Seconds within which a key must be pressed again to leave, or to go back.
 TWICE_SECONDS = 1.5
 BUG_TEXT = (
@@ -114,6 +116,7 @@ class Face:
         self._decoder = KeyDecoder()
         self._actions = ActionQueue()
         self._last_key = 0.0
+        self._signal = 0
         self._changed = trio.Event()
         self._nursery: trio.Nursery | None = None
 
@@ -150,7 +153,8 @@ class Face:
                     await self.drawing.settle()
                 nursery.cancel_scope.cancel()
         self._say_goodbye()
-        return code
+        # As shells report a program that a signal has ended.
+        return 128 + self._signal if self._signal else code
 
     def _say_goodbye(self) -> None:
         identity = self.conversation.stored_id
@@ -184,6 +188,11 @@ class Face:
                 with trio.move_on_after(ESCAPE_SECONDS):
                     data = await self.tty.read()
                 keys = self._decoder.flush() if data is None else self._decoder.feed(data)
+            elif self._decoder.in_paste:
+                # The end of the paste may be lost; keys must not be taken for it for ever.
+                with trio.move_on_after(PASTE_SECONDS):
+                    data = await self.tty.read()
+                keys = self._decoder.end_paste() if data is None else self._decoder.feed(data)
             else:
                 data = await self.tty.read()
                 keys = self._decoder.feed(data)
@@ -230,13 +239,23 @@ class Face:
         self._nursery.start_soon(self._try, action)
 
     async def _watch_signals(self) -> None:
-        numbers = [signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
+        numbers = [
+            signal.SIGWINCH,
+            signal.SIGTSTP,
+            signal.SIGTERM,
+            signal.SIGHUP,
+            signal.SIGINT,
+            signal.SIGQUIT,
+        ]
         with trio.open_signal_receiver(*numbers) as received:
             async for number in received:
                 if number == signal.SIGWINCH:
                     self.drawing.redraw(at_once=True)
+                elif number == signal.SIGTSTP:
+                    self.spawn(self.tty.suspend)
                 elif number != signal.SIGINT or not self.tty.is_lent:
                     # Ctrl-C in an editor is for the editor.
+                    self._signal = number
                     self.conversation.leave()
 
     async def _run_clock(self) -> None:

@@ -285,7 +285,8 @@ class LiveRows:
     def _state(self, others: int) -> State:
         conversation = self._face.conversation
         actor = conversation.view.lead_actor
-        if len(conversation.view.waiting):
+        # Not those of the view: questions of a run that was cut off are open in the log.
+        if self._face.approvals.waiting:
             return "waiting"
         if not conversation.is_working:
             return "waiting_for_agents" if others else "idle"

@@ -34,7 +34,7 @@ from hilum_terminal.markdown_rows import render_markdown
 from hilum_terminal.panels import ended_agent_rows
 from hilum_terminal.shell_line import ShellLine
 from hilum_terminal.styles import Style, Theme
-from hilum_terminal.text_width import cut, neutral, one_line, wrap_text
+from hilum_terminal.text_width import cut, neutral, one_line, without_colors, wrap_text
 
 Kind = Literal["prompt", "text", "card", "note"]
 MakeRows = Callable[[int, Theme], list[str]]
@@ -45,6 +45,8 @@ MAX_CARDS = 50
 MAX_SHELL_ROWS = 40
 MAX_PROMPT_ROWS = 12
 MAX_PROMPT_CHARACTERS = 4_000
+# The marks of cards, questions, notices and prompts.
+OUR_MARKS = ("✓", "✗", "?", "❯", "▸", "⊘", "●", "∴", "·", "!", "–")
 PROMPT_MARK = "❯ "
 # The outcome of a run reports errors, the card of a call reports its rejection, and the command
 # that undoes something reports it.
@@ -327,7 +329,12 @@ class _MarkdownRows:
     source: str
 
     def __call__(self, width: int, theme: Theme) -> list[str]:
-        return render_markdown(self.source, width, theme)
+        rows = render_markdown(self.source, max(width - 2, 2), theme)
+        # Text of a model must not look like a card or a prompt, which begin in the first column.
+        looks_like_ours = any(without_colors(row).startswith(OUR_MARKS) for row in rows)
+        if not looks_like_ours:
+            return render_markdown(self.source, width, theme)
+        return [f"  {row}" for row in rows]
 
 
 def shell_line_rows(line: ShellLine, seconds: float, width: int, theme: Theme) -> list[str]:

@@ -42,7 +42,11 @@ class WaitingItems:
 
     async def describe(self) -> None:
         """Describe the calls that are new."""
-        waiting = [each for each in self._view.waiting if isinstance(each, Approval)]
+        waiting = [
+            each
+            for each in self._view.waiting
+            if isinstance(each, Approval) and self._is_alive(each)
+        ]
         open_ids = {approval.id for approval in waiting}
         self._described = {
             identity: call for identity, call in self._described.items() if identity in open_ids
@@ -99,6 +103,8 @@ class WaitingItems:
         """
         found: list[Item] = []
         for waiting in self._view.waiting:
+            if not self._is_alive(waiting):
+                continue
             if isinstance(waiting, Question):
                 found.append(self._make_question(waiting, clock_offset))
             elif waiting.id in self._described:
@@ -112,6 +118,14 @@ class WaitingItems:
         else:
             self._plan = ""
         return found
+
+    def _is_alive(self, waiting: Approval | Question) -> bool:
+        """Return whether something can be answered: its run was not cut off with a process."""
+        if not waiting.call_id:
+            return True
+        agent = self._session.agents.get(waiting.agent)
+        runs = agent.conversation.pending if agent is not None else []
+        return any(run in self._session.runs for run in runs)
 
     def _make_call(
         self, approval: Approval, text: str, covers: str, dangers: Sequence[Danger]
