@@ -244,7 +244,7 @@ async def test_a_terminal_that_is_gone_reads_as_its_end(pseudo):
 
 
 SHELL = """
-import json, os, signal, sys, time
+import json, os, signal, sys
 
 def wait():
     status = os.waitpid(child, os.WUNTRACED)[1]
@@ -274,6 +274,7 @@ def resume(group):
 signal.signal(signal.SIGTTOU, signal.SIG_IGN)
 us = os.getpgrp()
 before = termios.tcgetattr(0)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
 child = os.fork()
 if child == 0:
     os.setpgid(0, 0)
@@ -283,8 +284,8 @@ if child == 0:
 results = []
 case = sys.argv[2]
 if case == "killed":
-    while describe_modes() == "as before":
-        time.sleep(0.01)
+    # The child has sent its frame, and waits.
+    signal.sigwait([signal.SIGUSR1])
     os.tcsetpgrp(0, us)
     os.kill(child, signal.SIGTERM)
     results += [wait(), describe_modes()]
@@ -302,7 +303,7 @@ os.tcsetpgrp(0, us)
 print(json.dumps(results), file=sys.stderr)
 """
 SUSPENDED = """
-import sys, termios, trio
+import os, signal, sys, termios, trio
 from hilum_terminal.screen import Screen
 from hilum_terminal.tty import Tty
 
@@ -314,6 +315,7 @@ async def main():
         tty.write(screen.frame(["final"], ["live"], tty.size(), None))
         await tty.flush()
         if sys.argv[1] == "killed":
+            os.kill(os.getppid(), signal.SIGUSR1)
             await trio.sleep_forever()
         await tty.suspend()
         assert returned == [1]
