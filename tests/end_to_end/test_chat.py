@@ -189,9 +189,12 @@ async def test_sizes(cli, asks, size):
         await screen.wait_for("ready")
         await screen.type("Read\r")
         await screen.wait_for("2 turns")
+        # A row that is too wide would be wrapped by the terminal, and drawn again in part.
+        assert screen.text.count("word.") == 30
         screen.resize(columns - 10, lines)
         await screen.type("typed")
         await screen.wait_for("typed")
+        assert screen.text.count("typed") == 1
 
 
 async def test_another_session_takes_the_place_of_this_one(cli):

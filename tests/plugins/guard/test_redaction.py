@@ -2,10 +2,12 @@
 
 import json
 import time
+from pathlib import Path
 
 import pytest
 from hilum_guard import Redactor
 from hilum_guard.secrets.redaction import is_settings, is_source
+from hilum_guard.secrets.result_redaction import read_settings_secrets
 
 AWS = "AKIA" + "ABCDEFGHIJKLMNOP"
 KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nabc/+\n-----END RSA PRIVATE KEY-----"
@@ -193,6 +195,17 @@ def test_secrets_in_settings_are_known() -> None:
     data = {"models": {"providers": {"x": {"headers": {"X-Id": "Bearer header-value"}, "key_env": "X_KEY", "base_url": "u"}}},
             "tracker": {"api_token": "token-value", "timeout": 3}}  # fmt: skip
     assert set(find_settings_secrets(data).values()) == {"header-value", "token-value"}
+
+
+def test_kept_keys_are_known(tmp_path: Path) -> None:
+    """Those in the file of ``hilum models key``; an invalid file hides nothing in the other."""
+    key = "abcdefgh-kept-key"
+    (tmp_path / "keys.toml").write_text(f'[local]\nkey = "{key}"\naddress = "http://x"\n')
+    (tmp_path / "settings.toml").write_text("this is [ no TOML")
+    secrets = read_settings_secrets(tmp_path)
+    assert (
+        Redactor({}, secrets)(f"echo {key} http://x") == "echo [REDACTED:keys.local.key] http://x"
+    )
 
 
 BODY = "\n".join("MIIEowIBAAKCAQEA" + "abcdEFGH0123+/zz" * 3 for _ in range(5))

@@ -163,15 +163,25 @@ def explain_placeholder(files: frozenset[str], names: frozenset[str], call: Chec
 
 
 def read_settings_secrets(config: Path) -> dict[str, str]:
-    """Return the secrets in the user's settings."""
-    file = config / "settings.toml"
+    """Return the secrets in the user's settings, and the keys that ``hilum models key`` keeps.
+
+    Keys in the system's keyring are not included: commands and files do not contain them.
+    """
+    return {
+        **find_settings_secrets(_read_table(config / "settings.toml")),
+        **find_settings_secrets(_read_table(config / "keys.toml"), "keys"),
+    }
+
+
+def _read_table(file: Path) -> dict[str, Any]:
+    """Return the content of a TOML file; empty if it cannot be read."""
     if not file.exists():
         return {}
     import tomllib  # this import takes 7 ms, which most sessions save
 
     try:
-        return find_settings_secrets(tomllib.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, RecursionError):  # the kernel reports the error
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):  # the plugin that owns the file reports the error
         return {}
 
 
