@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,6 +20,7 @@ from hilum_guard.commands.shell_reader import ShellReader
 from hilum_guard.commands.shell_words import UNKNOWN, UNKNOWN_TEXT, Unreadable
 from hilum_guard.programs.options import Parsed, Syntax, parse, valued_only
 from hilum_guard.programs.program_names import SHELLS, find_first_operand, get_program_name
+from hilum_guard.small_files import read_small_file
 
 if TYPE_CHECKING:
     from hilum_guard.commands.path_checks import PathChecker
@@ -159,25 +159,16 @@ def _get_shell_script(command: ParsedCommand, name: str) -> str:
 
 
 def _load(path: str) -> str | None:
-    """Return the text of a small regular file; return None for anything else.
-
-    The function never waits for a pipe or a device.
-    """
-    if UNKNOWN in path or "\0" in path:
+    """Return the text of a small regular file; return None for anything else."""
+    if UNKNOWN in path:
+        return None
+    data = read_small_file(path, MAX_BYTES)
+    if data is None:
         return None
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError):
+        return data.decode()
+    except UnicodeDecodeError:
         return None
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
-            return None
-        return os.read(descriptor, MAX_BYTES).decode()
-    except (OSError, UnicodeDecodeError):
-        return None
-    finally:
-        os.close(descriptor)
 
 
 def _load_first(folder: str, names: Sequence[str]) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from hilum_guard.effects import program_files
 from hilum_guard.effects.file_access import UNKNOWN, AccessKind, FileAccess, FoundFiles, Unknown
 from hilum_guard.effects.network_use import REMOTE
 from hilum_guard.programs import options
+from hilum_guard.small_files import read_small_file
 
 MAX_PATCH = 1_000_000
 # Streams, and devices without contents, which never count as files.
@@ -128,7 +128,7 @@ class Invocation:
         strip = int(strip_text) if strip_text.isdecimal() else None
         texts = [self.stdin]
         for path in (*named, *self.fed):
-            texts += [read_small(absolute) for absolute in self._absolute(path)]
+            texts += [_read_patch(absolute) for absolute in self._absolute(path)]
         for text in filter(None, texts):
             for path in program_files.find_patched_paths(text, strip):
                 self.access("write", os.path.join(folder, path))
@@ -143,18 +143,7 @@ def _find_mentioned(word: str) -> set[str]:
     return {part for part in parts if part and not part.startswith("-")}
 
 
-def read_small(path: str) -> str | None:
-    """Return the text of a small regular file; None for anything else. Never waits for a pipe."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return None
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_PATCH:
-            return None
-        return os.read(descriptor, MAX_PATCH).decode(errors="replace")
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
+def _read_patch(path: str) -> str | None:
+    """Return the text of a patch; None if it cannot be read."""
+    data = read_small_file(path, MAX_PATCH)
+    return None if data is None else data.decode(errors="replace")
