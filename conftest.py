@@ -5,7 +5,7 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -116,6 +116,22 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Report why an async test was skipped: pytest-trio drops the reason."""
+    report = yield
+    group = call.excinfo.value.__context__ if call.excinfo is not None else None
+    if not report.skipped or not isinstance(group, BaseExceptionGroup):
+        return report
+    while isinstance(group, BaseExceptionGroup):
+        group = group.exceptions[0]
+    path, line, _ = item.location
+    report.longrepr = (path, (line or 0) + 1, f"Skipped: {group}")
+    return report
 
 
 def sample(cases: list[pytest.Item], count: int) -> list[pytest.Item]:

@@ -140,6 +140,43 @@ def test_what_the_user_writes_after_a_kill_is_set_aside_and_named(
     assert (root / ".envrc.quarantined").read_text() == "the user's"
 
 
+KILLED_AFTER_RENAMING = """
+import signal
+from hilum_guard.watching import quarantine
+rename = quarantine._rename
+def rename_and_die(path):
+    rename(path)
+    os.kill(os.getpid(), signal.SIGKILL)
+quarantine._rename = rename_and_die
+open(f"{root}/.envrc", "w")
+watch.check()
+"""
+
+
+def test_a_file_made_inert_right_before_a_kill_is_reported(root: Path, killed: Killed) -> None:
+    killed(root, KILLED_AFTER_RENAMING)
+    assert (root / ".envrc.quarantined").exists()
+    [said] = recover(str(root))
+    assert ".envrc.quarantined" in said
+    assert recover(str(root)) == []
+
+
+def test_a_file_made_inert_right_before_the_recovery_is_killed_is_reported(
+    root: Path, killed: Killed
+) -> None:
+    killed(root, "open(f'{root}/.envrc', 'w')")
+    pid = os.fork()
+    if not pid:
+        names: dict[str, object] = {"os": os, "root": root, "watch": None}
+        exec(KILLED_AFTER_RENAMING.rpartition("open(")[0], names)
+        recover(str(root))
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+    [said] = recover(str(root))
+    assert ".envrc.quarantined" in said
+    assert files(root) == []
+
+
 def test_what_the_user_writes_after_the_last_look_stays(root: Path, killed: Killed) -> None:
     killed(root, mode="idle")
     (root / ".envrc").write_text("the user's")

@@ -71,7 +71,7 @@ class Quarantine:
                 # out which.
                 continue
             except (OSError, ValueError) as error:
-                path = self._show(entry.path)
+                path = self.show(entry.path)
                 text = (
                     f"{path} could not be made inert ({printable(str(error))}). Do not use this"
                     f" folder; remove {path} yourself."
@@ -85,17 +85,17 @@ class Quarantine:
         """Remove settings from their file, and return a sentence about them."""
         entry = entries[0]
         details = [each.detail for each in entries]
-        kept = self._show(_rewrite(entry.path, details))
+        kept = self.show(_rewrite(entry.path, details))
         listed = ", ".join(printable(detail[:100]) for detail in details[:MAX_SHOWN])
         what = "steps of a rebase" if entry.kind == "todo" else "settings"
         return (
-            f"{self._show(entry.path)} had {what} that execute programs ({listed}). They were"
+            f"{self.show(entry.path)} had {what} that execute programs ({listed}). They were"
             f" removed; the original file is {kept}."
         )
 
     def _make_one_inert(self, entry: Entry, known: Iterable[Entry]) -> str:
         """Make one entry inert, and return a sentence about it."""
-        shown = self._show(entry.path)
+        shown = self.show(entry.path)
         if entry.kind == "folder":
             with _open_folder(entry.path) as folder:
                 _grant_access(folder)
@@ -103,7 +103,7 @@ class Quarantine:
                 f"{shown} could not be listed, so its contents were unknown. Its owner may list it"
                 " now."
             )
-        renamed = self._show(_rename(entry.path))
+        renamed = self.show(_rename(entry.path))
         self._restore(entry, known)
         return f"{shown} {_explain(entry)}. It is now {renamed}."
 
@@ -122,7 +122,7 @@ class Quarantine:
                 _write_new(name, f"gitdir: {before.detail}\n", folder)
         self.restored.add(before)
 
-    def _show(self, path: str) -> str:
+    def show(self, path: str) -> str:
         """Return a printable path for the user, relative to the workspace."""
         for root in self._roots:
             if path.startswith(f"{root}/"):

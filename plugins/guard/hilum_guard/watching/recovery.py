@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from hilum_guard.file_names import printable
+from hilum_guard.file_names import QUARANTINED, printable
 from hilum_guard.watching import run_markers
 from hilum_guard.watching.folder_scan import MAX_FOLDERS
+from hilum_guard.watching.run_markers import RunMarker
 from hilum_guard.watching.workspace_watcher import WorkspaceWatcher
 
 _ADVICE = (
@@ -39,9 +40,9 @@ def recover(workspace: str) -> list[str]:
     said: list[str] = []
     for name in sorted(names):
         try:
-            with run_markers.abandoned(folder, name.removesuffix(run_markers.OWNER)) as dead:
-                if dead:
-                    said += _look(folder, name.removesuffix(run_markers.OWNER))
+            with run_markers.abandoned(folder, name.removesuffix(run_markers.OWNER)) as marker:
+                if marker is not None:
+                    said += _look(marker, folder, name.removesuffix(run_markers.OWNER))
         except Exception as error:  # the marker stays, and the next session tries again
             said.append(f"It could not be checked ({type(error).__name__}: {error}). {_ADVICE}")
     # A marker written by another version of hilum may contain text that cannot be stored in an
@@ -49,7 +50,7 @@ def recover(workspace: str) -> list[str]:
     return [printable(line) for line in said]
 
 
-def _look(folder: Path, name: str) -> list[str]:
+def _look(marker: RunMarker, folder: Path, name: str) -> list[str]:
     """Check the files that the commands of one killed session left."""
     try:
         remembered = run_markers.read(folder, name)
@@ -59,14 +60,21 @@ def _look(folder: Path, name: str) -> list[str]:
         return []
     said = list(remembered.untold)
     if remembered.running:
-        # The check runs without a new marker: if this session is killed here, the old marker
-        # remains for the next session.
-        watch = WorkspaceWatcher(remembered.roots)
+        # The check updates the marker: if this session is killed here, too, the next one learns
+        # from it what is left to check and to report.
+        watch = WorkspaceWatcher(remembered.roots, mark=marker)
         watch.resume(remembered)
         said += watch.check(everywhere=True)
         if watch.truncated:
             said.append(
                 f"There are more than {MAX_FOLDERS} folders; some of the deepest were not checked."
                 f" {_ADVICE}"
+            )
+    listed = "\n".join(said)
+    for path in remembered.undoing:
+        if path not in listed:
+            said.append(
+                f"hilum was killed while it made {path} inert. If {path}{QUARANTINED} exists, it is"
+                " the original."
             )
     return said

@@ -46,6 +46,7 @@ class WatchState(msgspec.Struct, frozen=True):
         untold: Sentences about what was made inert that the session has not logged yet.
         running: Whether commands may have run since the last check; otherwise only sentences are
             left to report.
+        undoing: Paths, as shown to the user, of entries that a check was about to make inert.
     """
 
     roots: tuple[str, ...]
@@ -54,6 +55,7 @@ class WatchState(msgspec.Struct, frozen=True):
     packages: dict[str, int] = {}
     untold: tuple[str, ...] = ()
     running: bool = True
+    undoing: tuple[str, ...] = ()
 
 
 class RunMarker:
@@ -68,6 +70,22 @@ class RunMarker:
         self._name = uuid4().hex
         self._fd = -1
         self._written: WatchState | None = None
+
+    @classmethod
+    def adopt(cls, folder: Path, name: str, fd: int) -> RunMarker:
+        """Return the marker of an ended session, whose lock this process holds.
+
+        Args:
+            folder: The folder of the marker.
+            name: Its name, without an ending.
+            fd: The descriptor that holds the lock.
+        """
+        marker = cls.__new__(cls)
+        marker._folder = folder
+        marker._name = name
+        marker._fd = fd
+        marker._written = None
+        return marker
 
     def write(self, state: WatchState) -> None:
         """Record what existed before the running commands started.
@@ -138,7 +156,7 @@ def folder_of(workspace: str) -> Path:
 
 
 @contextmanager
-def abandoned(folder: Path, name: str) -> Iterator[bool]:
+def abandoned(folder: Path, name: str) -> Iterator[RunMarker | None]:
     """Lock a marker while the body checks; remove it afterwards, unless the body raises.
 
     Args:
@@ -146,21 +164,21 @@ def abandoned(folder: Path, name: str) -> Iterator[bool]:
         name: Its name, without an ending.
 
     Yields:
-        Whether its owner has ended. If not, the marker is left unchanged.
+        The marker; None if its owner has not ended. Then the marker is left unchanged.
     """
     path = folder / f"{name}{OWNER}"
     try:
         fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
-        yield False
+        yield None
         return
     try:
         try:
             lock(fd, exclusive=True)
         except OSError:
-            yield False
+            yield None
             return
-        yield True
+        yield RunMarker.adopt(folder, name, fd)
         _remove(folder, name)
     finally:
         os.close(fd)

@@ -88,6 +88,8 @@ class WorkspaceWatcher:
         # Sentences that are not logged yet, and those logged since the marker was written.
         self._untold: list[str] = []
         self._told: list[str] = []
+        # Paths, as shown to the user, of entries that are about to be made inert.
+        self._undoing: tuple[str, ...] = ()
         # The data read from Git folders, indexes and configurations, with their stamps.
         self._repositories: dict[str, tuple[Stamps, tuple[Entry, ...]]] = {}
         self._indexes: dict[str, tuple[object, frozenset[str]]] = {}
@@ -155,6 +157,7 @@ class WorkspaceWatcher:
                     break
                 tried |= new
             self._untold += sentences
+            self._undoing = ()
             self._write_mark()
             return sentences
 
@@ -179,7 +182,14 @@ class WorkspaceWatcher:
         new = {entry for entry in found - self._known if not _is_exempt(entry.path, exempt)}
         failed = quarantine.failed.items()
         quarantine.failed = {entry: text for entry, text in failed if entry in new}
-        sentences = quarantine.make_inert(new - tried, self._known)
+        remaining = new - tried
+        if remaining:
+            # If hilum is killed before it has reported these entries, the next session no longer
+            # finds them, but finds their names here.
+            shown = {quarantine.show(entry.path) for entry in remaining}
+            self._undoing = tuple(sorted(shown.union(self._undoing)))
+            self._write_mark()
+        sentences = quarantine.make_inert(remaining, self._known)
         # Exempt entries keep their state until the tool has written them.
         before = {entry for entry in self._known if _is_exempt(entry.path, exempt)}
         unchanged = {entry for entry in found - new if not _is_exempt(entry.path, exempt)}
@@ -218,6 +228,8 @@ class WorkspaceWatcher:
             self._known = {Entry(*entry) for entry in state.known}  # type: ignore[arg-type]
             self._since = state.since
             self._packages = dict(state.packages)
+            self._untold = list(state.untold)
+            self._undoing = state.undoing
             self.dirty = True
 
     def note_told(self, sentences: Iterable[str]) -> None:
@@ -252,8 +264,15 @@ class WorkspaceWatcher:
 
     def _make_state(self) -> WatchState:
         known = sorted((entry.kind, entry.path, entry.detail) for entry in self._known)
-        untold = tuple(self._untold)
-        return WatchState(self.roots, tuple(known), self._since, self._packages, untold, self.dirty)
+        return WatchState(
+            roots=self.roots,
+            known=tuple(known),
+            since=self._since,
+            packages=self._packages,
+            untold=tuple(self._untold),
+            running=self.dirty,
+            undoing=self._undoing,
+        )
 
     # --- looking ----------------------------------------------------------------------------------
 
