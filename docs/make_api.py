@@ -1,6 +1,6 @@
 """Write docs/api.md from the public interface of the kernel.
 
-With ``--check`` only say whether it is current.
+With ``--check``, only report whether the page is current.
 """
 
 import inspect
@@ -91,7 +91,7 @@ def entry(name: str, value: object) -> str:
 
 
 def fields(kind: type) -> str:
-    """Return the parameters of a class; nothing where it has none or another function makes it."""
+    """Return the parameters of a class; empty if it has none or a function creates it."""
     if "Made by" in (kind.__doc__ or "") or getattr(kind, "_is_protocol", False):
         return ""
     if issubclass(kind, msgspec.Struct):  # its signature evaluates types that are not imported
@@ -105,7 +105,7 @@ def fields(kind: type) -> str:
 
 
 def public_names(module: ModuleType) -> list[str]:
-    """Return the public names of a module: those it lists, else those that it defines."""
+    """Return the public names of a module: its ``__all__``, or else the names it defines."""
     listed = getattr(module, "__all__", None)
     if listed is not None:
         return sorted(name for name in listed if not name.startswith("_"))

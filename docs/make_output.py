@@ -1,8 +1,8 @@
-"""Write the schema and the tables of docs/output.md.
+"""Write docs/output.schema.json and the tables in docs/output.md.
 
-They come from the classes of ``hilum_cli.output``, and go to docs/output.schema.json as well.
+Both are generated from the classes in ``hilum_cli.output``.
 
-With ``--check`` only compare.
+With ``--check``, only report whether both files are current.
 """
 
 import inspect
@@ -37,7 +37,7 @@ PARTS: tuple[type[msgspec.Struct], ...] = (
 
 
 def descriptions(kind: type) -> dict[str, str]:
-    """Return what the docstrings of a class and its bases say of each field."""
+    """Return the descriptions of the fields in the docstrings of a class and its bases."""
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         text = inspect.cleandoc(base.__dict__.get("__doc__") or "").partition("Attributes:\n")[2]
@@ -47,20 +47,20 @@ def descriptions(kind: type) -> dict[str, str]:
 
 
 def summary(kind: type) -> str:
-    """Return the docstring of a class without its fields, on one line."""
+    """Return the docstring of a class on one line, without its fields."""
     text = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:")[0]
     return " ".join(text.replace("``", "`").split())
 
 
 def make_schema() -> str:
-    """Build the JSON Schema of a line."""
+    """Return the JSON Schema of an output line."""
     described = (*output.LINES, output.AgentResult)
     schemas, components = msgspec.json.schema_components(described, ref_template="#/$defs/{name}")
     kinds = {kind.__name__: kind for kind in (*described, *PARTS)}
     for name, definition in components.items():
         about = descriptions(kinds[name])
         definition["description"] = summary(kinds[name])
-        # Every field is always written, also where the class has a default for it.
+        # Every field is always written, even if the class has a default for it.
         definition["required"] = list(definition["properties"])
         for field, schema in definition["properties"].items():
             schema.pop("default", None)
@@ -69,10 +69,10 @@ def make_schema() -> str:
     document = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": (
-            "A line that hilum run --output-format stream-json writes; json writes the last one"
-            " alone"
+            "A line that hilum run --output-format stream-json writes; json writes only the last"
+            " line"
         ),
-        # What agents found is no line: it is described among the definitions.
+        # An agent's result is not a line of its own: only the definitions describe it.
         "oneOf": [*schemas][: len(output.LINES)],
         "$defs": components,
     }
@@ -116,7 +116,7 @@ def table(
 
 
 def make_page(schema: dict[str, Any]) -> str:
-    """Return the reference: every line and every object in it."""
+    """Return the reference of all lines and the objects in them."""
     definitions = schema["$defs"]
     common = frozenset(output.Line.__struct_fields__) | {"type"}
     base = definitions[output.StateChangedLine.__name__]

@@ -1,6 +1,6 @@
-"""Put the example files into the pages that include them.
+"""Insert the example files into the pages that include them.
 
-With ``--check`` only say whether they are current.
+With ``--check``, only report whether the pages are current.
 """
 
 import re
@@ -13,7 +13,7 @@ LANGUAGES = {".py": "python", ".toml": "toml", ".txt": "text", ".json": "json"}
 
 
 def filled(text: str) -> str:
-    """The page with each include followed by the file it names."""
+    """Return a page in which each include is followed by the file that it names."""
 
     def put(match: re.Match[str]) -> str:
         file = DOCS / match[1]

@@ -1,6 +1,6 @@
 """Write docs/hooks.md from the hook specifications.
 
-With ``--check`` only say whether it is current.
+With ``--check``, only report whether the page is current.
 """
 
 import inspect
@@ -18,7 +18,7 @@ HEAD = """# Hooks
 
 
 def reference() -> str:
-    """The whole page."""
+    """Return the whole page."""
     intro = inspect.getdoc(hookspecs) or ""
     parts = [HEAD, intro.split("\n", 1)[1].strip().replace("``", "`"), "\n"]
     for name, spec in hookspecs.HOOKS.items():

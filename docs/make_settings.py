@@ -1,6 +1,6 @@
-"""Write the tables of docs/settings.md from the classes that declare settings.
+"""Write the tables in docs/settings.md from the classes that declare settings.
 
-With ``--check`` only compare.
+With ``--check``, only report whether the page is current.
 """
 
 import re
@@ -41,7 +41,7 @@ HEAD = "| name | type | default | what it is | project | environment |\n|---|---
 
 
 def sections() -> Iterator[tuple[str, type]]:
-    """Distribution and section class, the kernel's first, then those of the plugins by name."""
+    """Yield distribution names and section classes: the kernel's, then the plugins' by name."""
     yield "hilum", KernelSettings
     for project in sorted((DOCS.parent / "plugins").glob("*/pyproject.toml")):
         about = tomllib.loads(project.read_text())["project"]
@@ -51,7 +51,7 @@ def sections() -> Iterator[tuple[str, type]]:
 
 
 def type_name(kind: Any) -> str:
-    """The type of a setting in words."""
+    """Return the type of a setting in words."""
     origin, inside = typing.get_origin(kind), typing.get_args(kind)
     if origin is typing.Literal:
         return " or ".join(f"`{choice}`" if choice else "empty" for choice in inside)
@@ -69,7 +69,7 @@ def type_name(kind: Any) -> str:
 
 
 def row(name: str, key: str, kind: Any, info: Info, default: Any, variable: str) -> str:
-    """One line of a table."""
+    """Return one row of a table."""
     if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
         default = default.factory()
     shown = (
@@ -93,7 +93,7 @@ def row(name: str, key: str, kind: Any, info: Info, default: Any, variable: str)
 
 
 def table(path: str, section: Any, above: Info, *, variables: bool = True) -> Iterator[str]:
-    """The table of a section, then those of the tables in it."""
+    """Yield the table of a section, then the tables of its nested sections."""
     fields = {field.name: field for field in attrs.fields(attrs.resolve_types(section))}
     rows, nested = [], []
     for name, (kind, info) in (members(section, (), above) or {}).items():
@@ -114,7 +114,7 @@ def table(path: str, section: Any, above: Info, *, variables: bool = True) -> It
 
 
 def reference() -> str:
-    """Everything after the mark."""
+    """Return all text after the mark."""
     parts = []
     for distribution, section in sections():
         name = section.__section__  # type: ignore[attr-defined]

@@ -1,6 +1,6 @@
-"""Write the tables of docs/context.md from the classes of a workspace state.
+"""Write the tables in docs/context.md from the classes of a workspace state.
 
-With ``--check`` only compare.
+With ``--check``, only report whether the page is current.
 """
 
 import inspect
@@ -23,7 +23,7 @@ NAMES = {"IntType": "whole number", "FloatType": "number", "StrType": "text"}
 
 
 def type_name(kind: msgspec.inspect.Type) -> str:
-    """The type of a key in words."""
+    """Return the type of a key in words."""
     match kind:
         case msgspec.inspect.Metadata(type=inner):
             return type_name(inner)
@@ -43,7 +43,7 @@ def type_name(kind: msgspec.inspect.Type) -> str:
 
 
 def told(part: type) -> dict[str, str]:
-    """What the docstring says of each key."""
+    """Return the description of each key in a class docstring."""
     text = inspect.cleandoc(part.__doc__ or "").partition("Args:\n")[2]
     return {
         name: " ".join(said.replace("``", "`").split())
@@ -52,7 +52,7 @@ def told(part: type) -> dict[str, str]:
 
 
 def table(part: type[msgspec.Struct]) -> str:
-    """One class as a table."""
+    """Return the heading, the summary and the table of one class."""
     about = told(part)
     rows = []
     for field in msgspec.inspect.type_info(part).fields:  # type: ignore[attr-defined]
