@@ -1,4 +1,4 @@
-"""Prepare tool calls for the gate: check arguments, resolve paths and read commands."""
+"""Prepare tool calls for the gate: check arguments, resolve paths and parse commands."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class CheckedCall:
         risk: The permission category of the tool.
         root: Root of the workspace.
         paths: For a tool with paths, the resolved paths, each with its display text.
-        differing: The paths that resolve to others, each with its target, as text.
-        folder: For a command, the folder that it starts in.
+        differing: The paths that resolve to a different path, each with its target, as text.
+        folder: For a command, its initial working folder.
     """
 
     facts: CallFacts
@@ -70,7 +70,7 @@ class CheckedCall:
 
 
 def read_call(tool: Tool, text: str, workspace: Workspace) -> CheckedCall:
-    """Return a call with its arguments checked, its paths resolved and its command read.
+    """Return a call with its arguments checked, its paths resolved and its command parsed.
 
     Args:
         tool: The tool.
@@ -102,7 +102,8 @@ def read_call(tool: Tool, text: str, workspace: Workspace) -> CheckedCall:
 def _read_command_call(tool: Tool, arguments: dict[str, Any], workspace: Workspace) -> CheckedCall:
     folder = workspace.resolve(str(arguments.get("working_directory") or "."))
     command_verdict = judge_command(arguments["command"], workspace=workspace.root, folder=folder)
-    # Implied commands count too: a Git alias may write files that its name does not suggest.
+    # Implied commands count too, because the name of a Git alias does not show which files it
+    # writes.
     resolved = resolve_effects(
         command_verdict.all_commands, str(workspace.root), complete=command_verdict.complete
     )
@@ -183,7 +184,7 @@ def _resolve(workspace: Workspace, given: str, must: bool) -> list[Path]:
     A tool may write through a link, or delete the link.
 
     Raises:
-        ToolError: The path must be in the workspace, but neither of the two is.
+        ToolError: Neither the path nor its target is in the workspace, although the path must be.
     """
     found: dict[Path, None] = {}
     failure: ToolError | None = None

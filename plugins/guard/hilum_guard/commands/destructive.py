@@ -1,8 +1,9 @@
 """Find commands that are certainly destructive, and those that always need the user's approval.
 
 A *destructive* command is a literal command with a literal target that nobody wants an agent to
-run: it is blocked. A *grave* command may be wanted but cannot be undone (deleting all files of the
-workspace, local history or a database): it needs approval under every policy.
+run, so hilum blocks it. A *grave* command may be intended but cannot be undone (for example, it
+deletes all files in the workspace, the local history or a database), so it needs approval under
+every policy.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _VALUED = {
 
 
 def find_destruction(command: ParsedCommand) -> str:
-    """Return what a command certainly destroys, as a sentence; empty if nothing is certain."""
+    """Return what a command certainly destroys, as a sentence; empty if nothing."""
     for redirect in command.redirects:
         if ">" in redirect.operator:
             why = _check_overwrite(command, redirect.target)
@@ -84,9 +85,9 @@ def find_grave_effect(command: ParsedCommand) -> str:
 
 
 def _join_git_words(command: ParsedCommand) -> str:
-    """Return the arguments of Git as a text, without messages and texts for a shell.
+    """Return Git's arguments as text, without commit messages and shell text.
 
-    Sub-commands, options and branches contain no blanks. The reader of commands reads the texts
+    Sub-commands, options and branch names contain no blanks. ``command_runners`` reads the text
     that Git passes to a shell.
     """
     return " ".join(value for value in command.arguments if len(value.split()) == 1)
@@ -108,19 +109,19 @@ def _find_grave_removal(command: ParsedCommand, name: str) -> str:
 
 
 def _may_match_git(word: Word) -> bool:
-    """Return whether the shell may match a pattern with the folder ``.git``."""
+    """Return whether a shell pattern may match the folder ``.git``."""
     parts = word.value.split("/")
-    # Only a pattern that begins with a dot matches hidden names.
+    # Only a glob pattern that begins with a dot matches hidden names.
     return word.glob and any(part.startswith(".") and fnmatch(".git", part) for part in parts)
 
 
 def _is_decided_at_run_time(word: Word) -> bool:
-    """Return whether an unknown value alone decides which folder a word means.
+    """Return whether an unknown value alone determines the folder that a word refers to.
 
-    If the value is empty or the workspace, `"$DIR"/*` means everything that can be written. Below a
-    named folder, as in `"$DIR"/build`, this cannot happen.
+    If `$DIR` is empty or the workspace, `"$DIR"/*` matches everything that the command can write.
+    With a named folder, as in `"$DIR"/build`, this cannot happen.
     """
-    # The names that a `find` finds are judged by where it searches.
+    # The names that a `find` finds are judged by the folders that it searches.
     if word.known or word.placeholder:
         return False
     parts = word.value.split("/")
@@ -138,7 +139,7 @@ def find_history_loss(commands: Sequence[ParsedCommand]) -> str:
             texts.append(_join_git_words(command))
     forgets = any(re.search(r"\breflog (expire|delete)\b", text) for text in texts)
     prunes = any(re.search(_PRUNES, text) for text in texts)
-    # Either action alone leaves the commits recoverable.
+    # Expiring the reflog or pruning alone leaves the commits recoverable.
     if forgets and prunes:
         return "It deletes Git's record of earlier work (reflog and unreachable commits)."
     return ""
@@ -150,12 +151,12 @@ def find_history_loss(commands: Sequence[ParsedCommand]) -> str:
 def find_mass_kill(commands: Sequence[ParsedCommand]) -> str:
     """Return why commands together end every process; empty if they do not.
 
-    This happens if `kill` receives a list of all processes.
+    The commands end every process if `kill` receives a list of all processes.
     """
     if not any(map(_kills_unknown, commands)):
         return ""
     with_words = [command for command in commands if command.words]
-    # A filter anywhere in the text may shorten the list, so the command is not blocked.
+    # A filter anywhere in the text may shorten the process list, so the command is not blocked.
     if any(map(_selects_processes, with_words)):
         return ""
     if any(map(_lists_all_processes, with_words)):
@@ -203,7 +204,7 @@ def _asks_for_help(command: ParsedCommand) -> bool:
 
 
 def _option_letters(command: ParsedCommand) -> str:
-    """Return the letters of the short options, joined; `R` stands for ``--recursive``."""
+    """Return the letters of a command's short options, joined; `R` stands for ``--recursive``."""
     letters = ""
     for text in command.arguments:
         if text == "--":
@@ -250,7 +251,7 @@ def _check_removal(command: ParsedCommand) -> str:
 
 
 def _find_removed(command: ParsedCommand, word: Word, recursive: bool) -> str:
-    """Return a description of the vital files that one operand of `rm` deletes; empty if none."""
+    """Return a description of the vital files that an `rm` operand deletes; empty if none."""
     checker = command.checker
     lost = checker.ruin(word, command.cwd)
     # `rm -rf *` in the workspace is grave, but the Git history survives.
@@ -278,7 +279,7 @@ def _find_removed_file(command: ParsedCommand, path: str, recursive: bool) -> st
 
 
 def _means_only_contents(command: ParsedCommand, word: Word) -> bool:
-    """Return whether a word means the files of the workspace, but not its folder or history.
+    """Return whether a word refers to the files in the workspace, but not to its folder or history.
 
     Examples are `*` and `./*`.
     """
@@ -310,7 +311,7 @@ def _check_overwrite(command: ParsedCommand, word: Word) -> str:
 
 
 def _check_overwrites(command: ParsedCommand, words: Iterable[Word]) -> str:
-    """Return why overwriting one of some files is destructive; empty if it is not."""
+    """Return why overwriting any of the given files is destructive; empty if it is not."""
     for word in words:
         why = _check_overwrite(command, word)
         if why:
@@ -356,7 +357,7 @@ def _check_rights(command: ParsedCommand) -> str:
     recursive = "R" in _option_letters(command)
     for word in _operands(command):
         path = command.checker.absolute(word.value, command.cwd)
-        # A bare word may be a mode or an owner.
+        # A word without a slash may be a mode or an owner.
         if path is not None and (recursive or "/" in word.value):
             why = _find_changed_rights(command, word, path, recursive)
             if why:
@@ -510,7 +511,7 @@ def _check_pkill(command: ParsedCommand) -> str:
     is_everything = any(
         re.fullmatch(r"\^?(\.[*+]?|\(?\.\*\)?|)\$?", pattern) for pattern in patterns
     )
-    # Numbers and signals are not names; the first name is the user's.
+    # Numbers and signals are not names; the first other operand is the user's name.
     named = [pattern for pattern in patterns if not re.fullmatch(r"\d+|[A-Z]+", pattern)]
     if is_everything or (is_by_user and len(named) <= 1):
         return "It ends every process of a user, or of the system."
@@ -566,7 +567,8 @@ _GRAVE: dict[str, tuple[tuple[str, str], ...]] = {
             r"(^| )push\b.*( --mirror| --prune| --delete | -d | \+\S| :\S)",
             "It deletes or overwrites remote branches.",
         ),
-        # `--force-with-lease` is left out: it refuses to overwrite commits that are not known here.
+        # `--force-with-lease` is omitted: with it, Git refuses to overwrite commits that are
+        # unknown locally.
         (
             r"(^| )push\b.*( --force\b(?!-with)| -\w*f\w*( |$))",
             "It rewrites the history of a remote branch.",

@@ -1,9 +1,9 @@
 """Read shell text as Bash would run it, without running it.
 
-The result is every simple command with the words that it would get. The reader follows assignments,
-`cd`, functions, loops over literal words, pipes of literal text into shells, and the commands that
-other commands run (`nested_commands`), as far as the text alone determines them. Everything else is
-`UNKNOWN`, and the text then counts as doubtful.
+The result is every simple command with the words that it would receive. The reader follows
+assignments, `cd`, functions, loops over literal words, pipes of literal text into shells, and the
+commands that other commands run (`nested_commands`), as far as the text alone determines them.
+Everything else is `UNKNOWN`, which makes the text doubtful.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-# A hostile text must not keep the reader busy. A text that exceeds these limits counts as
+# Hostile shell text must not keep the reader busy. Text that exceeds these limits counts as
 # unreadable, so it needs approval.
 MAX_DEPTH = 40
 MAX_NESTED = 8
@@ -53,17 +53,18 @@ _UNKNOWN_WORD = Word(UNKNOWN, plain=False)
 
 
 class ShellReader(Expander):
-    """A reader of one text and of the texts that are nested in it.
+    """A reader of shell text and of the shell text nested in it.
 
     Attributes:
         commands: The simple commands in the order in which they would run.
-        doubts: Why the text as a whole is not harmless; empty if only its commands decide that.
+        doubts: Why the text as a whole is not harmless; empty if its commands alone decide whether
+            it is.
         fork_bombs: Functions that start copies of themselves.
         git_settings: Settings that `git config` in the text changes for later commands.
-        unresolved: Commands whose sub-command is not known, each with the reason.
+        unresolved: Commands whose sub-command is unknown, each with the reason.
         written_files: Files that the text writes, with their contents; None for contents that are
             known only at run time.
-        program_copies: New names for programs that links and copies in the text create, with the
+        program_copies: New names that links and copies in the text give to programs, with the
             originals.
         implied_depth: The number of aliases and links that led to the command being read.
     """
@@ -95,10 +96,10 @@ class ShellReader(Expander):
     # --- texts ------------------------------------------------------------------------------------
 
     def read(self, text: str) -> str | None:
-        """Read a text; return what it prints, None if that is not known.
+        """Read shell text; return what it prints, or None if unknown.
 
         Raises:
-            Unreadable: The text does not parse, or is too large to read.
+            Unreadable: The text cannot be parsed, or is too large to read.
         """
         self.source = Source(text)
         self.doubts += self.source.doubts
@@ -107,10 +108,10 @@ class ShellReader(Expander):
     def read_nested(
         self, text: str, positional: tuple[str, ...] = (), stdin: str | None = None
     ) -> str | None:
-        """Read a text that a command of this text runs in another shell."""
+        """Read text that a command in the current text runs in another shell."""
         if not text.strip():
             return None
-        # The second word reader (`Source.matches_shlex`) does not check nested texts.
+        # The second word reader (`Source.matches_shlex`) does not check nested text.
         self.add_doubt("It runs a text with commands of its own.")
         if self.nested >= MAX_NESTED:
             raise Unreadable("The command nests commands too deeply.")
@@ -120,7 +121,7 @@ class ShellReader(Expander):
         outer = (self.source, self.state, self.nested)
         self.state = self.state.copy()
         self.state.positional = positional or self.state.positional
-        # The words of a nested text are not the files found by an outer `find`.
+        # The words in nested text are not the files found by an outer `find`.
         self.state.finder = None
         self.state.listed = None
         self.nested += 1
@@ -134,7 +135,7 @@ class ShellReader(Expander):
             self.source, self.state, self.nested = outer
 
     def _read_unknown(self, text: str, positional: tuple[str, ...], stdin: str | None) -> None:
-        """Read a text with an unknown part, which may contain commands; all of it is implied."""
+        """Read text with an unknown part, which may contain commands; all of them are implied."""
         with self.implying():
             self.add_unknown()
             self.read_nested(text.replace(UNKNOWN, UNKNOWN_TEXT), positional, stdin)
@@ -168,7 +169,7 @@ class ShellReader(Expander):
     # --- structure --------------------------------------------------------------------------------
 
     def read_node(self, node: Node, stdin: str | None) -> str | None:
-        """Read a node and its children; return what it prints, None if that is not known."""
+        """Read a node and its children; return what it prints, or None if unknown."""
         self.depth += 1
         self.steps += 1
         if self.depth > MAX_DEPTH or self.steps > MAX_STEPS:
@@ -197,7 +198,7 @@ class ShellReader(Expander):
         return True
 
     def read_nodes(self, nodes: list[Node], stdin: str | None) -> str | None:
-        """Read nodes one after another; return what they print, None where that is not known."""
+        """Read nodes one after another; return what they print, or None if unknown."""
         known = []
         is_known = True
         for node in nodes:
@@ -218,11 +219,11 @@ class ShellReader(Expander):
         return ""
 
     def read_listing(self, nodes: list[Node]) -> tuple[str | None, FindAction | None]:
-        """Read nodes; return what they print, and the `find` that lists it, if there is one."""
+        """Read nodes; return what they print, and the `find` that lists the paths, if any."""
         self.state.listed = None
         before = len(self.commands)
         printed = self.read_nodes(nodes, None)
-        # The filters of a pipeline pass on what its first command lists.
+        # The filters in a pipeline pass on the paths that its first command lists.
         listed = None
         for command in self.commands[before:]:
             listed = command_runners.find_listed([command], listed)
@@ -281,7 +282,8 @@ class ShellReader(Expander):
         values = tuple(map(shell_words.encode_value, words))
         if not any(child.type == "in" for child in node.children):
             values = self.state.positional
-        # Without values, the commands in the body would not be read and therefore not judged.
+        # If a `for` loop had no values, the commands in its body would not be read and therefore
+        # not judged.
         for value in values[:MAX_LOOP] or (UNKNOWN,):
             self.state.variables[self.node_text(variable)] = (value,)
             self.read_node(body, stdin)
@@ -315,7 +317,7 @@ class ShellReader(Expander):
                 self.add_doubt("It has words after a redirection.")
             printed = self.read_node(body, stdin) if body is not None else ""
             self._add_redirects(redirects, node)
-        # The grammar includes the text after `<<E |` in the here-document.
+        # The grammar treats the text after `<<E |` as part of the here-document.
         heredocs = [child for child in node.named_children if child.type == "heredoc_redirect"]
         for heredoc in heredocs:
             for child in heredoc.named_children:
@@ -543,7 +545,7 @@ class ShellReader(Expander):
     def read_inner(
         self, command: ParsedCommand, words: tuple[Word, ...], stdin: str | None = None
     ) -> str | None:
-        """Read a command that another one runs; by default it inherits the other's input."""
+        """Read a command that another one runs; by default, both share standard input."""
         if not words or self.depth > MAX_DEPTH:
             return None
         self.depth += 1
@@ -575,7 +577,7 @@ class ShellReader(Expander):
 
 
 def _runs_in_parallel(node: Node, body: Node) -> bool:
-    """Return whether a node in a body is part of a pipeline or runs in the background."""
+    """Return whether a node in a function body is part of a pipeline or runs in the background."""
     above = node.parent
     while above is not None and above.id != body.id:
         after = above.next_sibling

@@ -67,7 +67,7 @@ class FindQuery:
 
 @attrs.frozen
 class UntrackedQuery:
-    """A query for the files below some paths that Git does not track.
+    """A query for the untracked files below some paths.
 
     Attributes:
         paths: Files and folders.

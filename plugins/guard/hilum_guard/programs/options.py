@@ -1,8 +1,8 @@
 """Parse the options of programs: clusters, attached values, `--name=value`, abbreviations, `--`.
 
 All command readers use this parser. For a program whose options are all listed, it reports every
-other option. An unlisted option may take the next word as its value, so hilum cannot tell which
-words are files, and a deny rule must treat the command as unreadable.
+other option. An unlisted option may take the next word as its value, so hilum cannot determine
+which words are files, and deny rules treat the command as unreadable.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Syntax:
 
     Attributes:
         flags: Short options without a value, or whose value can only be attached.
-        valued: Short options whose value is the rest of the word, or the next word if nothing is
-            left.
+        valued: Short options whose value is the rest of the word, or the next word if the rest is
+            empty.
         attached: The short options in ``flags`` whose value may be attached: the value is the rest
             of the cluster.
         longs: Long options without a value, or whose value can only follow `=`.
@@ -54,7 +54,7 @@ class Parsed:
     """The parsed words of a command.
 
     Attributes:
-        options: Options with their values, in order; abbreviated names are completed.
+        options: Options with their values, in order; abbreviated names are expanded.
         operands: The words that are neither options nor their values.
         unknown: Options that are not listed, if the syntax lists all options of the program.
         positions: The position of each operand in the words.
@@ -152,7 +152,7 @@ _FLAGS_THAT_BEGIN_OTHERS = frozenset(
 
 
 def _complete_name(name: str, syntax: Syntax) -> str:
-    """Return the long option that a name abbreviates; the name itself if it is not unique."""
+    """Return the long option that a name abbreviates, or the name itself if it is ambiguous."""
     known = syntax.longs | syntax.long_valued
     is_complete = name in known or name in _FLAGS_THAT_BEGIN_OTHERS
     if is_complete or syntax.whole or syntax.exact or len(name) < 4:
@@ -203,7 +203,7 @@ def make_syntax(
         valued: As in `Syntax`.
         long_options: Long options without their dashes. A `=` marks those that take the next word
             as their value.
-        attached: Further flags, whose values may be attached.
+        attached: Additional flags whose values may be attached.
         numbers: `yes` if a number may be an option.
         reads: As in `Syntax`.
     """
