@@ -73,7 +73,7 @@ def get_program_name(word: Word) -> str:
 
 
 def find_word(words: Sequence[Word], values: Container[str], start: int = 0) -> int:
-    """Return the position of the first word with one of the given values, or the number of words."""
+    """Return the position of the first word with one of the given values, or `len(words)`."""
     for at in range(start, len(words)):
         if words[at].value in values:
             return at

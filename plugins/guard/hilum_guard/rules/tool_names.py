@@ -67,7 +67,7 @@ class KnownTool(NamedTuple):
 
     Attributes:
         category: The permission category.
-        parameters: The names of its parameters.
+        parameters: The names of the tool's parameters.
     """
 
     category: str
@@ -92,16 +92,16 @@ def named_parameters(pattern: str | None) -> list[str]:
 def explain_unknown_parameter(
     tool: str, pattern: str | None, tools: Mapping[str, KnownTool]
 ) -> str:
-    """Return why a rule names a parameter that its tools do not have; empty if they do.
+    """Return why a rule names a parameter that its tools do not have; empty if they have it.
 
     Args:
         tool: The first part of the rule.
         pattern: The pattern of the rule.
-        tools: The known tools. A tool that is not among them is not checked.
+        tools: The known tools. Other tools are not checked.
     """
     named = named_parameters(pattern)
     found = [known for name, known in tools.items() if names(tool, name, known.category)]
-    # In a rule about commands, NAME=value is an assignment before a command. The tools of MCP
+    # In a rule about commands, `NAME=value` is an assignment before a command. The tools of MCP
     # servers can change at any time.
     is_command = any("command" in each.parameters for each in found)
     if not named or not found or is_command or "__" in tool:
