@@ -1,6 +1,6 @@
 """Select the sandbox that works on this system, and wrap commands in it.
 
-On Linux, hilum uses bubblewrap if it works, else Landlock; on macOS, it uses ``sandbox-exec``.
+On Linux, hilum uses bubblewrap if it works, otherwise Landlock; on macOS, it uses ``sandbox-exec``.
 Other systems have no sandbox, and hilum reports that. Importing this module imports all backends,
 so the rest of the package imports it only when the first command runs.
 """
@@ -35,7 +35,7 @@ _ABI_OF_SIGNALS = 6
 
 
 def find_enforcement() -> Enforcement:
-    """Return what this system enforces, found by trying its sandboxes."""
+    """Return what this system enforces, determined by trying its sandboxes."""
     found = check_bubblewrap()
     if not isinstance(found, str):
         return found
@@ -173,8 +173,8 @@ def wrap(command: Command, policy: SandboxPolicy, found: Enforcement) -> Command
     program = command.argv[0]
     path = command.env.get("PATH", os.defpath)
     if "/" not in program and shutil.which(program, path=path) is None:
-        # Let the warden reject a missing program as it would without a sandbox. This folder does
-        # not exist, and no command can create it.
+        # Let the warden reject a missing program as it would without a sandbox. This hidden folder
+        # does not exist, and no command can create it.
         return Command(command.argv, command.cwd, command.env | {"PATH": "/proc/nowhere"})
     if found.by == "landlock":
         return confine(command, policy, found.network)
@@ -189,11 +189,11 @@ def confine(command: Command, policy: SandboxPolicy, network: str = "namespace")
     Args:
         command: The command.
         policy: What the command may do.
-        network: What blocks the network, as in ``Enforcement``.
+        network: The mechanism that blocks the network, as in ``Enforcement``.
     """
     apart = network == "namespace"
     needs_filter = not apart and not policy.network
-    # The launcher's Python and dynamic loader must not see variables that make them load code.
+    # The launcher's Python and dynamic loader must not receive variables that make them load code.
     outer, inner = split_environment(command.env | {"TMPDIR": policy.temp})
     spec = _encode_spec(
         landlock.read_abi_version(),
@@ -231,7 +231,7 @@ def make_namespace_filter() -> bytes:
 
 
 def _try_landlock(apart: bool, version: int, shared: tuple[str, ...] = ()) -> bool:
-    """Return whether a command starts under Landlock."""
+    """Return whether a test command starts under Landlock."""
     spec = _encode_spec(version, (), (), apart, apart, shared, _make_filters(()), 1024, 1024, {})
     argv = [*_launch_landlock("main"), spec, "/bin/sh", "-c", ":"]
     with suppress(OSError, subprocess.TimeoutExpired):

@@ -44,7 +44,7 @@ def create_group(processes: int) -> str:
         processes: The maximum number of processes and threads in the group.
 
     Returns:
-        The group's folder; empty for ordinary users, who need no group, and if no group can be
+        The group's folder; empty for ordinary users, who do not need a group, or if no group can be
         created.
     """
     if os.getuid():
@@ -54,8 +54,8 @@ def create_group(processes: int) -> str:
     for base in _BASES:
         folder = Path(base, f"hilum-{pid}-{started}-{processes}")
         with suppress(OSError):
-            # Under version 1, the second folder is no control group, and `mkdir` would create an
-            # ordinary folder there.
+            # Under version 1, the second folder is not a control group, and `mkdir` would create an
+            # ordinary folder in it.
             if not os.path.exists(f"{base}/cgroup.procs"):
                 continue
             folder.mkdir(exist_ok=True)  # another thread may have created it
@@ -72,7 +72,7 @@ def create_group(processes: int) -> str:
 def sweep_groups() -> None:
     """Remove the groups of hilum processes that have ended. Blocks.
 
-    The system does not remove a group in which a process runs.
+    The kernel does not remove a group in which a process runs.
     """
     if not hasattr(os, "getuid") or os.getuid():
         return
@@ -86,15 +86,15 @@ def sweep_groups() -> None:
 def _has_owner(name: str) -> bool:
     """Return whether the process that created a group is running.
 
-    A group whose name has another format counts as having an owner.
+    A group whose name has a different format counts as having an owner.
     """
     owner, _, rest = name.removeprefix("hilum-").partition("-")
     if not owner.isdigit():
         return True
     started, _, limit = rest.partition("-")
     now = _get_start_time(int(owner))
-    # Older versions omitted the time. Process ids are reused, but a process id and its start time
-    # together are unique.
+    # Older versions of hilum omitted the time. Process ids are reused, but the combination of
+    # process id and start time is unique.
     return bool(now) and (not limit or started == now)
 
 

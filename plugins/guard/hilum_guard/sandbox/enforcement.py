@@ -17,8 +17,9 @@ class Enforcement:
             not), or empty for nothing.
         processes: Whether signalling, tracing and reading other processes is prevented.
         limits: Whether the number of processes is limited.
-        reasons: What is not enforced or works differently, and why; one sentence each.
-        shared: Whether the commands of a session share a loopback.
+        reasons: The restrictions that are not enforced or work differently, and why; one sentence
+            each.
+        shared: Whether a session's commands share a loopback.
     """
 
     by: str = ""

@@ -29,7 +29,7 @@ _NETWORK = """(deny network*)
 
 
 def check_seatbelt() -> str:
-    """Return why this sandbox cannot be used; empty if it can."""
+    """Return why the macOS sandbox cannot be used; empty if it can."""
     if os.access(PROGRAM, os.X_OK):
         return ""
     return f"{PROGRAM} does not exist"

@@ -1,6 +1,6 @@
-"""List the paths of secrets: a maintained list, and files that are secret by their mode or name.
+"""List the paths of secrets: a maintained list, and files whose mode or name marks them as secret.
 
-The list is based on each program's documentation about its logins, keys and histories.
+The list is based on the programs' documentation of their logins, keys and histories.
 """
 
 from __future__ import annotations
@@ -100,11 +100,11 @@ _START_FILES = frozenset(
 MAX_DEPTH = 3
 """Maximum depth below the home folder at which to search for files: ``~/.config/name/x/file``."""
 MAX_FILES = 300
-"""Maximum number of files to hide because of their mode; each one needs a mount."""
+"""Maximum number of files to hide because of their mode; each file needs a mount."""
 MAX_FOLDERS = 4_000
-"""Maximum number of folders to search for files that are secret by their mode or name."""
+"""Maximum number of folders to search for files whose mode or name marks them as secret."""
 
-# Workspace files that are hidden from commands regardless of their mode. Those of the second list
+# Workspace files that are hidden from commands regardless of their mode. Files in the second list
 # are hidden only if no other user may read them.
 _HIDDEN_NAMES = tuple(
     """.env .env.* .envrc .netrc _netrc .pgpass .git-credentials .htpasswd .dockercfg
@@ -129,17 +129,17 @@ SKIPPED = frozenset(
 SETTLED = 50_000_000
 """Time in nanoseconds within which a folder may change again without a new change time (ctime)."""
 Listed = tuple[tuple[str, ...], tuple[str, ...]]
-"""The folders in a folder, and the files in it whose names matter."""
+"""A folder's subfolders, and the files in it whose names matter."""
 
 
 class SecretFiles:
-    """A finder of files that are secret by their mode or name, which caches unchanged folders."""
+    """A finder of files whose mode or name marks them as secret; it caches unchanged folders."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[tuple[int, int], Listed]] = {}
 
     def of_home(self, home: str) -> Iterator[str]:
-        """Yield the files in a home's dot-folders that only the user may read. Blocks."""
+        """Yield the files in a home folder's dot-folders that only the user may read. Blocks."""
         waiting = [(home, 0)]
         found = 0
         for _ in range(MAX_FOLDERS):
@@ -195,20 +195,20 @@ class SecretFiles:
                     yield file
 
     def _folders(self, root: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield the folders of a workspace, with the files whose names matter."""
+        """Yield the folders in a workspace, each with the files whose names matter."""
         waiting = [root]
         for _ in range(MAX_FOLDERS):
             if not waiting:
                 return
-            # Breadth first, so that the limit leaves out the deepest folders.
+            # The search is breadth-first, so that the limit omits the deepest folders.
             folder = waiting.pop(0)
             folders, files = self._look(folder)
             yield folder, files
-            # Generated folders are large and contain no secrets of the project.
+            # Generated folders are large and contain none of the project's secrets.
             waiting += [path for path in folders if os.path.basename(path) not in SKIPPED]
 
     def _look(self, folder: str) -> Listed:
-        """Return the folders in a folder, and the files whose names matter."""
+        """Return a folder's subfolders, and the files in it whose names matter."""
         try:
             status = os.stat(folder)
             # A program can set the modification time (mtime), but not the change time (ctime).
@@ -228,9 +228,9 @@ class SecretFiles:
 
 
 def _list_folder(folder: str) -> Listed:
-    """Return the folders in a folder, and the files whose names matter.
+    """Return a folder's subfolders, and the files in it whose names matter.
 
-    In dot-folders all files matter, because their mode may make them secrets.
+    In dot-folders, all files matter, because their mode may make them secrets.
 
     Raises:
         OSError: It cannot be listed.
@@ -254,7 +254,7 @@ def _has_secret_name(path: str) -> bool:
 
 
 def _read_linked_file(path: str) -> tuple[int, int] | None:
-    """Return the device and inode of a regular file with several names; None for any other."""
+    """Return the device and inode of a regular file with several names; None for any other file."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -295,7 +295,7 @@ def _is_named(patterns: tuple[str, ...], low: str) -> bool:
 
 
 def list_secret_paths(homes: Iterable[str], configs: Iterable[str]) -> Iterator[str]:
-    """Yield the paths of the maintained list, existing or not."""
+    """Yield the paths in the maintained list, whether they exist or not."""
     for home in homes:
         yield from (os.path.join(home, name) for name in (*HOME, *MAC))
     for config in configs:

@@ -20,9 +20,9 @@ from hilum_guard.watching.executed_files import PARENTS, find_name
 MAX_FOLDERS = 20_000
 """Maximum number of folders to watch; those nearest the root come first."""
 SETTLED = 50_000_000
-"""Nanoseconds within which a folder may change again without a new change time."""
-# Folders of installed packages, which users do not open or enter. They are scanned if the index
-# contains nested repositories.
+"""Time within which a folder may change again without a new change time, in nanoseconds."""
+# Folders of installed packages, which users do not open or enter. These folders are scanned if the
+# Git index contains nested repositories.
 _SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__"})
 Stamp = tuple[int, int]
 """Inode and change time."""
@@ -33,15 +33,15 @@ class Folder:
     """The result of listing a folder.
 
     Attributes:
-        stamp: The stamp of the folder at that time.
-        settled: Whether a later change would change its stamp.
-        folders: Paths of the folders in it.
-        skipped: Paths of the folders in it that scans usually skip.
-        names: Names in it of files that may be executed.
-        executed: Those of ``folders`` that are executed as a whole. Scans look only for Git
-            metadata in them.
-        repository: Whether it is a Git folder.
-        listed: Whether it could be listed.
+        stamp: The folder's stamp when it was listed.
+        settled: Whether a later change to the folder would change its stamp.
+        folders: Paths of the subfolders.
+        skipped: Paths of the subfolders that scans usually skip.
+        names: Names of files in the folder that may be executed.
+        executed: The paths in ``folders`` that are executed as a whole. Scans look only for Git
+            metadata in these folders.
+        repository: Whether the folder is a Git folder.
+        listed: Whether the folder could be listed.
     """
 
     stamp: Stamp
@@ -61,7 +61,7 @@ class FolderScan:
         roots: The folders to scan, resolved.
 
     Attributes:
-        relevant: The folders with relevant names, a Git folder or an error.
+        relevant: The folders that contain relevant names, are Git folders or could not be listed.
         truncated: Whether some folders are not scanned because there are too many.
     """
 
@@ -77,16 +77,17 @@ class FolderScan:
         """List the folders that changed, and forget those that no longer exist.
 
         Args:
-            everywhere: Whether to scan folders of installed packages too.
+            everywhere: Whether to scan folders of installed packages, too.
         """
-        # This loop runs for every folder of a workspace at every command, so it does no more than
-        # necessary: local names instead of attributes, and no function call for a known folder.
+        # This loop runs for every folder in a workspace at every command, so it does no more than
+        # necessary: it uses local names instead of attributes, and calls no function for a known
+        # folder.
         old = self._folders
         found: dict[str, Folder] = {}
         relevant: list[tuple[str, Folder]] = []
         lstat = os.lstat
         waiting = list(self._roots)
-        # Level by level, so that the limit leaves out the deepest folders.
+        # Folders are scanned level by level, so that the limit omits the deepest ones.
         while waiting and len(found) < MAX_FOLDERS:
             deeper: list[str] = []
             for path in waiting:
@@ -131,7 +132,8 @@ def _list_folder(path: str, stamp: Stamp, *, only_git: bool = False) -> Folder:
     Args:
         path: The folder.
         stamp: Its stamp.
-        only_git: Whether it is executed as a whole, so that only Git's metadata matters in it.
+        only_git: Whether the folder is executed as a whole, so that only Git metadata matters in
+            it.
     """
     settled = time.time_ns() - stamp[1] > SETTLED
     try:
@@ -195,7 +197,7 @@ def read_inode(path: str) -> int:
 
 
 def is_settled(stamps: Iterable[object]) -> bool:
-    """Return whether later changes of the files would show in their stamps."""
+    """Return whether later changes to the files would change their stamps."""
     now = time.time_ns()
     changes = [stamp[1] for stamp in stamps if isinstance(stamp, tuple) and len(stamp) > 1]
     return all(now - changed > SETTLED for changed in changes)

@@ -22,7 +22,7 @@ MAX_SHOWN = 5
 """Maximum number of settings named in one sentence."""
 MAX_NUMBER = 1000
 """Maximum number of suffixes to try when searching for a free name."""
-# All settings in a file are removed at once.
+# All entries of these kinds in a file are removed at once.
 _OF_FILES = ("setting", "todo")
 # With O_PATH, a folder can be opened even if a command has removed the right to read it.
 _OPEN_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC if hasattr(os, "O_PATH") else 0
@@ -35,8 +35,8 @@ class Quarantine:
         roots: The folders of the workspace, resolved.
 
     Attributes:
-        failed: Entries that could not be made inert, each with a sentence about it. They are never
-            attributed to the user, are retried, and are reported only once.
+        failed: Entries that could not be made inert, each with a sentence about it. Failed entries
+            are never attributed to the user, are retried, and are reported only once.
         restored: The user's pointers and links that were restored.
     """
 
@@ -108,7 +108,7 @@ class Quarantine:
         return f"{shown} {_explain(entry)}. It is now {renamed}."
 
     def _restore(self, entry: Entry, known: Iterable[Entry]) -> None:
-        """Restore the user's pointer or link after another one replaced it."""
+        """Restore the user's pointer or link that another one replaced."""
         for before in known:
             if before.path == entry.path and before.kind in ("pointer", "link"):
                 break
@@ -131,7 +131,7 @@ class Quarantine:
 
 
 def _group(entries: Iterable[Entry]) -> list[list[Entry]]:
-    """Return entries grouped by path, with the settings of a file in a separate group."""
+    """Return entries grouped by path, with a file's settings in a separate group."""
     groups: dict[tuple[str, bool], list[Entry]] = {}
     for entry in sorted(entries):
         groups.setdefault((entry.path, entry.kind in _OF_FILES), []).append(entry)
@@ -139,7 +139,7 @@ def _group(entries: Iterable[Entry]) -> list[list[Entry]]:
 
 
 def _explain(entry: Entry) -> str:
-    """Return which program executes an entry, as a phrase that follows its path."""
+    """Return a phrase that follows an entry's path and names the program that executes it."""
     if entry.kind == "name":
         row = find_name(os.path.basename(entry.path))
         if row:
@@ -151,7 +151,7 @@ def _explain(entry: Entry) -> str:
 
 
 def _rename(path: str) -> str:
-    """Rename a file or folder in its own folder, and return its new path."""
+    """Rename a file or folder within its parent folder, and return its new path."""
     before = os.path.basename(path)
     with _open_folder(os.path.dirname(path)) as folder:
         try:
@@ -222,9 +222,9 @@ def _find_free_name(name: str, folder: int) -> str:
 
 
 def _write_new(name: str, text: str, folder: int) -> None:
-    """Create and write a file that must not exist yet."""
+    """Create a file that must not exist yet, and write to it."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    # O_EXCL, because a command that still runs may have created a file or link with this name.
+    # O_EXCL is needed because a running command may have created a file or link with this name.
     fd = os.open(name, flags, 0o644, dir_fd=folder)
     with open(fd, "wb") as file:
         file.write(text.encode(errors="surrogateescape"))

@@ -21,9 +21,9 @@ _ADVICE = (
 def recover(workspace: str) -> list[str]:
     """Make inert the files that commands of killed sessions left in a workspace. Blocks.
 
-    A change that the user made after the kill looks like one that a command made, and is treated
-    the same way: the file is renamed, or the setting removed, but nothing is deleted, and the
-    change is reported.
+    A change that the user made after the kill is indistinguishable from a command's change, and is
+    treated the same way: the file is renamed, or the setting removed, but nothing is deleted, and
+    the change is reported.
 
     Args:
         workspace: Root of the workspace, resolved.

@@ -1,10 +1,10 @@
-"""Record on disk that commands run, so that the next session can check what a killed one left.
+"""Record on disk that commands run, so that the next session can check what a killed session left.
 
 A session writes a marker before a command starts, and removes it after the last check. If a marker
-has no owner, the owner was killed in between. ``recovery`` then performs the missing check. The
-owner holds a lock (flock) on the marker, which the operating system releases when the process ends.
-So the marker of a running session is never mistaken for one of a killed session, even if process
-ids are reused or belong to another container.
+has no owner, the owner was killed before the last check. ``recovery`` then performs the missing
+check. The owner holds a lock (flock) on the marker, which the operating system releases when the
+process ends. So a running session's marker is never mistaken for that of a killed session, even if
+process ids are reused or belong to another container.
 
 A marker survives the process, but not a machine crash: syncing it to disk would take milliseconds
 per command, and the files that the command writes are not synced either.
@@ -41,8 +41,8 @@ class WatchState(msgspec.Struct, frozen=True):
         roots: The folders that commands wrote to.
         known: The entries that existed before the commands, as the fields of
             ``repositories.Entry``.
-        since: When the commands began, in nanoseconds.
-        packages: Folders of installed packages that existed, with their inodes.
+        since: The time at which the commands began, in nanoseconds.
+        packages: Folders of installed packages that existed before the commands, with their inodes.
         untold: Sentences about what was made inert that the session has not logged yet.
         running: Whether commands may have run since the last check; otherwise only sentences are
             left to report.
@@ -94,7 +94,7 @@ class RunMarker:
             self._path(_STATE).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Release the marker. It remains for the next session if it was not cleared."""
+        """Release the marker. A marker that was not cleared remains for the next session."""
         if self._fd < 0:
             return
         if self._written is None:
@@ -106,7 +106,7 @@ class RunMarker:
         """Create the file that this session locks, and lock it.
 
         Raises:
-            OSError: It cannot be created, or its file system does not support locks.
+            OSError: The file cannot be created, or its file system does not support locks.
         """
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
@@ -118,7 +118,7 @@ class RunMarker:
                     return fd
             except (BlockingIOError, FileNotFoundError):
                 pass
-            except OSError:  # this file system has no locks, so another name would not help
+            except OSError:  # no locks on this file system, so another name would not help
                 os.close(fd)
                 path.unlink(missing_ok=True)
                 raise
@@ -139,14 +139,14 @@ def folder_of(workspace: str) -> Path:
 
 @contextmanager
 def abandoned(folder: Path, name: str) -> Iterator[bool]:
-    """Lock a marker while the body checks; remove it afterwards, unless the body raises.
+    """Lock a marker during the `with` block; remove it afterwards, unless the block raises.
 
     Args:
         folder: The folder of the marker.
-        name: Its name, without an ending.
+        name: The marker's name, without a suffix.
 
     Yields:
-        Whether its owner has ended. If not, the marker is left unchanged.
+        Whether the marker's owner has ended. If not, the marker is left unchanged.
     """
     path = folder / f"{name}{OWNER}"
     try:
@@ -170,8 +170,8 @@ def read(folder: Path, name: str) -> WatchState | None:
     """Read a marker. Return None if everything was checked.
 
     Raises:
-        ValueError: It cannot be read, or was written by a hilum version with another table of
-            executed files.
+        ValueError: The state cannot be read, or was written by a hilum version with a different
+            table of executed files.
     """
     try:
         text = (folder / f"{name}{_STATE}").read_text(encoding="ascii")
@@ -189,7 +189,7 @@ def read(folder: Path, name: str) -> WatchState | None:
 
 
 def _remove(folder: Path, name: str) -> None:
-    """Remove a marker, and its folder if that is empty."""
+    """Remove a marker, and its folder if it is empty."""
     # Remove the owner's file last: without it, the others would not be found.
     for ending in (_WRITING, _STATE, OWNER):
         with suppress(OSError):
