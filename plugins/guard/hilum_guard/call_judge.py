@@ -36,7 +36,7 @@ class JudgeRequest:
 
     Attributes:
         tool: The tool, or None to read only the rules.
-        arguments: Its arguments, as JSON.
+        arguments: The tool's arguments, as JSON.
         workspace: Resolves paths.
         config: The user's configuration folder.
         rules: The rules found by the most recent read.
@@ -165,7 +165,7 @@ def _make_gate(request: JudgeRequest, rules: rule_files.Rules, call: CheckedCall
     from hilum_guard.rules.denied_paths import find_denied_paths  # with the first call
 
     is_command = call.facts.command is not None
-    # Without a sandbox no files are protected.
+    # Without a sandbox, no files are protected.
     enforced = request.enforced or Enforcement()
     holds_files = enforced.files and enforced.protected
     denied_paths_enforced = False

@@ -34,7 +34,7 @@ PATH_PARAMETERS = frozenset(
 
 
 def parse_arguments(text: str) -> dict[str, Any]:
-    """Return the arguments of a call by name, even if they are not a JSON object."""
+    """Return a call's arguments by name, even if they are not a JSON object."""
     try:
         data = json.loads(text or "{}")
         json.dumps(data)  # data that is nested too deeply can be parsed but not serialised
@@ -179,7 +179,7 @@ def _list_texts(value: object) -> list[str]:
 
 
 def _resolve(workspace: Workspace, given: str, must: bool) -> list[Path]:
-    """Return the target of a path, and the path itself.
+    """Return a path's target and the path itself.
 
     A tool may write through a link, or delete the link.
 

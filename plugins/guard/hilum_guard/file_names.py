@@ -37,7 +37,7 @@ def resolve_links(path: str | os.PathLike[str]) -> str:
 def resolve_listed(paths: Iterable[str], workspace: str) -> set[str]:
     """Return the resolved forms of paths in the user's settings.
 
-    They may begin with ``~``; a relative path is relative to the workspace.
+    The paths may begin with ``~``; a relative path is relative to the workspace.
     """
     expanded = map(os.path.expanduser, paths)
     return {os.path.realpath(os.path.join(workspace, path)) for path in expanded}

@@ -184,8 +184,8 @@ class Gate:
 
     def _judge_paths(self, call: CheckedCall) -> Judged:
         for path, shown in call.paths:
-            # hilum's own folders contain the rules: with a tool that writes there, the model could
-            # give itself every permission.
+            # hilum's own folders contain the rules: with a tool that writes to them, the model
+            # could give itself every permission.
             if protected_files.own(path):
                 verdict = deny(f"{shown} is in hilum's own folders, which tools may not use.")
                 return verdict, "self-protection"
@@ -231,7 +231,7 @@ class Gate:
         return None, "policy"
 
     def _find_leak(self, facts: CallFacts) -> str:
-        """Return why the URL of a call may leak data; empty if nothing suggests it."""
+        """Return why a call's URL may leak data; empty if nothing suggests a leak."""
         if not _fetches_address(facts):
             return ""
         why = carried_data(str(facts.arguments["url"]))
@@ -428,7 +428,7 @@ class Gate:
 
 
 def _find_rule_of_effects(rules: Sequence[Rule], resolved: ResolvedEffects) -> Rule | None:
-    """Return one of the rules if they allow every write, and every read is harmless."""
+    """Return one of the rules if they allow every write and every read is harmless."""
     reads = [effect for effect in resolved.effects if effect.kind == "read"]
     if not all(map(_is_harmless_read, reads)):
         return None
@@ -446,7 +446,7 @@ def _find_rule_of_effects(rules: Sequence[Rule], resolved: ResolvedEffects) -> R
 def _find_rule_of_parts(
     rules: Sequence[Rule], call: CheckedCall, command_verdict: CommandVerdict
 ) -> Rule | None:
-    """Return one of the rules if each simple command matches one or is harmless alone."""
+    """Return one of the rules if each simple command matches a rule or is harmless alone."""
     used: list[Rule] = []
     for command in command_verdict.commands:
         by = _find_rule_of_command(rules, command)

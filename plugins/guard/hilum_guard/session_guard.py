@@ -69,7 +69,7 @@ class UsedSecrets(NamedTuple):
     """The secret files that an approved command names, and may therefore read.
 
     Attributes:
-        command: The text of the command.
+        command: The command text.
         folder: The folder that the command runs in.
         files: The files, resolved.
     """
@@ -110,8 +110,8 @@ class Guard:
         # read.
         self._begun = 0
         self._taken = 0
-        # Functions that return files whose execution the user has approved, by what executes the
-        # files.
+        # Functions that return files whose execution the user has approved, by the program that
+        # executes them.
         self._executed: dict[str, Callable[[], Iterable[str]]] = {}
         # Secret files that calls in flight may read, by agent and call, and secret files that
         # plugins reveal.
@@ -168,9 +168,9 @@ class Guard:
 
         Args:
             tool: The tool.
-            arguments: Its arguments, as JSON.
-            key: The agent and the id of the call, for the secret files that a command may read
-                until its call ends; None for a call that will not run.
+            arguments: The tool's arguments, as JSON.
+            key: The agent and the call's id, for the secret files that a command may read until its
+                call ends; None for a call that will not run.
 
         Returns:
             The verdict (None for no opinion), and the rule or check that produced the verdict.
@@ -225,7 +225,7 @@ class Guard:
 
         Args:
             tool: The tool.
-            arguments: Its arguments, as JSON.
+            arguments: The tool's arguments, as JSON.
         """
         from hilum_guard.call_reader import read_call  # with the first call
 
@@ -328,7 +328,7 @@ class Guard:
         """Return the hidden files that a command in a folder may read with the user's approval."""
         if not argv:
             return frozenset()
-        # The last argument of the shell is the text of the command.
+        # The shell's last argument is the command text.
         wanted = (argv[-1], os.path.realpath(folder))
         found = set(self._revealed.get(argv, ()))
         for used in self._used_secrets.values():
@@ -388,7 +388,7 @@ class Guard:
         return find_denied_paths(self.rules.of("deny"), root, self._list_tools())
 
     def protect(self, name: str, paths: Callable[[], ProtectedPaths] | None) -> None:
-        """Protect paths from all further commands of the session.
+        """Protect paths from all later commands in the session.
 
         The sandbox enforces the protection, as far as this system supports it.
 
@@ -408,7 +408,8 @@ class Guard:
         Commands cannot write to them, and file tools need approval to do so.
 
         Args:
-            by: What executes them; a later call with the same value replaces an earlier one.
+            by: The program that executes them; a later call with the same value replaces an earlier
+                one.
             paths: Returns the files, absolute and resolved. A thread calls this function, so it may
                 block.
         """
@@ -472,7 +473,7 @@ async def sweep_in_thread() -> None:
 
 @asynccontextmanager
 async def open_guard(session: Session) -> AsyncIterator[Guard]:
-    """Open the guard of a session; on exit, stop everything that it started."""
+    """Open a session's guard; on exit, stop everything that the guard started."""
     async with session_sandbox.open_sandbox(session) as box:
         guard = Guard(session, box)
         await guard.reload()

@@ -157,7 +157,7 @@ def _explain_doubt(reader: ShellReader) -> tuple[str, tuple[str, ...]]:
     words = (word for simple in reader.commands for word in simple.words)
     # A glob pattern may match a file that the same text writes and whose name looks like an option.
     if writes and any(word.glob for word in words):
-        return "It writes files and uses patterns for file names.", ()
+        return "It writes files and uses file name patterns.", ()
     return "", tuple(dict.fromkeys(writes))
 
 

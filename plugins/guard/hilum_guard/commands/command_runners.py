@@ -66,7 +66,7 @@ _NARROWING = frozenset(
 
 
 def _fill(words: Sequence[Word], marker: str, replacement: Word) -> tuple[Word, ...]:
-    """Return the words of a command with a marker such as `{}` replaced."""
+    """Return a command's words with a marker such as `{}` replaced."""
     return tuple(_replace(word, marker, replacement) for word in words)
 
 

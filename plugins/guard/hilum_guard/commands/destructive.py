@@ -101,7 +101,7 @@ def _find_grave_removal(command: ParsedCommand, name: str) -> str:
         if recursive and _may_match_git(word):
             return "It may delete the Git history."
         if recursive and _is_decided_at_run_time(word):
-            return "It deletes a folder that is only known when the command runs."
+            return "It deletes a folder that is known only when the command runs."
         path = command.checker.absolute(word.value, command.cwd)
         if path and name in {"shred", "srm", "wipe"} and is_secret(path):
             return f"It destroys {path}, which may be a key."
@@ -171,7 +171,7 @@ def _kills_unknown(command: ParsedCommand) -> bool:
 
 
 def _selects_processes(command: ParsedCommand) -> bool:
-    """Return whether a command keeps only some lines of a process list."""
+    """Return whether a command keeps only some lines in a process list."""
     name = get_program_name(command.words[0])
     text = " ".join(command.arguments)
     if name in {"grep", "egrep", "rg", "pidof", "lsof", "fuser"}:
@@ -231,7 +231,7 @@ def _operands(command: ParsedCommand) -> Iterator[Word]:
 
 
 def _parse_options(command: ParsedCommand) -> tuple[Parsed, list[Word]]:
-    """Return the options of a command, and its operands as words."""
+    """Return a command's options, and its operands as words."""
     name = get_program_name(command.words[0])
     syntax = SYNTAX.get(name) or _VALUED.get(name, Syntax())
     parsed = parse(command.arguments, syntax)
@@ -333,7 +333,7 @@ def _check_each_written(command: ParsedCommand) -> str:
 
 
 def _check_output_options(*options: str) -> _Check:
-    """Return a check of the output files that a command's options name."""
+    """Return a check for the output files that a command's options name."""
 
     def check(command: ParsedCommand) -> str:
         parsed, _ = _parse_options(command)

@@ -244,7 +244,7 @@ def _note_settings(reader: ShellReader, rest: tuple[Word, ...]) -> None:
 
 
 def _may_write_settings(command: ParsedCommand) -> bool:
-    """Return whether the words of a command suggest that it writes a settings file."""
+    """Return whether a command's words suggest that the command writes a settings file."""
     texts = [redirect.target.value for redirect in command.redirects if ">" in redirect.operator]
     if command.words and os.path.basename(command.words[0].value) != "git":
         texts += command.arguments

@@ -1,4 +1,4 @@
-"""Check whether the arguments of a program keep it harmless.
+"""Check whether a program is harmless with its arguments.
 
 The options must be listed, and the operands must be files that may be read.
 """
@@ -73,7 +73,7 @@ def read_programs(table: str) -> dict[str, Program]:
 
 
 def find_argument_doubt(known: Program, command: ParsedCommand, words: Sequence[Word]) -> str:
-    """Return why the arguments of a program are not harmless; empty if they are."""
+    """Return why a program's arguments are not harmless; empty if they are."""
     name = command.words[0].value
     parsed = parse([word.value for word in words], known.syntax)
     odd = _find_odd_option(words, parsed)

@@ -1,8 +1,8 @@
 """Read the commands that shell text runs indirectly.
 
-They run through variables, through files that the text writes first, or through links to programs
-and copies of programs. A command that is known only at run time is added as unknown. All indirect
-commands are implied: only rules that ask or deny apply to them.
+Indirect commands run through variables, through files that the text writes first, or through links
+to programs and copies of programs. A command that is known only at run time is added as unknown.
+All indirect commands are implied: only rules that ask or deny apply to them.
 """
 
 from __future__ import annotations
@@ -318,7 +318,7 @@ def _may_be_written(path: str, earlier: list[ParsedCommand], is_new: bool) -> bo
 
 
 def _may_write(command: ParsedCommand, path: str, is_missing: bool) -> bool:
-    """Return whether the words of a command suggest that it writes a file."""
+    """Return whether a command's words suggest that the command writes a file."""
     name = get_program_name(command.words[0])
     if name == "git":
         if any(value in _GIT_NEVER_WRITES for value in command.arguments):
@@ -336,7 +336,7 @@ def _may_write(command: ParsedCommand, path: str, is_missing: bool) -> bool:
 
 
 def _get_targets(command: ParsedCommand, name: str) -> list[str]:
-    """Return the arguments of a command that may name the files that it writes."""
+    """Return the arguments that may name the files that a command writes."""
     values = command.arguments
     names_folder = any(re.match(r"-\w*t|--target", value) for value in values)
     return values[-1:] if name in _COPIERS and not names_folder else values

@@ -158,7 +158,7 @@ class PathChecker:
         return False
 
     def guarded(self, path: str) -> str:
-        """Return the system folder that contains a path, if single files matter there."""
+        """Return the system folder that contains a path, if single files in the folder matter."""
         if within(path, self.workspace):
             return ""
         low = folded(path)

@@ -1,8 +1,8 @@
 """Find the commands in the workspace scripts that a command runs.
 
 Shell scripts, recipes of `make` and `just`, and npm scripts are read, so that a rule that denies a
-command also applies there. A script that is in another language, is too large or cannot be parsed
-is treated like any other program: only the sandbox restricts it.
+command also applies inside scripts. A script that is in another language, is too large or cannot be
+parsed is treated like any other program: only the sandbox restricts it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Scripts(NamedTuple):
 
 
 class _Text(NamedTuple):
-    """Shell text, the folder that it runs in, and whether it is a recipe."""
+    """Shell text, its working folder, and whether it is a recipe."""
 
     text: str
     folder: str
@@ -79,7 +79,7 @@ class _Text(NamedTuple):
 
 
 class _Rule(NamedTuple):
-    """The recipe of a `make` or `just` goal, and the goals that it depends on."""
+    """The recipe for a `make` or `just` goal, and the goals that the goal depends on."""
 
     needs: list[str]
     lines: list[str]
@@ -89,7 +89,7 @@ def script_commands(commands: Iterable[ParsedCommand], checker: PathChecker) -> 
     """Return the commands in the scripts that commands run. Reads the disk.
 
     Args:
-        commands: The commands of a command line.
+        commands: The commands in a command line.
         checker: Checks paths in the workspace.
     """
     waiting = [(command, 1) for command in commands]
@@ -159,7 +159,7 @@ def _get_shell_script(command: ParsedCommand, name: str) -> str:
 
 
 def _load(path: str) -> str | None:
-    """Return the text of a small regular file; return None for anything else."""
+    """Return the text of a small regular file, or None for anything else."""
     if UNKNOWN in path:
         return None
     data = read_small_file(path, MAX_BYTES)
@@ -221,7 +221,7 @@ def _find_npm_scripts(command: ParsedCommand, cwd: str) -> Iterator[_Text]:
 
 
 def _load_npm_scripts(folder: str) -> tuple[str, dict[str, Any]]:
-    """Return the scripts of the nearest `package.json`, and the folder that contains it."""
+    """Return the scripts in the nearest `package.json`, and the folder that contains the file."""
     text = _load(os.path.join(folder, "package.json"))
     while text is None and os.path.dirname(folder) != folder:
         folder = os.path.dirname(folder)
@@ -252,7 +252,7 @@ _JUST_SYNTAX = _get_recipe_syntax(just=True)
 
 
 def _find_recipes(command: ParsedCommand, cwd: str, *, just: bool) -> Iterator[_Text]:
-    """Yield the recipes of `make` or `just` goals, and of the goals that they depend on."""
+    """Yield the recipes for `make` or `just` goals, and for the goals that they depend on."""
     parsed = parse(command.arguments, _JUST_SYNTAX if just else _MAKE_SYNTAX)
     folder = os.path.join(cwd, *parsed.values(*_FOLDER_OPTIONS))
     text = _load_recipes(command, folder, parsed, just=just)
@@ -306,7 +306,7 @@ def _fits_goal(name: str, goal: str) -> bool:
 
 
 def _parse_recipes(text: str, *, just: bool) -> tuple[dict[str, _Rule], dict[str, str]]:
-    """Return the rules and the variables of a file."""
+    """Return the rules and variables in a recipe file."""
     rules: dict[str, _Rule] = {}
     variables: dict[str, str] = {}
     current: list[_Rule] = []

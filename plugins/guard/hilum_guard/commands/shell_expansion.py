@@ -33,7 +33,7 @@ _EXPANSION = re.compile(r"\$\{(\w+|[@*?#$!-])(\[[@*]\]|\[0\])?(?:(:?[-=+?])(.*))
 
 
 class Expander(ABC):
-    """A reader of words, with the current state of the shell.
+    """A reader of words that knows the shell's current state.
 
     This is the base class of `ShellReader`, which reads commands.
     """
@@ -63,7 +63,7 @@ class Expander(ABC):
         """Read text that a command in the current text runs in another shell."""
 
     def node_text(self, node: Node) -> str:
-        """Return the text of a node as the user wrote it."""
+        """Return a node's text as written."""
         return shell_words.decode_source(self.source.text[node.start_byte : node.end_byte])
 
     def node_start(self, node: Node) -> int:
@@ -190,7 +190,7 @@ class Expander(ABC):
         return " ".join(shell_words.mark_value(value).translate(table) for value in values)
 
     def _find_values(self, name: str, all_values: bool) -> tuple[str, ...]:
-        """Return the values of a variable: all of an array, or the first one."""
+        """Return a variable's values: all values of an array, or only the first."""
         if name in _ALL_PARAMETERS:
             return self.state.positional
         if name.isdigit() and name != "0":

@@ -112,7 +112,7 @@ class ShellReader(Expander):
         if not text.strip():
             return None
         # The second word reader (`Source.matches_shlex`) does not check nested text.
-        self.add_doubt("It runs a text with commands of its own.")
+        self.add_doubt("It runs shell text that contains other commands.")
         if self.nested >= MAX_NESTED:
             raise Unreadable("The command nests commands too deeply.")
         if UNKNOWN in text:
@@ -185,7 +185,7 @@ class ShellReader(Expander):
             self.depth -= 1
 
     def _is_separated(self, node: Node) -> bool:
-        """Return whether a newline or operator separates the commands of a list.
+        """Return whether a newline or operator separates the commands in a list.
 
         Without a separator, the shell sees a single command.
         """
@@ -233,7 +233,8 @@ class ShellReader(Expander):
         outer = self.state
         listed = None
         for child in node.named_children:
-            # Each part of a pipeline runs in a subshell: its assignments and its `cd` end with it.
+            # Each part of a pipeline runs in a subshell: its assignments and its `cd` end with the
+            # subshell.
             self.state = outer.copy()
             self.state.listed = listed
             before = len(self.commands)
@@ -504,7 +505,7 @@ class ShellReader(Expander):
         return name
 
     def _read_assigned(self, node: Node, name: str, value: Node | None) -> list[Word]:
-        """Return the words of an assigned value."""
+        """Return the words in an assigned value."""
         self.literal_words.append((node.start_byte, f"{name}="))
         if value is None:
             return []
@@ -525,7 +526,7 @@ class ShellReader(Expander):
         redirects: tuple[Redirect, ...] = (),
         stdin: str | None = None,
     ) -> str | None:
-        """Add a simple command of the text, and read the commands that it runs."""
+        """Add a simple command in the text, and read the commands that it runs."""
         command = ParsedCommand(
             words,
             assigned=assigned,

@@ -27,16 +27,16 @@ UNKNOWN_TEXT = "${HILUM_UNKNOWN_TEXT}"
 """Shell text that stands for an unknown part in text that is parsed again."""
 _EMPTY = "\U000f1001"
 FOUND = "\U000f1002"
-"""Precedes a path in a variable that stands for everything that a `find` finds there."""
+"""Precedes a path in a variable to indicate everything that a `find` finds below the path."""
 # Braces multiply: `{a,b}{a,b}…` doubles with each pair, so the number of words is limited.
 MAX_FIELDS = 64
 # `x=$x$x` doubles a value; a longer one becomes unknown.
 MAX_VALUE = 4096
 
 _MARKED = {code: code + MARK for code in range(256)}
-# If a loop sets a variable to the matches of a pattern, the variable's value is the pattern. Its
-# characters stay active in quotes: in `for f in /*; do rm "$f"; done`, `"$f"` is a path and not the
-# text `/*`.
+# If a loop sets a variable to the matches of a pattern, the variable's value is the pattern. The
+# pattern's characters stay active in quotes: in `for f in /*; do rm "$f"; done`, `"$f"` is a path
+# and not the text `/*`.
 _MATCHED = {ord(char): 0xF2000 + ord(char) for char in "*?[]"}
 _UNMARKED = (
     {code + MARK: code for code in range(256)}
@@ -46,8 +46,8 @@ _UNMARKED = (
 # The shell still splits and globs the value of an unquoted expansion.
 _VALUE = _MARKED | {ord(char): char for char in " \t\n*?[]"}
 _BRACE_BYTES = BRACE.encode().decode("latin-1")
-# Characters that can begin a quote, an escape or an expansion end a run of ordinary ones. The lexer
-# reads a whole run at once, which is several times as fast as reading single characters.
+# Characters that can begin a quote, an escape or an expansion end a run of ordinary characters. The
+# lexer reads a whole run at once, which is several times as fast as reading single characters.
 EXPANSION_STARTS = "$`<>("
 _ORDINARY = re.compile(rf"[^{re.escape(EXPANSION_STARTS)}\\'\"{_BRACE_BYTES[0]}]+")
 # ASCII only: Python treats a byte of a UTF-8 character as a letter, but in the shell it ends a
@@ -158,15 +158,15 @@ def encode_output(text: str, is_found: bool) -> str:
 
     Args:
         text: The text.
-        is_found: Whether a `find` prints the text, so that each line stands for everything that it
-            finds there.
+        is_found: Whether a `find` prints the output, so that each line also stands for everything
+            below that path.
     """
     encoded = encode_source(text)
     return FOUND + encoded.replace("\n", f"\n{FOUND}") if is_found else encoded
 
 
 def has_matches(marked: str) -> bool:
-    """Return whether a marked word contains the matches of a pattern from a variable."""
+    """Return whether a marked word contains matches for a pattern from a variable."""
     return any(char in marked for char in _MATCHED_CHARACTERS)
 
 
@@ -373,7 +373,7 @@ def expand_tilde(text: str, find_home: Callable[[str], str]) -> str:
 
 def expand_braces(text: str) -> list[str]:
     """Return the brace expansion of a marked word; too many words become unknown."""
-    # Searching for closing braces takes quadratic time in the number of open ones.
+    # Searching for closing braces takes quadratic time in the number of open braces.
     if text.count("{") > MAX_FIELDS:
         return [UNKNOWN]
     expanded: list[str] = []
@@ -408,7 +408,7 @@ def _find_brace(text: str, begin: int) -> tuple[int, int, list[str]] | None:
 
 
 def _cut_brace(text: str, start: int) -> list[int]:
-    """Return the positions of a brace, its commas and its end; empty if it is not closed."""
+    """Return the positions of a brace, its commas and its end; empty if the brace is not closed."""
     depth = 0
     cuts = [start]
     for at in range(start, len(text)):

@@ -1,6 +1,6 @@
 """Split shell text into statements without parsing it.
 
-This handles text that is too long or too unusual for the grammar.
+This module handles text that is too long or too unusual for the grammar.
 """
 
 from __future__ import annotations

@@ -31,11 +31,11 @@ _NOT_PUBLISHING = ("-n", "--dry-run", "--help")
 
 
 def find_marks(verdict: CommandVerdict, roots: Sequence[str]) -> Iterator[Mark]:
-    """Yield the marks of a command line. Reads the disk.
+    """Yield the marks for a command line. Reads the disk.
 
     Args:
         verdict: The command line, as read by ``judge_command``.
-        roots: The resolved folders of the workspace, the root first.
+        roots: The workspace's resolved folders, the root first.
     """
     # A loop or a recipe may contain the same command many times.
     every = tuple(dict.fromkeys(verdict.all_commands))

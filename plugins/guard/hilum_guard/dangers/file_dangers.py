@@ -53,7 +53,7 @@ def select_changes(effects: Iterable[Effect], root: str) -> list[Effect]:
 def mark_executed(
     changes: Iterable[Effect], root: str, *, is_command: bool = True, is_git: bool = False
 ) -> Iterator[Mark]:
-    """Yield marks of changed files that other programs execute.
+    """Yield marks for changed files that other programs execute.
 
     Args:
         changes: Writes and deletions.
@@ -79,7 +79,7 @@ def mark_executed(
 
 
 def mark_outside(changes: Iterable[Effect], roots: Sequence[str]) -> Iterator[Mark]:
-    """Yield marks of changes outside the workspace and the folders for temporary files."""
+    """Yield marks for changes outside the workspace and the temporary folders."""
     allowed = (*roots, "/dev", *_temporary_folders())
     for change in changes:
         path = os.path.join(roots[0], change.path)
@@ -93,7 +93,7 @@ def _temporary_folders() -> tuple[str, ...]:
 
 
 def mark_deletions(command: SimpleCommand, effects: CommandEffects) -> Iterator[Mark]:
-    """Yield marks of the files that a command deletes."""
+    """Yield marks for the files that a command deletes."""
     if command.found:
         if _finds_deletion(effects):
             found = " ".join(command.finder)
@@ -129,7 +129,7 @@ def _finds_deletion(effects: CommandEffects) -> bool:
 def mark_secrets(
     program: str, effects: Iterable[Effect], root: str, *, uses_network: bool
 ) -> Iterator[Mark]:
-    """Yield marks of the files with secrets that a program uses.
+    """Yield marks for the files with secrets that a program uses.
 
     Args:
         program: The program.

@@ -87,7 +87,7 @@ _DRY = ("-n", "--dry-run")
 
 
 def find_marks(command: SimpleCommand, effects: CommandEffects) -> Iterator[Mark]:
-    """Yield the marks of a Git command.
+    """Yield the marks for a Git command.
 
     Args:
         command: The command.

@@ -21,7 +21,7 @@ def mark_unknown_code(
     """Yield marks for downloaded code, and for code that is known only at run time.
 
     Args:
-        commands: The commands of a command line, in order.
+        commands: The commands in a command line, in order.
         effects: Their effects.
     """
     downloader = ""
@@ -57,8 +57,8 @@ def _mark_runner(
             return Mark(Rank.UNKNOWN_CODE, "runs code from the network ({})", names)
         return Mark(Rank.UNKNOWN_CODE, _RUN_TIME, show_command(command))
     is_program_unknown = bool(command.words) and UNKNOWN in command.words[0]
-    # A command of a single unknown word stands for code that another command runs, unless it is in
-    # the text.
+    # A command that is a single unknown word stands for code that another command runs, unless it
+    # is in the text.
     if is_program_unknown and show_command(command) != UNKNOWN:
         text = "runs a program that is only known at run time ({})"
         return Mark(Rank.UNKNOWN_CODE, text, show_command(command))

@@ -31,7 +31,7 @@ from hilum_guard.programs.options import Parsed
 ANY_FILE = "any file"
 """Stands for any file below a searched folder, so that rules about the whole folder match."""
 
-# Programs that open none of the files that their arguments name.
+# Programs that do not open the files that their arguments name.
 _TEXTUAL = frozenset(
     """: [ alias basename cd command date declare dirname echo env exit export false getconf
     groups hash help hostname id jobs kill local logname man nproc popd printf ps pushd pwd read
@@ -57,7 +57,7 @@ _READERS: dict[str, str] = {
 _PATTERN_FIRST = frozenset(
     "grep egrep fgrep zgrep rg ag ack jq yq look sed gsed awk gawk mawk perl ruby".split()
 )
-# With one of these options every operand is a path.
+# With one of these options, every operand is a path.
 _PATTERN_OPTIONS = (
     "-e",
     "-f",
@@ -216,7 +216,7 @@ def _read_removal(call: Invocation, parsed: Parsed) -> None:
 
 def _read_copy(call: Invocation, parsed: Parsed) -> None:
     if call.name in ("install", "ginstall") and parsed.has("-d", "--directory"):
-        return  # `program_files` adds the folders that it makes
+        return  # `program_files` adds the folders that `install` makes
     *sources, target = _get_sources_and_target(parsed)
     call.copy(sources, target, moves=call.name in ("mv", "gmv"))
     if parsed.has("-l", "--link"):

@@ -22,7 +22,7 @@ class FileAccess:
     Attributes:
         kind: What the command does. `write` creates or changes, `link` gives the file another name,
             and `any` means that a program gets the path and may do anything with it.
-        path: The path as written, relative to the working folder. It may contain patterns and
+        path: The path as written, relative to the working folder. The path may contain patterns and
             ``UNKNOWN``.
         deep: Whether the access extends to files below the path: to ``some`` of them, or to
             ``all``.
@@ -57,7 +57,7 @@ class FindQuery:
     Attributes:
         words: The words of `find`.
         at: The position of the action; 0 for everything that `find` prints, -1 for a part of it.
-        cwd: The folder that it runs in.
+        cwd: The folder that `find` runs in.
     """
 
     words: tuple[str, ...]
@@ -72,7 +72,8 @@ class UntrackedQuery:
     Attributes:
         paths: Files and folders.
         cwd: The folder that the paths are relative to.
-        certain: Whether all of them are affected; otherwise some may be kept, such as ignored ones.
+        certain: Whether all untracked files are affected; otherwise, some may be kept, such as
+            ignored files.
     """
 
     paths: tuple[str, ...]
@@ -87,7 +88,7 @@ class FoundFiles:
     Attributes:
         query: The search, which ``file_search.search`` runs.
         files: The accesses; `{}` in a path stands for each file that is found.
-        otherwise: Further accesses that are assumed if the search has no answer.
+        otherwise: Further accesses that are assumed if the search has no result.
     """
 
     query: FindQuery | UntrackedQuery
@@ -101,9 +102,9 @@ class Script:
 
     Attributes:
         path: The path as written.
-        position: Its position in the words; the position after the last word if it is standard
-            input.
-        shell: Whether a shell runs it.
+        position: The position of the path in the program's words; for standard input, the position
+            after the last word.
+        shell: Whether a shell runs the file.
     """
 
     path: str
@@ -117,15 +118,15 @@ class CommandEffects:
 
     Attributes:
         program: The name of the program in lower case; empty if there are only redirections.
-        files: Its accesses to files.
-        found: Its accesses to files that a search finds.
-        hosts: The hosts that it contacts by name, in lower case.
-        network: Whether it certainly uses the network.
-        code: Texts that it may run as code in a language that the guard does not parse.
-        script: The file that it runs.
-        code_origin: If it is an interpreter that runs no file, where its code comes from: from its
-            words, or from its standard input.
-        unknown: What else it may do: read any file, or do anything at all.
+        files: The command's accesses to files.
+        found: The command's accesses to files that a search finds.
+        hosts: The hosts that the command contacts by name, in lower case.
+        network: Whether the command certainly uses the network.
+        code: Text that the command may run as code in a language that the guard does not parse.
+        script: The file that the command runs.
+        code_origin: If the program is an interpreter that does not run a file, the origin of its
+            code: its words or its standard input.
+        unknown: What else the command may do: read any file, or do anything at all.
     """
 
     program: str = ""

@@ -193,7 +193,7 @@ def _shows_contents(verb: str, rest: Sequence[str]) -> bool:
         # These options show only the type, size or existence of an object.
         return {"-t", "-s", "-e"}.isdisjoint(options)
     if verb == "fsck":
-        # This option writes the contents of unreachable objects to files.
+        # `--lost-found` writes the contents of unreachable objects to files.
         return "--lost-found" in rest
     if verb == "request-pull":
         return "-p" in options

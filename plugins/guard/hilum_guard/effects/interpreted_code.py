@@ -40,7 +40,7 @@ class Code:
     """The code that a program runs.
 
     Attributes:
-        texts: Texts that may be code in a language that the guard does not parse.
+        texts: Text that may be code in a language that the guard does not parse.
         script: The file that the program runs.
         origin: If the program is an interpreter that does not run a file, the origin of its code.
     """

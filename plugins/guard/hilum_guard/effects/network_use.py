@@ -56,7 +56,7 @@ _HOST_OPERAND = frozenset(
 
 @attrs.frozen
 class Contact:
-    """The network use of a program.
+    """A program's network use.
 
     Attributes:
         hosts: The hosts named in the program's arguments, in lower case.
@@ -73,7 +73,7 @@ def hosts_of(text: str) -> list[str]:
 
 
 def read_contact(name: str, words: Sequence[str]) -> Contact:
-    """Return the network use of a program, as far as its arguments show it.
+    """Return a program's network use, as far as its arguments show it.
 
     Args:
         name: The program's name in lower case.
@@ -89,7 +89,7 @@ def read_contact(name: str, words: Sequence[str]) -> Contact:
 
 
 def _find_named_host(name: str, word: str) -> list[str]:
-    """Return the host that a word of a network program names without a URL."""
+    """Return the host that a network program's argument names without a URL."""
     remote = REMOTE.fullmatch(word)
     if remote:
         return [remote[1].strip("[]").lower()]

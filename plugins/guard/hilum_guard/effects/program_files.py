@@ -64,7 +64,7 @@ class Row:
 
     @cached_property
     def option_codes(self) -> dict[str, str]:
-        """The codes of the options that name files."""
+        """The codes for the options that name files."""
         codes: dict[str, str] = {}
         codes |= dict.fromkeys(self.reads.split(), "r")
         codes |= dict.fromkeys(self.prefixes.split(), "p")
@@ -214,7 +214,7 @@ def _find_uploads(parsed: Parsed) -> list[str]:
     # If a cookie argument contains no `=`, curl reads it as the name of a file with cookies.
     paths = [value for value in parsed.values("-b", "--cookie") if "=" not in value]
     for value in parsed.values(*_CURL_DATA):
-        # `@FILE`, and `NAME@FILE` for --data-urlencode, send the contents of a file (curl(1)).
+        # `@FILE`, and `NAME@FILE` for `--data-urlencode`, send a file's contents (curl(1)).
         name, _, path = value.partition("@")
         if path and "=" not in name:
             paths.append(path)

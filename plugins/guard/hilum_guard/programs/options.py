@@ -51,7 +51,7 @@ class Syntax:
 
 @attrs.frozen
 class Parsed:
-    """The parsed words of a command.
+    """A command's parsed words.
 
     Attributes:
         options: Options with their values, in order; abbreviated names are expanded.
@@ -75,7 +75,7 @@ class Parsed:
 
 
 def parse(words: Sequence[str], syntax: Syntax) -> Parsed:
-    """Split the arguments of a command into options and operands.
+    """Split a command's arguments into options and operands.
 
     Args:
         words: The words after the program.
@@ -163,7 +163,7 @@ def _complete_name(name: str, syntax: Syntax) -> str:
 
 @cache
 def valued_only(valued: frozenset[str], *, whole: bool = False, stops: bool = False) -> Syntax:
-    """Return the syntax of a program for which only the options with values are known.
+    """Return the syntax for a program of which only the options with values are known.
 
     Args:
         valued: The options with their dashes: `-o`, `--output`.
@@ -196,7 +196,7 @@ def make_syntax(
     numbers: str | bool = False,
     reads: str = "",
 ) -> Syntax:
-    """Return the syntax of a program whose options are all known.
+    """Return the syntax for a program whose options are all known.
 
     Args:
         flags: As in `Syntax`.
@@ -228,7 +228,7 @@ def _read_syntaxes() -> dict[str, Syntax]:
 
 
 SYNTAX = _read_syntaxes()
-"""The options of the programs whose options are all known, by program."""
+"""The syntax of each program whose options are all known, by program."""
 
 LISTS = frozenset("--files0-from --files-from --restore".split())
 """Options whose value is a file that lists further file names."""

@@ -104,7 +104,7 @@ def find_first_operand(words: tuple[Word, ...], valued: str, start: int = 1) -> 
 
 
 def _takes_next_word(cluster: str, valued: str) -> bool:
-    """Return whether the last option of a cluster takes the next word as its value."""
+    """Return whether the last option in a cluster takes the next word as its value."""
     for position, letter in enumerate(cluster[1:], 2):
         if letter in valued:
             return position == len(cluster)
@@ -115,7 +115,7 @@ def find_later_starts(words: tuple[Word, ...], valued: str, start: int) -> Itera
     """Yield the other positions at which a command may begin, after unknown options with a value.
 
     Args:
-        words: The words of the command that runs another one.
+        words: The words of the command that runs another command.
         valued: The short options of the command that take a value.
         start: The position at which the other command begins if no unknown option takes a value.
     """

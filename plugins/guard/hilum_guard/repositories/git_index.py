@@ -21,8 +21,9 @@ _HASH_SIZES = (20, 32)  # in bytes: SHA-1 and SHA-256
 _ENTRIES = {size: struct.Struct(f">24xI{12 + size}xH") for size in _HASH_SIZES}
 _LONG_PATH = 0xFFF
 _EXTENDED = 0x4000
-# Types of entries in a mode: a nested repository, and a folder of a sparse index, which may contain
-# one. Git ignores all other bits of the mode, so comparing it with 0160000 is not enough.
+# Types of entries in a mode: a nested repository, and a folder in a sparse index, which may contain
+# a nested repository. Git ignores all other bits of the mode, so comparing it with 0160000 is not
+# enough.
 _TYPE = 0xF000
 _NESTED = 0xE000
 _SPARSE = 0x4000
@@ -106,7 +107,7 @@ def _find_blocks(data: bytes) -> Iterator[tuple[int, int]]:
     """
     at = data.find(b"IEOT")
     while at >= 0:
-        # The size and the version of the extension come before its blocks.
+        # The extension's size and version come before its blocks.
         size = int.from_bytes(data[at + 4 : at + 8])
         end = min(at + 8 + size, len(data))
         for block in range(at + 12, end - _BLOCK.size + 1, _BLOCK.size):
@@ -126,7 +127,7 @@ def _read_entries(
         data: The index.
         at: The offset of the first entry.
         count: The number of entries.
-        version: The version of the index, which is 2, 3 or 4.
+        version: The index version: 2, 3 or 4.
         size: The size of a hash, in bytes.
 
     Raises:
@@ -151,7 +152,7 @@ def _read_entries(
         if version == 4:
             at = end + 1
         else:
-            # The path is padded with NUL bytes, at least one, to a multiple of 8 bytes.
+            # The entry is padded with one or more NUL bytes to a multiple of 8 bytes.
             at += (end - at + 8) // 8 * 8
         yield mode, path, at
 

@@ -1,8 +1,8 @@
 """Find what Git executes because of a repository's metadata, and which files lead to the metadata.
 
-A program in the sandbox may create repositories, and may write most of the metadata of existing
-ones. At the user's next `git status`, Git runs the programs named in this metadata outside any
-sandbox. Therefore everything that makes Git execute something is an ``Entry``, and hilum makes
+A program in the sandbox can create repositories, and can write to most of the metadata of existing
+repositories. At the user's next `git status`, Git runs the programs named in this metadata outside
+any sandbox. Therefore everything that makes Git execute something is an ``Entry``, and hilum makes
 entries inert that appear while a command runs (see ``watching.workspace_watcher``).
 
 Settings are compared with a list of settings that do not execute anything. Every other setting is
@@ -529,7 +529,7 @@ def pointed(path: str) -> str:
 def is_untold(path: str) -> bool:
     """Return whether a `.git` file may point to a Git folder that ``pointed`` does not find.
 
-    Such a file has unusual syntax or is too large.
+    The result is true for files with unusual syntax and for files that are too large.
     """
     text = (read(path) or "").rstrip("\r\n")
     if text == UNREADABLE:
@@ -548,7 +548,7 @@ def is_untold(path: str) -> bool:
 def named_files(configs: Iterable[str], worktree: str) -> list[str]:
     """Return the resolved paths that Git executes or reads because of its settings.
 
-    Hooks and included files are returned even if they do not exist. Words of a command are returned
+    Hooks and included files are returned even if they do not exist. A command's words are returned
     only if they name existing files.
 
     Args:

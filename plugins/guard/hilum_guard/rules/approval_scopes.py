@@ -1,6 +1,6 @@
 """Suggest the rule that a lasting approval of a command creates.
 
-The rule contains the program and its sub-command, or the exact text of the command.
+The rule contains the program and its sub-command, or the command's exact text.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ _FITS: tuple[Fit, ...] = ("", "unread", "maybe", "yes")
 DOMAIN = "domain:"
 """Prefix of a pattern for hosts."""
 EXACT = "="
-"""Prefix of a pattern that consists of a command's exact text."""
+"""Prefix of a pattern that is a command's exact text."""
 
 _RULE = re.compile(r"([A-Za-z0-9_.*?-]+)(\(.*\))?", re.DOTALL)
 _ADDRESS = re.compile(r"https?://", re.IGNORECASE)
@@ -177,7 +177,7 @@ def _explain_syntax(text: str) -> str:
 
 
 def _parse_host(text: str, name: str, pattern: str) -> str:
-    """Return the pattern of a network tool, with the prefix for hosts if it is a host."""
+    """Return a network tool's pattern, with the prefix for hosts if the pattern is a host."""
     if _ADDRESS.match(pattern):
         host = _ADDRESS.sub("", pattern).partition("/")[0]
         raise ValueError(
@@ -273,9 +273,9 @@ def fit(rule: Rule, facts: CallFacts, catalog: Mapping[str, str] = STANDARD) -> 
         catalog: The permission categories of the tools, by name.
 
     Returns:
-        ``yes``, or an empty string for no. For an ask or deny rule, also ``maybe`` if the call
-        might match, and ``unread`` if a part of a command may do anything. Compare the result
-        explicitly: ``maybe`` and ``unread`` are truthy, too.
+        ``yes``, or an empty string for no. For an ask or deny rule, the result may also be
+        ``maybe`` (the call might match) or ``unread`` (a part of a command may do anything).
+        Compare the result explicitly: ``maybe`` and ``unread`` are also truthy.
     """
     direct = _fit_direct(rule, facts)
     if rule.strict:
@@ -285,7 +285,7 @@ def fit(rule: Rule, facts: CallFacts, catalog: Mapping[str, str] = STANDARD) -> 
 
 
 def _fit_direct(rule: Rule, facts: CallFacts) -> Fit:
-    """Return whether a rule matches a call of the tools that it names."""
+    """Return whether a rule matches a call of one of the tools that it names."""
     is_named = names(rule.tool, facts.tool, facts.category)
     if not is_named and not _is_about_commands(rule, facts):
         return ""
@@ -439,8 +439,8 @@ def _fit_command(rule: Rule, facts: CallFacts, read: CommandVerdict) -> Fit:
 def unresolved_reason(rule: Rule, facts: CallFacts) -> str:
     """Return why a rule about a command's program may cover the command.
 
-    An unknown sub-command may be any of the program's sub-commands, so a rule that denies one of
-    them also denies the unknown one.
+    An unknown sub-command may be any of the program's sub-commands, so a rule that denies any
+    sub-command also denies the unknown one.
     """
     pattern = rule.pattern
     if rule.strict or facts.command is None or pattern is None or pattern.startswith(EXACT):

@@ -123,8 +123,8 @@ def fits_word(pattern: str, word: str, strict: bool, is_program: bool) -> bool:
     """Return whether a command's word matches a pattern's word.
 
     Args:
-        pattern: The word of the pattern.
-        word: The word of the command.
+        pattern: The pattern's word.
+        word: The command's word.
         strict: Whether the word must match exactly.
         is_program: Whether the word is the program, which may be given by its path.
     """

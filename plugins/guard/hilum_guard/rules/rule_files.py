@@ -174,7 +174,7 @@ def _take_rules(
 
 
 def _read_regular(path: Path) -> bytes:
-    """Return the content of a regular file.
+    """Return a regular file's content.
 
     Raises:
         OSError: The file does not exist, is not a regular file, or is too large.

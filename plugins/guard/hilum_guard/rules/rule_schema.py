@@ -27,7 +27,7 @@ Table = TypeVar("Table")
 Path = tuple[str | int, ...]
 """Keys and indexes that lead to a value, from the outermost."""
 RuleList = NewType("RuleList", tuple[Rule | None, ...])
-"""Rules; None in place of an invalid one, so that the others keep their numbers."""
+"""Rules, with None in place of each invalid rule, so that the others keep their numbers."""
 RuleItem = NewType("RuleItem", object)
 """One rule in a list, or None."""
 Forbidden = NewType("Forbidden", tuple[Rule, ...])

@@ -20,7 +20,7 @@ def make_filter(
 ) -> Callable[[str], bool]:
     """Return a function that checks whether a search leaves a file out.
 
-    This function reads the disk; the returned one does not.
+    This function reads the disk; the returned function does not.
 
     Args:
         rules: The user's rules.

@@ -22,7 +22,7 @@ KINDS = ("main", "shared", "headless")
 """The kinds of sessions that rules can be limited to."""
 CATEGORIES = ("read", "write", "execute", "network")
 
-# A rule may name a tool of a standard plugin that is currently disabled.
+# A rule may name a tool from a standard plugin that is currently disabled.
 STANDARD: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(
@@ -43,7 +43,7 @@ STANDARD: Mapping[str, str] = MappingProxyType(
 def server_tools(pattern: str) -> str:
     """Return a pattern with MCP tool names in hilum's form, ``server__tool``.
 
-    Other programs write ``mcp__server__tool``, and ``mcp__server`` for all tools of a server.
+    Other programs write ``mcp__server__tool``, and ``mcp__server`` for all of a server's tools.
     """
     rest = pattern.removeprefix("mcp__")
     if rest == pattern:

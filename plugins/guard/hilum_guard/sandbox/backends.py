@@ -110,12 +110,13 @@ def _explain_landlock(version: int, apart: bool, shared: bool, filtered: bool) -
         "Commands can write to protected paths in the workspace (.git/hooks, .git/config, .hilum,"
         " .vscode …), so commands that are not known to be harmless need approval even with"
         " approve = auto.",
-        "Commands can change modes, owners and timestamps of the user's files outside, and list the"
-        " names of hidden files.",
+        "Commands can change modes, owners and timestamps of the user's files outside the workspace,"
+        " and list the names of hidden files.",
     ]
     if version < _ABI_OF_TRUNCATION:
         reasons.append(
-            "Files outside can be truncated, though not written to: the kernel is too old."
+            "Commands can truncate files outside the workspace, though not write to them:"
+            " the kernel is too old."
         )
     if not apart:
         reasons.append("Commands cannot even use the loopback: there is no network namespace.")
@@ -166,7 +167,7 @@ def wrap(command: Command, policy: SandboxPolicy, found: Enforcement) -> Command
     Args:
         command: The command.
         policy: What the command may do.
-        found: The sandbox to use; ``sandbox_probe.probe`` returns the best one.
+        found: The sandbox to use; ``sandbox_probe.probe`` returns the best available.
     """
     if not found.by:
         return command

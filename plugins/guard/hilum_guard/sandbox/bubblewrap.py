@@ -218,7 +218,7 @@ def _make_options(policy: SandboxPolicy) -> list[str]:
     """Return the bubblewrap options for a policy."""
     options = list(_ROOT)
     mounts = _make_mounts(policy)
-    # Folders are mounted before their contents, because a later mount covers an earlier one.
+    # Folders are mounted before their contents, because a later mount covers an earlier mount.
     for path in sorted(mounts, key=lambda path: (path.count("/"), path)):
         options += mounts[path]
     # With a loopback, nsenter has already entered a network namespace.

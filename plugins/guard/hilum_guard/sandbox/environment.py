@@ -56,11 +56,11 @@ CACHES = {
 Maps the variable that sets a cache's location to the name of the cache's folder.
 """
 MIN_KNOWN = 8
-"""Minimum length of a secret to search for in other variables; shorter ones are common words."""
+"""Minimum length of a secret to search for in other variables; shorter values are common words."""
 
 
 def looks_secret(name: str, value: str) -> bool:
-    """Return whether a variable contains a secret, or gives access to one."""
+    """Return whether a variable contains a secret or gives access to one."""
     if name in _AGENTS or _VALUE.search(value):
         return True
     return is_secret_name(name) and not _PLAIN.fullmatch(value)

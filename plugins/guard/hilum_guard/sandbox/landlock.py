@@ -3,8 +3,8 @@
 The process gives up its rights and then executes the command. Landlock can grant access to paths
 but cannot make exceptions: everything in a writable folder is writable, and to hide a folder, hilum
 grants access to each of its siblings. Landlock covers neither modes, owners and times, nor sockets
-other than TCP sockets. The network is confined by a namespace, where the system lets users create
-one, and by a system call filter (``seccomp``).
+other than TCP sockets. A namespace, if the system lets users create one, and a system call filter
+(``seccomp``) confine the network.
 
 hilum imports this module, and also runs it before each command (``main``). ``main`` runs outside
 the package and imports few modules, because every command waits for it to start.
@@ -45,7 +45,7 @@ _LIST = 8
 _TRUNCATE = 1 << 14
 _IOCTL = 1 << 15
 _OF_FILES = _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL
-# All rights that each ABI version supports; version 5 and later support all of the above.
+# Rights that each ABI version below 5 supports; later versions support all 16 rights.
 _OF_SYSTEM = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 4: 0x7FFF}
 _ALL_RIGHTS = 0xFFFF
 # Size of struct landlock_ruleset_attr in bytes, by ABI version; 24 from version 6 on.
@@ -139,7 +139,7 @@ def _add_rule(call: Callable[..., int], ruleset: int, path: str, rights: int) ->
         kind = posix.fstat(fd).st_mode & _TYPE_MASK
         if kind == _LINK:
             return
-        # The kernel rejects a rule that gives a file the rights of a folder (EINVAL).
+        # The kernel rejects a rule that gives a file rights that only folders have (EINVAL).
         if kind != _FOLDER:
             rights &= _OF_FILES
         rule = rights.to_bytes(8, sys.byteorder) + fd.to_bytes(4, sys.byteorder)
@@ -217,7 +217,7 @@ def join_namespaces(call: Callable[..., int], paths: tuple[str, ...]) -> None:
 
 
 def _start_loopback(call: Callable[..., int]) -> None:
-    """Enable the loopback device of a new network namespace."""
+    """Enable the loopback device in a new network namespace."""
     # An ioctl on a network device needs a socket, of any type (netdevice(7)).
     fd = call("socket", 2, 2, 0)
     request = b"lo".ljust(16, b"\0") + (1).to_bytes(2, sys.byteorder).ljust(24, b"\0")  # IFF_UP

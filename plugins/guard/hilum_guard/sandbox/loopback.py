@@ -6,7 +6,7 @@ namespaces alive, so the namespaces end with the session and the last command, e
 killed. No helper process has to stay alive, so none can be killed, and no process id can be reused.
 
 Commands join the namespaces through the paths of hilum's descriptors in ``/proc``, and create their
-own user namespace inside. So no command has any rights in the shared user namespace.
+own user namespace inside, so that no command has any rights in the shared user namespace.
 """
 
 from __future__ import annotations

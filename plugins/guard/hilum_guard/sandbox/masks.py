@@ -110,7 +110,7 @@ def sweep_masks() -> None:
 
 
 def _record(path: str) -> Path:
-    """Return the record of a mask."""
+    """Return a mask's record."""
     return data_folder() / "masks" / digest_path(path)
 
 

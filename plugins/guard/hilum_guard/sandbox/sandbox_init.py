@@ -1,8 +1,9 @@
 """The first process (init) of a sandbox's process namespace.
 
-It starts the command, reaps the command's processes, and reports how the command ended. bubblewrap
-alone would report the death of a command by a signal as an exit code, as shells do. So this process
-writes the outcome to a descriptor: ``s`` and the signal number, or ``e`` for an exit.
+This program starts the command, reaps the command's processes, and reports how the command ended.
+bubblewrap alone would report the death of a command by a signal as an exit code, as shells do.
+Therefore this process writes the outcome to a descriptor: ``s`` and the signal number, or ``e`` for
+an exit.
 
 ``landlock.main`` uses the same limits, signals and messages. The module runs outside the package
 and imports only built-in modules, because its startup time is most of a sandboxed command's

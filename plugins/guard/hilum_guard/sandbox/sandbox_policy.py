@@ -43,8 +43,8 @@ class SandboxPolicy:
 
     Args:
         writable: Folders that the command may write to.
-        protected: Paths inside the writable folders that the command must not write to. They do not
-            include links, because a sandbox cannot protect a link.
+        protected: Paths inside the writable folders that the command must not write to. Links are
+            not included, because a sandbox cannot protect a link.
         hidden: Paths that the command must not read.
         unwanted: Files that do not exist and are removed if the command creates them: Git would
             read its configuration, including hooks, from the location named in these files.
@@ -182,11 +182,11 @@ def _is_empty(path: str) -> bool:
 
 
 def find_repository(root: str) -> str:
-    """Return the repository of a linked worktree; empty if the folder is not a linked worktree.
+    """Return a linked worktree's repository; empty if the folder is not a linked worktree.
 
     In a linked worktree, ``.git`` is a file that names a folder elsewhere, which a commit must
-    write to. A command could have forged the file. So the named folder must point back to the
-    worktree; nothing in a sandbox can write to that folder.
+    write to. A command could have forged the file. Therefore the named folder must point back to
+    the worktree; nothing in a sandbox can write to that folder.
     """
     pointer = os.path.join(root, ".git")
     try:

@@ -1,10 +1,10 @@
 """Build a system call filter that rejects sockets by address family.
 
-The filter confines commands if no network namespace confines them. It is a BPF program, built here
-from a few instructions per architecture. The filter also rejects ``io_uring``, which opens sockets
-without the ``socket`` call; the kernel's key management; and calls from another architecture
-(32-bit, x32), in which the same numbers mean other calls. ``socketpair`` is allowed, because it
-only connects a process to itself.
+The filter confines commands if no network namespace confines them. The filter is a BPF program,
+which this module builds from a few instructions per architecture. The filter also rejects
+``io_uring``, which opens sockets without the ``socket`` call; the kernel's key management; and
+calls from another architecture (32-bit, x32), in which the same numbers mean other calls.
+``socketpair`` is allowed, because it only connects a process to itself.
 """
 
 from __future__ import annotations

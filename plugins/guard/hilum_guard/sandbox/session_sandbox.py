@@ -1,4 +1,4 @@
-"""Wrap every child process of a session in a sandbox, with a clean environment."""
+"""Wrap every child process of a session in a sandbox with a clean environment."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ class Sandbox:
     def _make_policy(
         self, command: Command, enforced: Enforcement, extra: ExtraAccess, watched: list[str]
     ) -> SandboxPolicy:
-        """Return the current permissions of a command."""
+        """Return a command's current permissions."""
         policy = sandbox_policy.make_policy(self.workspace, self.settings, self.temp)
         if extra.cache:
             os.makedirs(extra.cache, mode=0o700, exist_ok=True)

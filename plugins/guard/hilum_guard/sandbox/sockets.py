@@ -1,8 +1,8 @@
 """Find the Unix sockets of the user's services that a sandbox must hide, such as Docker's.
 
 Neither a read-only mount nor a network namespace prevents a command from connecting to a socket
-that has a name in the file system. So the sandbox mounts another file over each such socket. The
-sockets in ``/run`` and in temporary folders do not exist in the sandbox.
+that has a name in the file system. Therefore the sandbox mounts another file over each of these
+sockets. The sockets in ``/run`` and in temporary folders do not exist in the sandbox.
 """
 
 from __future__ import annotations

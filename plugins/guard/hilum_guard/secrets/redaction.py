@@ -116,7 +116,7 @@ _VENDORS: tuple[tuple[str, tuple[str, ...], str], ...] = (
 # text. The order of patterns matters: a whole block comes before its parts. A group named `keep`
 # stays in the text, and a match with a group named `skip` is left unchanged.
 _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
-    # A truncated block is as secret as a whole one; its lines may be numbered.
+    # A truncated key block is as secret as a whole block; its lines may be numbered.
     (
         "PRIVATE_KEY",
         ("PRIVATE KEY",),
@@ -124,7 +124,7 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
         r"(?:[A-Za-z0-9+/=\s:,.]++|(?<=\d )\||\\[nr]|-(?!----END))*+(?:-----END [A-Z0-9 ]*PRIVATE"
         r" KEY(?: BLOCK)?-----)?",
     ),
-    # This is `openssh-key-v1` in base64, with which the body of an OpenSSH key begins.
+    # This is `openssh-key-v1` in base64, which begins the body of an OpenSSH key.
     ("PRIVATE_KEY", ("b3BlbnNzaC1rZXkt",), r"b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/=\s]{20,}"),
     ("PRIVATE_KEY", ("AGE-SECRET-KEY-",), r"AGE-SECRET-KEY-[0-9A-Z]{20,}"),
     (
@@ -150,7 +150,7 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
         r"gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{20,}",
     ),
     ("GITLAB_TOKEN", ("glpat-",), r"glpat-[\w-]{16,}"),
-    # AKIA begins the ids of long-term keys, and ASIA those of temporary ones.
+    # AKIA begins the ids of long-term AWS keys, and ASIA those of temporary AWS keys.
     ("AWS_KEY", ("AKIA", "ASIA"), r"(?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Z])"),
     ("GOOGLE_KEY", ("AIza",), r"AIza[\w-]{30,}"),
     ("SLACK_TOKEN", ("xox",), r"xox[abeoprs]-[\w-]{10,}"),
@@ -444,7 +444,7 @@ def find_settings_secrets(data: Mapping[str, object], path: str = "settings") ->
 
     Args:
         data: The settings as plain data.
-        path: The prefix for the names of the values.
+        path: The prefix for the values' names.
     """
     found: dict[str, str] = {}
     is_headers = path.endswith(".headers")

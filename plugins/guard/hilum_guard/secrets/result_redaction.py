@@ -65,7 +65,7 @@ class ResultRedactor:
         return cleaned
 
     def redact_texts(self, texts: Sequence[str], origin: str) -> list[str]:
-        """Return texts without secrets before they are logged. Threads may call it.
+        """Return text without secrets, before the text is logged. Threads may call it.
 
         Values that are only named like a secret are replaced only in prompts: a model's output is
         mostly code and examples, and the secrets that it could repeat were replaced when it read
@@ -88,7 +88,7 @@ class ResultRedactor:
         guess = not (is_of_file and is_source(path))
         settings = is_of_file and is_settings(path)
         texts = dict.fromkeys(part.text for part in result.parts if isinstance(part, Text))
-        # This call only collects the texts, which a thread may then search; its result is not used.
+        # This call only collects the text, which a thread may then search; its result is not used.
         _map_texts(result.data, lambda text: texts.setdefault(text) or text)
 
         def clean_all() -> dict[str, str]:
@@ -124,7 +124,7 @@ class ResultRedactor:
             pass
 
     def carries_secret(self, call: CheckedCall) -> bool:
-        """Return whether the URL of a call contains a secret."""
+        """Return whether a call's URL contains a secret."""
         url = call.facts.arguments.get("url")
         if call.facts.category != "network" or not isinstance(url, str) or not url:
             return False

@@ -71,7 +71,7 @@ NOT_SECRET = (
 
 
 def matches(name: str, patterns: tuple[str, ...]) -> bool:
-    """Return whether a name matches one of some patterns, ignoring differences in spelling."""
+    """Return whether a name matches any of the given patterns, ignoring differences in spelling."""
     return _union(patterns).match(folded(name)) is not None
 
 

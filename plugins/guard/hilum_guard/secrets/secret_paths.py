@@ -79,8 +79,8 @@ MAC = (
     "Library/Application Support/Code/User/globalStorage",
 )
 
-# Paths in dot-folders of the home folder that are not searched: large, generated, and without
-# logins.
+# Paths in the home folder's dot-folders that are not searched: they are large, generated and
+# without logins.
 _PASSED_OVER = frozenset(
     """.cache .npm .nvm .pyenv .rustup .rbenv .asdf .venv .virtualenvs .local/lib
     .local/bin .local/share/uv .local/share/pipx .local/share/mise .local/share/fonts
@@ -90,7 +90,7 @@ _PASSED_OVER = frozenset(
     .pnpm-store .texlive .matplotlib .fontconfig .dbus .pulse .config/pulse .terminfo
     .git""".split()
 )
-# Shells and tools read these files at startup. They stay readable but are write-protected.
+# Shells and tools read these files at startup. These files stay readable but are write-protected.
 _START_FILES = frozenset(
     """.profile .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .zshrc .zshenv
     .zprofile .zlogin .gitconfig .inputrc .vimrc .tmux.conf .screenrc .xauthority
@@ -233,7 +233,7 @@ def _list_folder(folder: str) -> Listed:
     In dot-folders, all files matter, because their mode may make them secrets.
 
     Raises:
-        OSError: It cannot be listed.
+        OSError: The folder cannot be listed.
     """
     is_private = "/." in folder
     folders: list[str] = []
@@ -281,12 +281,12 @@ def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def is_hidden_name(name: str) -> bool:
-    """Return whether files of this name are hidden from commands."""
+    """Return whether files with this name are hidden from commands."""
     return any(_is_named(_HIDDEN_NAMES, each) for each in original_names(folded(name)))
 
 
 def is_private_name(name: str) -> bool:
-    """Return whether files of this name are hidden when only the user may read them."""
+    """Return whether files with this name are hidden when only the user may read them."""
     return any(_is_named(_PRIVATE_NAMES, each) for each in original_names(folded(name)))
 
 

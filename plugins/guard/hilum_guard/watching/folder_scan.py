@@ -1,6 +1,6 @@
-"""List the folders of a workspace, rereading only those that changed.
+"""List the folders in a workspace, rereading only those that changed.
 
-A scan costs one ``lstat`` for each known folder. It compares change times (ctime), because a
+A scan costs one ``lstat`` for each known folder. The scan compares change times (ctime), because a
 program can set modification times, but not change times.
 """
 
@@ -55,7 +55,7 @@ class Folder:
 
 
 class FolderScan:
-    """The folders of a workspace.
+    """The folders in a workspace.
 
     Args:
         roots: The folders to scan, resolved.
@@ -77,7 +77,7 @@ class FolderScan:
         """List the folders that changed, and forget those that no longer exist.
 
         Args:
-            everywhere: Whether to scan folders of installed packages, too.
+            everywhere: Whether to also scan folders of installed packages.
         """
         # This loop runs for every folder in a workspace at every command, so it does no more than
         # necessary: it uses local names instead of attributes, and calls no function for a known
@@ -159,7 +159,7 @@ def _list_folder(path: str, stamp: Stamp, *, only_git: bool = False) -> Folder:
 
 
 def _is_executed(name: str) -> bool:
-    """Return whether a folder of this name is executed as a whole, even in quarantine."""
+    """Return whether a folder with this name is executed as a whole, even in quarantine."""
     row = find_name(original(name) if name.endswith(QUARANTINED) else name)
     return row is not None and row.folder and not row.data
 
@@ -183,7 +183,7 @@ def _is_relevant(folder: str, name: str, only_git: bool) -> bool:
 
 
 def read_stamp(path: str) -> Stamp:
-    """Return the stamp of a file; zeros if it does not exist."""
+    """Return a file's stamp; zeros if the file does not exist."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -192,7 +192,7 @@ def read_stamp(path: str) -> Stamp:
 
 
 def read_inode(path: str) -> int:
-    """Return the inode of a file, which changes if the file is replaced; 0 if there is no file."""
+    """Return a file's inode, which changes if the file is replaced; 0 if there is no file."""
     return read_stamp(path)[0]
 
 

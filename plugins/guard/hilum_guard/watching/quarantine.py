@@ -179,8 +179,8 @@ def _rewrite(path: str, details: list[str]) -> str:
         text = "\n".join(lines)
     else:
         text = git_metadata.without(text, details)
-    # The old file is renamed before the new one is written: programs find either no file or a clean
-    # one.
+    # The old file is renamed before the new one is written, so programs find either no file or a
+    # clean file.
     kept = _rename(path)
     with _open_folder(os.path.dirname(path)) as folder:
         _write_new(os.path.basename(path), text, folder)
@@ -204,7 +204,7 @@ def _open_folder(path: str) -> Iterator[int]:
 
 
 def _grant_access(folder: int) -> None:
-    """Allow the owner of an open folder to list and change it."""
+    """Allow an open folder's owner to list and change it."""
     # The mode is changed through the descriptor, so that no link can redirect the change.
     mode = stat.S_IMODE(os.fstat(folder).st_mode) | stat.S_IRWXU
     os.chmod(f"/proc/self/fd/{folder}", mode)

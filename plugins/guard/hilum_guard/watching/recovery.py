@@ -19,7 +19,7 @@ _ADVICE = (
 
 
 def recover(workspace: str) -> list[str]:
-    """Make inert the files that commands of killed sessions left in a workspace. Blocks.
+    """Make inert the files that killed sessions' commands left in a workspace. Blocks.
 
     A change that the user made after the kill is indistinguishable from a command's change, and is
     treated the same way: the file is renamed, or the setting removed, but nothing is deleted, and
@@ -50,7 +50,7 @@ def recover(workspace: str) -> list[str]:
 
 
 def _look(folder: Path, name: str) -> list[str]:
-    """Check the files that the commands of one killed session left."""
+    """Check the files that one killed session's commands left."""
     try:
         remembered = run_markers.read(folder, name)
     except (OSError, ValueError) as error:

@@ -79,11 +79,11 @@ class RunMarker:
             return
         if self._fd < 0:
             self._fd = self._own()
-        # The digest of the tables shows whether another version of hilum wrote the marker.
+        # The digest of the tables shows whether a different version of hilum wrote the marker.
         text = json.dumps({"rules": _digest_rules(), **msgspec.structs.asdict(state)})
         new = self._path(_WRITING)
         new.write_text(text, encoding="ascii")
-        # Readers find either all of the new state or all of the previous one.
+        # Readers find either all of the new state or all of the previous state.
         os.replace(new, self._path(_STATE))
         self._written = state
 
@@ -142,7 +142,7 @@ def abandoned(folder: Path, name: str) -> Iterator[bool]:
     """Lock a marker during the `with` block; remove it afterwards, unless the block raises.
 
     Args:
-        folder: The folder of the marker.
+        folder: The folder that contains the marker.
         name: The marker's name, without a suffix.
 
     Yields:
@@ -202,7 +202,7 @@ def _remove(folder: Path, name: str) -> None:
 def _digest_rules() -> str:
     """Return a digest of the tables of executed files.
 
-    An entry that is in only one of two tables would be mistaken for a new one.
+    An entry that is in only one of two tables would be mistaken for a new entry.
     """
     lists = repr((executed_files.TABLE, git_metadata.SETTINGS))
     return hashlib.sha256(lists.encode()).hexdigest()[:16]

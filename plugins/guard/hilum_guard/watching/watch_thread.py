@@ -52,7 +52,7 @@ class WatchThread:
             self._wanted.wait()
             if self._stopped.wait(max(INTERVAL, self._watch.seconds / MAX_SHARE)):
                 return
-            # Cleared before the check, so that a later `wake` leads to another one.
+            # The event is cleared before the check, so that a later `wake` leads to another check.
             self._wanted.clear()
             try:
                 if self._watch.alive():

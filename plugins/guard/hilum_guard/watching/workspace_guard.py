@@ -1,8 +1,8 @@
 """Undo what a session's commands leave in the workspace for other programs to execute.
 
 ``workspace_watcher`` checks the workspace, in threads. This module connects the watcher to the
-session. It decides when to check, which files the user has approved, which running commands must
-end, and what to report to the model and the user.
+session. The module decides when to check, which files the user has approved, which running commands
+must end, and what to report to the model and the user.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class WorkspaceGuard(SandboxObserver):
 
     Args:
         session: The session.
-        box: Its sandbox.
+        box: The session's sandbox.
     """
 
     def __init__(self, session: Session, box: Sandbox) -> None:
@@ -159,7 +159,7 @@ class WorkspaceGuard(SandboxObserver):
     # --- what a file tool writes with the user's consent ------------------------------------------
 
     async def expect(self, agent: Agent, call: ToolCall, tool: Tool) -> None:
-        """Attribute the paths of a call to the user while the call is in flight.
+        """Attribute a call's paths to the user while the call is in flight.
 
         hilum is asking the user to approve these paths.
         """

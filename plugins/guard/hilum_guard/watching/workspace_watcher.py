@@ -2,8 +2,8 @@
 
 The sandbox protects paths that exist. A path that does not exist yet, such as a nested repository,
 `.envrc` or a pointer to other metadata, cannot be protected without creating files that the user
-and Git would see. So the folders of the workspace are checked before and after every command and,
-while one runs, several times a second. New files that would be executed are made inert (see
+and Git would see. Therefore the workspace's folders are checked before and after every command and,
+while a command runs, several times a second. New files that would be executed are made inert (see
 ``quarantine``). A file that the user writes while no command runs belongs to the user and is left
 alone.
 """
@@ -32,7 +32,7 @@ from hilum_guard.watching.quarantine import Quarantine
 from hilum_guard.watching.run_markers import RunMarker, WatchState
 
 MAX_ROUNDS = 20
-"""Maximum number of scans in one check: making an entry inert may reveal another one."""
+"""Maximum number of scans in one check: making an entry inert may reveal another entry."""
 MAX_HELD = 200
 """Maximum number of paths to protect in one workspace; those nearest the root come first."""
 Stamps = tuple[object, ...]
@@ -131,7 +131,7 @@ class WorkspaceWatcher:
         """Make inert the files that appeared since the last scan while commands ran.
 
         Args:
-            everywhere: Whether to scan folders of installed packages, too.
+            everywhere: Whether to also scan folders of installed packages.
 
         Returns:
             A sentence for each entry.
@@ -167,7 +167,7 @@ class WorkspaceWatcher:
         Args:
             tried: Entries that an earlier round tried to make inert.
             exempt: Paths that the user approved.
-            everywhere: Whether to scan folders of installed packages, too.
+            everywhere: Whether to also scan folders of installed packages.
 
         Returns:
             The new entries, and a sentence for each that was made inert.
@@ -184,7 +184,7 @@ class WorkspaceWatcher:
         # Exempt entries keep their state until the tool has written them.
         before = {entry for entry in self._known if _is_exempt(entry.path, exempt)}
         unchanged = {entry for entry in found - new if not _is_exempt(entry.path, exempt)}
-        # Restored entries must not be mistaken for new ones in the next scan.
+        # Restored entries must not be mistaken for new entries in the next scan.
         self._known = before | unchanged | quarantine.restored
         quarantine.restored = set()
         return new, sentences
@@ -401,9 +401,9 @@ class WorkspaceWatcher:
         return self._named[1]
 
     def git_folder(self, root: str) -> str:
-        """Return the Git folder of a root, resolved. It may not exist.
+        """Return the resolved path of a root's Git folder. The folder may not exist.
 
-        For a linked worktree, return the Git folder of its repository.
+        For a linked worktree, return its repository's Git folder.
         """
         path = f"{root}/.git"
         if not os.path.isfile(path):
@@ -418,7 +418,7 @@ class WorkspaceWatcher:
         return any(self._read_gitlinks(self.git_folder(root)) for root in self.roots)
 
     def _read_gitlinks(self, git_folder: str) -> frozenset[str]:
-        """Return the paths of the nested repositories in the index of a Git folder."""
+        """Return the paths of the nested repositories in a Git folder's index."""
         # The folder's own stamp changes with its shared indexes: Git writes them under another name
         # and renames them.
         now = (read_stamp(f"{git_folder}/index"), read_stamp(git_folder))
