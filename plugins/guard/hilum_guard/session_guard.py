@@ -408,8 +408,8 @@ class Guard:
         Commands cannot write to them, and file tools need approval to do so.
 
         Args:
-            by: The program that executes them; a later call with the same value replaces an earlier
-                one.
+            by: A description of the program that executes them; a later call with the same value
+                replaces an earlier one.
             paths: Returns the files, absolute and resolved. A thread calls this function, so it may
                 block.
         """
