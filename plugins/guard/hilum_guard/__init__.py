@@ -1,4 +1,4 @@
-"""Judges an agent's calls before they run, and confines its child processes to a sandbox.
+"""Judge an agent's tool calls before they run, and confine its child processes to a sandbox.
 
 A call passes through the modules in this order: ``session_guard`` receives it, ``call_judge`` loads
 the rules, ``call_reader`` checks its arguments, ``commands`` parses a command line, ``effects``
@@ -93,7 +93,7 @@ __all__ = [
 
 # The hooks that a session's guard implements. No call runs without these hooks.
 gates = ("check_result", "on_tool_call", "redact_texts", "wrap_process")
-# The module of each public name, and the name in that module if it differs.
+# The module that defines each public name, and the name in that module if it is different.
 _MODULES = {
     "CommandVerdict": "commands.verdicts",
     "SimpleCommand": "commands.verdicts",
@@ -141,7 +141,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, _, inner = _MODULES[name].partition(":")
     value = getattr(import_module(f"hilum_guard.{module}"), inner or name)
-    globals()[name] = value  # this function then runs only once for each name
+    globals()[name] = value  # `__getattr__` then runs only once for each name
     return value
 
 

@@ -47,7 +47,7 @@ class JudgeRequest:
         approve: The approval policy.
         kind: The kind of session, for rules that apply to one kind only.
         enforced: What the sandbox enforces, or None if not determined yet.
-        offline: Whether the sandbox denies commands network access.
+        offline: Whether the sandbox denies network access to commands.
         run_unsandboxed: Whether the user lets commands run without a sandbox that protects files.
         known_hosts: The hosts that the user or a search result mentioned.
         find_executed: Returns the files that are executed although their names do not suggest it,
@@ -128,7 +128,7 @@ def judge(request: JudgeRequest) -> Judgement:
     found, source = gate.judge(call)
     is_denied = found is not None and found.kind == "deny"
     if not is_denied and request.carries_secret(call):
-        # An approval of this URL covers no other URL, and no wider approval covers this URL.
+        # An approval for this URL covers no other URL, and no wider approval covers this URL.
         scope = f"{call.facts.tool}(url={call.facts.arguments['url']})"
         question = ask("The address contains one of your secrets.", scope=scope)
         return Judgement(rules, question, SECRET_ADDRESS, call)
@@ -150,7 +150,8 @@ def _judge_early(
     needs_sandbox = request.approve == "auto" or any(rules.of("deny"))
     if call.facts.command is not None and request.enforced is None and needs_sandbox:
         return Judgement(rules, undecided=True)
-    # Programs parse such a URL differently, so rules about hosts could not judge it.
+    # Programs parse URLs without a plain host differently, so rules about hosts could not judge
+    # them.
     url = call.facts.arguments.get("url")
     is_address = call.facts.category == "network" and is_web_address(url)
     if is_address and not call.facts.host:

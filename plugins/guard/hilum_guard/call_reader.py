@@ -37,7 +37,7 @@ def parse_arguments(text: str) -> dict[str, Any]:
     """Return a call's arguments by name, even if they are not a JSON object."""
     try:
         data = json.loads(text or "{}")
-        json.dumps(data)  # data that is nested too deeply can be parsed but not serialised
+        json.dumps(data)  # deeply nested data can be parsed but not serialised
     except (ValueError, RecursionError):
         data = text
     return data if isinstance(data, dict) else {"arguments": data}
@@ -80,7 +80,8 @@ def read_call(tool: Tool, text: str, workspace: Workspace) -> CheckedCall:
     Raises:
         ToolError: The arguments are invalid, or a path to write is outside the workspace.
     """
-    # The same check runs again before the call, so the gate judges exactly what the tool receives.
+    # The same check runs again before the call, so the gate judges exactly the arguments that the
+    # tool receives.
     checked = tool.check(text)
     arguments: dict[str, Any] = msgspec.to_builtins(checked)
     if tool.risk == "execute" and isinstance(arguments.get("command"), str):
@@ -149,7 +150,7 @@ def _read_path_call(
 def _effect_kind(tool: Tool, parameter: str) -> Kind | None:
     """Return what a tool does to the path in a parameter, for rules about other tools.
 
-    Return None if only rules about the tool itself apply.
+    The result is None if only rules about the tool itself apply.
     """
     if tool.name == "delete_file":
         return "delete"
@@ -164,8 +165,8 @@ def _find_mentioned(workspace: Workspace, arguments: Mapping[str, Any]) -> Itera
     """Yield the paths in a call to an MCP server's tool, which may do anything with them."""
     for name in PATH_PARAMETERS & arguments.keys():
         for given in _list_texts(arguments[name]):
-            # A server resolves the path itself, perhaps from another folder, so the effect is not
-            # certain.
+            # The MCP server resolves the path itself, perhaps relative to another folder, so the
+            # effect is uncertain.
             path = resolve_links(os.path.join(workspace.root, os.path.expanduser(given)))
             yield Effect("any", shown_path(path, str(workspace.root)), certain=False)
 
@@ -184,7 +185,7 @@ def _resolve(workspace: Workspace, given: str, must: bool) -> list[Path]:
     A tool may write through a link, or delete the link.
 
     Raises:
-        ToolError: Neither the path nor its target is in the workspace, although the path must be.
+        ToolError: The path must be in the workspace, but neither the path nor its target is.
     """
     found: dict[Path, None] = {}
     failure: ToolError | None = None

@@ -1,6 +1,6 @@
 """Provide the guard's content policy to code without a session (see ``hilum.ContentPolicy``).
 
-The service is in the entry point group ``hilum.content_policy``.
+The policy is registered in the entry point group ``hilum.content_policy``.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
 
 
 def digest_path(path: str) -> str:
-    """Return a file name that stands for a path, such as the name of a record about it."""
+    """Return a file name that identifies a path, such as the name of a record about it."""
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
 
 

@@ -1,4 +1,4 @@
-"""Judges a tool call by the user's rules, its command, protected files and the approval policy.
+"""Judge a tool call by the user's rules, its command, protected files and the approval policy.
 
 The checks run in this order: destructive commands, deny rules, mistakes in the rules, hilum's own
 folders, calls that always need approval, calls that a rule allows or that are harmless, and finally
@@ -71,8 +71,8 @@ class Gate:
         approve: The approval policy.
         files_confined: Whether a sandbox keeps commands from writing outside the workspace, and
             from writing files that are executed later.
-        denied_paths_enforced: Whether the sandbox protects the paths that rules deny from commands
-            whose effects are unknown.
+        denied_paths_enforced: Whether the sandbox protects denied paths from commands whose effects
+            are unknown.
         network_blocked: Whether the sandbox denies network access to commands whose effects are
             unknown.
         known_hosts: The hosts that the user or a search result mentioned.
@@ -214,8 +214,8 @@ class Gate:
             return ask(question[0] + link_note, scope=scope), _name_source(question[1])
         leak = self._find_leak(facts)
         if leak:
-            # A rule for the tool or the host says nothing about the data in this URL, so only a
-            # rule for the exact URL replaces the approval.
+            # A rule for the tool or the host does not cover the data in this URL, so only a rule
+            # for the exact URL replaces the approval.
             url_rule = self._find_url_rule(facts)
             if url_rule:
                 return _allow_by(url_rule)

@@ -16,7 +16,7 @@ from hilum_guard.secrets.secret_paths import SecretFiles
 from hilum_guard.watching import executed_files
 
 _SECRET_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", ".gcloud"})
-# Shared by the whole process, because it caches folders that have not changed.
+# The process shares one finder, because it caches folders that have not changed.
 _FILES = SecretFiles()
 # With these commands, a model could give itself permissions or make hilum load other code.
 _USER_COMMANDS = ("permissions", "trust", "plugins")
@@ -85,7 +85,7 @@ def _is_secret_name(name: str) -> bool:
 
 
 def linked_secret(place: Path, path: str) -> str:
-    """Return why a file is a secret if it is a hard link to one; otherwise empty. Blocks.
+    """Return why a file is a secret if it is a hard link to a secret; otherwise empty. Blocks.
 
     Args:
         place: The file, resolved.
@@ -128,7 +128,7 @@ def governs_hilum(words: Sequence[str], cwd: str | None) -> str:
         if why:
             return why
     for word in words:
-        # The path may be the value of an option: `--output=path`.
+        # The path may be an option's value: `--output=path`.
         value = word.rpartition("=")[2]
         path = os.path.join(cwd or "/", os.path.expanduser(value))
         is_path = "/" in word or os.path.lexists(path)

@@ -66,7 +66,7 @@ class CallExplanation(NamedTuple):
 
 
 class UsedSecrets(NamedTuple):
-    """The secret files that an approved command names, and may therefore read.
+    """The secret files that an approved command names and may therefore read.
 
     Attributes:
         command: The command text.
@@ -204,7 +204,7 @@ class Guard:
             config=self._config,
             rules=self.rules,
             tools=self._tools,
-            # While the session is opening it has no tools, so the first call checks the names.
+            # While the session is opening, it has no tools, so the first call checks the names.
             names=frozenset(self._session.tools) or None,
             describe_tools=partial(describe_tools, dict(self._session.tools)),
             catalog=self._list_tools(),
@@ -214,7 +214,7 @@ class Guard:
             offline=self._settings.network == "none",
             run_unsandboxed=self._settings.unsandboxed == "run",
             known_hosts=self._known_hosts.read() if is_network else frozenset(),
-            # The thread gets copies, because the event loop adds to the originals.
+            # The thread receives copies of the data, because the event loop adds to the originals.
             find_executed=partial(self._find_executed, dict(self._executed)),
             explain_placeholder=partial(explain_placeholder, self._redactor.files, names),
             carries_secret=self._redactor.carries_secret,
@@ -283,7 +283,7 @@ class Guard:
         self, agent: Agent, call: ToolCall, result: ToolResult
     ) -> ToolResult | None:
         """Undo what a command left for other programs to run, and replace secrets in the result."""
-        # The approval was for this call only.
+        # The user's approval applied only to this call.
         self._used_secrets.pop((agent.name, call.id), None)
         checked = await self.workspace_guard.check_result(agent, call, result)
         # The guard runs last (trylast), so that no other plugin adds a secret after the search.
@@ -405,7 +405,7 @@ class Guard:
     def protect_executed(self, by: str, paths: Callable[[], Iterable[str]]) -> None:
         """Protect files whose execution the user has approved.
 
-        Commands cannot write to them, and file tools need approval to do so.
+        Commands cannot write to these files, and file tools need approval to do so.
 
         Args:
             by: A description of the program that executes them; a later call with the same value

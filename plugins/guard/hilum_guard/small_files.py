@@ -7,7 +7,7 @@ import stat
 
 
 def read_small_file(path: str, limit: int) -> bytes | None:
-    """Return the content of a small regular file; None for anything else.
+    """Return the content of a small regular file, or None for anything else.
 
     This function never waits for a pipe or device.
 

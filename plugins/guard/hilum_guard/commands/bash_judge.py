@@ -1,4 +1,4 @@
-"""Judges a command line by parsing it with the shell grammar.
+"""Judge a command line by parsing it with the shell grammar.
 
 Importing this module loads the shell grammar, so ``commands`` imports it when the first command is
 judged.
@@ -32,7 +32,7 @@ from hilum_guard.commands.statements import split_statements
 from hilum_guard.commands.verdicts import CommandVerdict, SimpleCommand, Unresolved
 
 MAX_SOURCE = 200
-"""Maximum number of characters of a command shown in a reason."""
+"""Maximum number of a command's characters to show in a reason."""
 
 
 def judge(text: str, workspace: Path, folder: Path | None) -> CommandVerdict:

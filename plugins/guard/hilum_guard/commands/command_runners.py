@@ -131,7 +131,7 @@ def read_parallel(reader: ShellReader, command: ParsedCommand) -> str | None:
     if "{}" not in text:
         text += " {}"
     for argument in arguments:
-        # A shell parses the assembled command.
+        # `parallel` passes the assembled command to a shell, which parses it.
         reader.read_nested(text.replace("{}", argument.value))
         # If the command's text is unknown, rules need its words, because text cannot express that a
         # path stands for everything below it.
@@ -167,8 +167,8 @@ def read_fd(reader: ShellReader, command: ParsedCommand) -> str | None:
     if not inner:
         return None
     operands = [word for word in words[:at] if not word.value.startswith("-")]
-    # A pattern that matches every name finds everything in the searched folders. What other
-    # patterns find depends on the disk.
+    # A pattern that matches every name finds everything in the searched folders. The files that
+    # other patterns find depend on the disk.
     if not operands or operands[0].value in {"", ".", ".*"}:
         targets = operands[1:] or [Word(".")]
     else:
@@ -282,7 +282,7 @@ def find_listed(commands: list[ParsedCommand], before: FindAction | None) -> Fin
 def read_ssh(reader: ShellReader, command: ParsedCommand) -> str | None:
     """Read `ssh HOST COMMAND` as if it ran here, in an unknown folder."""
     for word in command.words:
-        # ssh runs the commands in these options on this machine.
+        # ssh runs the commands in these options on the local machine.
         match = _SSH_COMMAND.fullmatch(word.value)
         if match:
             reader.read_nested(match[1])

@@ -22,7 +22,7 @@ from hilum_guard.programs.options import SYNTAX, Parsed, Syntax, parse, valued_o
 from hilum_guard.programs.program_names import get_program_name
 
 _Check = Callable[[ParsedCommand], str]
-"""Returns what a command certainly destroys, as a sentence; empty if nothing is certain."""
+"""Returns what a command certainly destroys, as a sentence; empty if nothing."""
 
 _FIREWALL_OFF = "It switches the firewall off."
 _MACHINE_OFF = "It stops or restarts the machine."
@@ -76,7 +76,8 @@ def find_grave_effect(command: ParsedCommand) -> str:
     if name in _REMOVERS:
         return _find_grave_removal(command, name)
     text = _join_git_words(command) if name == "git" else " ".join(command.arguments)
-    # Blanks between the words of a quoted statement, as in SQL, may be any number of any kind.
+    # Words in a quoted statement, such as SQL, may be separated by any number of blanks of any
+    # kind.
     text = " ".join(text.split())
     for pattern, why in _GRAVE.get(name, ()):
         if re.search(pattern, text) and not _asks_for_help(command):
@@ -132,7 +133,7 @@ def _is_decided_at_run_time(word: Word) -> bool:
 
 
 def find_history_loss(commands: Sequence[ParsedCommand]) -> str:
-    """Return why commands together delete Git's history permanently; empty if they do not."""
+    """Return why the commands together permanently delete Git history; empty if they do not."""
     texts = []
     for command in commands:
         if command.words and get_program_name(command.words[0]) == "git":
@@ -149,7 +150,7 @@ def find_history_loss(commands: Sequence[ParsedCommand]) -> str:
 
 
 def find_mass_kill(commands: Sequence[ParsedCommand]) -> str:
-    """Return why commands together end every process; empty if they do not.
+    """Return why the commands together end every process; empty if they do not.
 
     The commands end every process if `kill` receives a list of all processes.
     """

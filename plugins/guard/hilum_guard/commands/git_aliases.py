@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hilum_guard.commands.shell_commands import ParsedCommand
     from hilum_guard.commands.shell_reader import ShellReader
 
-# The output of `git --list-cmds=main`, and newer commands. `whatchanged` and `pack-redundant` are
+# The output of `git --list-cmds=main`, plus newer commands. `whatchanged` and `pack-redundant` are
 # omitted: newer versions of Git let aliases replace deprecated commands.
 BUILT_IN = frozenset(
     """add am annotate apply archive backfill bisect blame branch bugreport bundle cat-file
@@ -52,7 +52,7 @@ _KNOWN_PROGRAMS = frozenset(
     """absorb citool credential-gcloud.sh credential-libsecret credential-manager
     credential-osxkeychain cvsexportcommit cvsimport cvsserver filter-repo gui lfs p4 svn""".split()
 )
-# Commands equivalent to another command, whose rules also apply to them.
+# Git commands that are equivalent to another command, whose rules also apply to them.
 EQUIVALENT: dict[tuple[str, ...], tuple[str, ...]] = {
     ("send-pack",): ("push",),
     ("http-push",): ("push",),
@@ -93,7 +93,8 @@ class GitWords(NamedTuple):
         options: The words before the sub-command, including ``git``.
         settings: Names and values that ``-c`` sets.
         folders: The folders given with ``-C``, in order.
-        redirected: Whether an option makes Git read settings or run programs from another location.
+        redirected: Whether an option makes Git read settings or run programs from a different
+            location.
         rest: The sub-command and the words after it.
     """
 
@@ -134,7 +135,7 @@ def split_words(words: tuple[Word, ...]) -> GitWords:
 def read_alias(reader: ShellReader, command: ParsedCommand) -> None:
     """Read the commands that a Git sub-command stands for, or record that they are unknown."""
     parts = split_words(command.words)
-    # A sub-command that is known only at run time may match any rule.
+    # A Git sub-command that is known only at run time may match any rule.
     if not parts.rest or not parts.rest[0].known:
         return
     if parts.verb == "config":
@@ -326,7 +327,7 @@ def _read_files(files: list[str]) -> Iterator[tuple[str, str]]:
 def _read_definition(
     reader: ShellReader, command: ParsedCommand, parts: GitWords, value: str
 ) -> None:
-    """Read the definition of an alias: the words of a Git command, or a shell text after `!`."""
+    """Read an alias's definition: the words of a Git command, or shell text after `!`."""
     arguments = parts.rest[1:]
     if value.startswith("!"):
         # Git appends the arguments to the shell text, even if it ends with a function call

@@ -1,6 +1,6 @@
 """Check whether a program is harmless with its arguments.
 
-The options must be listed, and the operands must be files that may be read.
+A program is harmless only if its options are listed and its operands are files that may be read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Program:
     Attributes:
         flags: Short options without a value.
         valued: Short options whose value is not a file.
-        long_options: Long options without their dashes. A `=` marks those that take the next word
+        long_options: Long options without their dashes. A `=` marks options that take the next word
             as their value, which is not a file.
         numbers: Whether a number may be an option (`head -20`).
         operands: `paths`, `text` (never opened), `first` (the first is text, the others are paths)
@@ -41,7 +41,7 @@ class Program:
         least: The minimum number of operands.
         deep: Options with which the program reads everything below its paths; `*` if it always
             does.
-        check: The name of a further check, in `harmless_values.CHECKS`.
+        check: The name of an additional check in `harmless_values.CHECKS`.
     """
 
     flags: str = ""

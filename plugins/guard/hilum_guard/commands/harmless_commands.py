@@ -15,7 +15,7 @@ from hilum_guard.commands.shell_commands import ParsedCommand, Redirect
 
 PROGRAMS = read_programs("harmless")
 _PLAIN_REDIRECTIONS = frozenset(("<", ">", ">>", ">|", "&>", "&>>"))
-# Variables that change the appearance of output, but not what runs.
+# Environment variables that change the appearance of output, but not what runs.
 _HARMLESS_VARIABLES = re.compile(
     r"LANG|LANGUAGE|LC_[A-Z]+|NO_COLOR|FORCE_COLOR|CLICOLOR|COLUMNS|LINES|CI"
 )

@@ -48,7 +48,7 @@ def find_doubt(command: ParsedCommand) -> str:
     if known is None:
         shown = f"{name} {second}".rstrip()
         return f"`git {shown}` is not on the list of harmless commands."
-    # Paths after `-C` are relative to that folder.
+    # Paths after `-C` are relative to the folder that it sets.
     git_words = (Word(f"git {name}"), *rest)
     moved = attrs.evolve(command, cwds=tuple(cwds), words=git_words)
     why = find_argument_doubt(known, moved, rest) or _find_operand_doubt(moved)

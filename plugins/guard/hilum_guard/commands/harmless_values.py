@@ -76,7 +76,7 @@ def _check_jq(options: Sequence[Option], operands: Sequence[Word]) -> str:
 
 
 def _check_globs(options: Sequence[Option], operands: Sequence[Word]) -> str:
-    """Check the patterns of `rg -g`, which also match hidden files."""
+    """Check `rg -g` patterns, which also match hidden files."""
     for name, value in options:
         if name in {"-g", "--glob", "--iglob"} and not value.startswith("!"):
             pattern = value.casefold().rpartition("/")[2]

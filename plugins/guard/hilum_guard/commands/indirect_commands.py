@@ -30,12 +30,12 @@ _COMMAND_VARIABLES = frozenset(
     BROWSER LESSOPEN LESSCLOSE LESSEDIT RSYNC_RSH CVS_RSH SVN_SSH SVN_EDITOR HGEDITOR
     PROMPT_COMMAND""".split()
 )
-# Variables that name a file that a shell reads when it starts, or the folder of such files.
+# Variables that name a file, or a folder of files, that a shell reads when it starts.
 _SCRIPT_VARIABLES = {"BASH_ENV": ("",), "ENV": ("",), "ZDOTDIR": (".zshenv", ".zshrc", ".zprofile")}
 # A shell runs the command substitutions in its prompts.
 _PROMPTS = frozenset("PS0 PS1 PS2 PS4".split())
-# Variables that make another program run code, with patterns for the values that do. Code in other
-# languages is not parsed.
+# Variables that make another program run code, with patterns for the values that have this effect.
+# Code in other languages is not parsed.
 _CODE_VARIABLES = {
     "PERL5OPT": re.compile(r"\S"),
     "PERL5DB": re.compile(r"\S"),

@@ -1,6 +1,7 @@
 """Read the commands that run other commands, and those that affect later commands.
 
-Examples are `sudo`, `bash -c` and `eval`, and `cd`, `set` and `alias`.
+Examples of the former are `sudo`, `bash -c` and `eval`; examples of the latter are `cd`, `set` and
+`alias`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from hilum_guard.commands.shell_commands import ParsedCommand
     from hilum_guard.commands.shell_reader import ShellReader
 
-# Lower than the reader's `MAX_DEPTH`, beyond which it rejects the whole text.
+# This depth must be lower than the reader's `MAX_DEPTH`, beyond which it rejects the whole text.
 MAX_CALL_DEPTH = 30
 _ASSIGNING = frozenset(("env", "sudo", "doas"))
 _ASSIGNMENT = re.compile(r"\w+=")
@@ -128,7 +129,7 @@ def _get_option_text(name: str, words: tuple[Word, ...], at: int) -> str:
 
 
 def _assign_variables(reader: ShellReader, words: tuple[Word, ...], start: int) -> int:
-    """Set the variables of `env A=1 …`; return the position at which the command begins."""
+    """Set the variables in `env A=1 …`; return the position at which the command begins."""
     at = start
     while at < len(words) and _ASSIGNMENT.match(words[at].value):
         variable, _, value = words[at].value.partition("=")
@@ -167,7 +168,7 @@ def _read_alternatives(reader: ShellReader, command: ParsedCommand, name: str) -
 
 
 def _find_starts(words: tuple[Word, ...], name: str) -> list[int]:
-    """Return the other positions at which the command run by a program may begin."""
+    """Return the other positions at which the command that a program runs may begin."""
     if name in PREFIXES:
         valued, skipped = PREFIXES[name]
         first = find_first_operand(words, valued)

@@ -1,4 +1,4 @@
-"""Checks a command's paths: system folders, home folders, the workspace, secrets and devices."""
+"""Check a command's paths: system folders, home folders, the workspace, secrets and devices."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def matches_any_name(pattern: str) -> bool:
 
 @attrs.frozen
 class PathChecker:
-    """Checks paths for one workspace and home.
+    """A checker of paths for one workspace and home folder.
 
     Attributes:
         workspace: Root of the workspace, resolved.
@@ -149,7 +149,7 @@ class PathChecker:
         return self.guarded(path)
 
     def _fits_above(self, pattern: str) -> bool:
-        """Return whether a pattern matches the workspace, the home, or a folder above them."""
+        """Return whether a pattern matches the workspace, the home folder or a folder above."""
         wanted = pattern.split("/")
         for top in (self.workspace, self.home):
             parts = top.split("/")[: len(wanted)]
@@ -189,7 +189,7 @@ class PathChecker:
         path = self.absolute(word.value, cwd)
         if path is None:
             return ""
-        # For the shell that runs the command, the path refers to a different file than for this
+        # In the shell that runs the command, the path refers to a different file than in this
         # process.
         if re.fullmatch(r"/dev/(fd/\d+|std(in|out|err))", path):
             return ""
@@ -225,7 +225,7 @@ class PathChecker:
         return "", target
 
     def _doubt_target(self, target: str) -> str:
-        """Return why writing a resolved path is not harmless; empty if it is."""
+        """Return why writing to a resolved path is not harmless; empty if it is."""
         if not within(target, self.workspace) or target == self.workspace:
             return f"It writes outside the workspace ({target})."
         inner = target[len(self.workspace) :].split("/")
@@ -243,7 +243,7 @@ class PathChecker:
         Args:
             word: The path.
             cwds: Folders that the path may be relative to.
-            deep: Whether everything below the path is read, too. If true, the names below it are
+            deep: Whether everything below the path is also read. If true, the names below it are
                 checked.
         """
         if not word.plain:

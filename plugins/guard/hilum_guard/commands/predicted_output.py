@@ -41,7 +41,8 @@ def _predict_tee(command: ParsedCommand, values: list[str]) -> str | None:
 
 
 def _predict_mktemp(command: ParsedCommand, values: list[str]) -> str | None:
-    # The folder is certainly in /tmp only if neither an option nor TMPDIR changes it.
+    # The temporary path is certainly in /tmp only if neither an option nor TMPDIR changes its
+    # folder.
     plain = {"-d", "-q", "--directory", "--quiet"}
     if command.assigned or not plain.issuperset(values):
         return None
@@ -58,7 +59,8 @@ def _predict_which(command: ParsedCommand, values: list[str]) -> str | None:
 
 
 def _predict_ls(command: ParsedCommand, values: list[str]) -> str | None:
-    # A glob pattern stands for the names in the folder: `ls / | xargs rm -rf` deletes all of them.
+    # A glob pattern stands for the names in the folder: `ls / | xargs rm -rf` deletes everything in
+    # `/`.
     folders = [value for value in values if not value.startswith("-")] or ["."]
     return "\n".join(f"{folder.rstrip('/')}/*" for folder in folders)
 

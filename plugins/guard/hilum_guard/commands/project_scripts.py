@@ -172,7 +172,7 @@ def _load(path: str) -> str | None:
 
 
 def _load_first(folder: str, names: Sequence[str]) -> str | None:
-    """Return the text of the first readable file; None if there is none."""
+    """Return the text of the first readable file, or None if there is none."""
     for name in names:
         text = _load(os.path.join(folder, name))
         if text is not None:
@@ -291,7 +291,7 @@ def _find_needed_rules(rules: dict[str, _Rule], goals: list[str]) -> Iterator[_R
 
 
 def _load_recipes(command: ParsedCommand, folder: str, parsed: Parsed, *, just: bool) -> str | None:
-    """Return the text of the recipe file; None if there is none."""
+    """Return the recipe file's text, or None if there is no such file."""
     named = [value for value in parsed.values(*_FILE_OPTIONS) if value][-1:]
     if named and named[0] in ("-", "/dev/stdin"):
         return command.stdin

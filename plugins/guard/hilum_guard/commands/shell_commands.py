@@ -88,7 +88,7 @@ class ShellState:
         cwds: The folders that the next command may run in.
         variables: The values of variables; more than one for an array.
         functions: Functions by name, with the source and nodes of each body.
-        aliases: Aliases, with their texts.
+        aliases: Aliases by name, with their text.
         positional: The positional parameters.
         checker: Checks paths on the machine or in the container.
         finder: The `find` that runs the command being read.

@@ -25,7 +25,8 @@ EXPANSIONS = _SUBSTITUTIONS | {"simple_expansion", "expansion", "arithmetic_expa
 _ALL_PARAMETERS = frozenset("@*")
 _ALL_ELEMENTS = frozenset(("[@]", "[*]"))
 _DEFAULT_IFS = " \t\n"
-# Parts of longer values are unknown, because finding what a pattern matches takes quadratic time.
+# Parts of longer values count as unknown, because finding what a pattern matches takes quadratic
+# time.
 MAX_CUT = 512
 # `${x%pattern}`, `${x##pattern}`, `${x:1:2}`: parts of a value.
 _PART = re.compile(r"\$\{(\w+)(?:(%%?|##?)(.*)|:(\d{1,4})(?::(\d{1,4}))?)\}", re.DOTALL)
@@ -67,7 +68,7 @@ class Expander(ABC):
         return shell_words.decode_source(self.source.text[node.start_byte : node.end_byte])
 
     def node_start(self, node: Node) -> int:
-        """Return the position of a node, without the whitespace that the grammar includes."""
+        """Return a node's position, without the whitespace that the grammar includes."""
         raw = self.source.text[node.start_byte : node.end_byte]
         return node.start_byte + len(raw) - len(raw.lstrip())
 
@@ -108,7 +109,7 @@ class Expander(ABC):
         return words
 
     def _lex(self, nodes: list[Node]) -> list[tuple[int, str, bool]]:
-        """Return the start, the marked text, and the plainness of each word."""
+        """Return each word's start position, its marked text, and whether it is plain."""
         inner = self._find_expansions(nodes)
         lexed = []
         for start, end in self.join_spans(nodes):

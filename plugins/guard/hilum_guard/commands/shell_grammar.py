@@ -36,7 +36,7 @@ class Source:
     """A parsed text.
 
     Attributes:
-        text: The parsed text with one character per byte, so that positions in the tree are
+        text: The parsed text, with one character per byte, so that positions in the tree are also
             positions in the text.
         root: The root node of the tree.
         doubts: Why the text is not harmless, regardless of its commands.
@@ -69,7 +69,7 @@ class Source:
         """Return the text without line continuations."""
         if "\\\n" not in text:
             return text
-        # In single quotes, here-documents and comments a backslash does not join lines.
+        # In single quotes, here-documents and comments, a backslash does not join lines.
         if "'" in text or "<<" in text or "#" in text:
             self.doubts.append(
                 "The command combines a line continuation with quotes, a here-document or a comment."
@@ -80,7 +80,7 @@ class Source:
         """Return whether `shlex` finds exactly these words in this order.
 
         Args:
-            words: All words of all commands, including the targets and numbers of redirections.
+            words: All words in all commands, including the targets and numbers of redirections.
         """
         reader = shlex.shlex(self._joined_text, posix=True, punctuation_chars=True)
         reader.whitespace_split = True

@@ -1,4 +1,4 @@
-"""Read shell text as Bash would run it, without running it.
+"""Interpret shell text as Bash would run it, without running it.
 
 The result is every simple command with the words that it would receive. The reader follows
 assignments, `cd`, functions, loops over literal words, pipes of literal text into shells, and the
@@ -60,7 +60,7 @@ class ShellReader(Expander):
         doubts: Why the text as a whole is not harmless; empty if its commands alone decide whether
             it is.
         fork_bombs: Functions that start copies of themselves.
-        git_settings: Settings that `git config` in the text changes for later commands.
+        git_settings: Settings that `git config` commands in the text change for later commands.
         unresolved: Commands whose sub-command is unknown, each with the reason.
         written_files: Files that the text writes, with their contents; None for contents that are
             known only at run time.
@@ -154,7 +154,7 @@ class ShellReader(Expander):
 
     @contextmanager
     def implying(self) -> Iterator[None]:
-        """Mark the commands added inside the block as implied."""
+        """Mark the commands added in the `with` block as implied."""
         before = len(self.commands)
         yield
         implied = [attrs.evolve(command, implied=True) for command in self.commands[before:]]
@@ -162,7 +162,7 @@ class ShellReader(Expander):
 
     def add_doubt(self, why: str) -> None:
         """Add a reason why the text is not harmless."""
-        # A loop would add the same doubt for each iteration.
+        # A loop would add the same doubt in each iteration.
         if why not in self.doubts:
             self.doubts.append(why)
 
@@ -258,7 +258,8 @@ class ShellReader(Expander):
             raise Unreadable("A function in the command could not be read.")
         function = self.node_text(name)
         self.state.functions[function] = (self.source, body)
-        # The body is read when the function is called, with the shell state at that time.
+        # The function's body is read when the function is called, with the shell state at that
+        # time.
         if self._is_fork_bomb(body, function):
             self.fork_bombs.append(function)
         return ""
@@ -291,7 +292,7 @@ class ShellReader(Expander):
         return None
 
     def _read_while(self, node: Node, stdin: str | None) -> str | None:
-        """Read `while` and `until`; a `read` in the condition gets one line of input at a time."""
+        """Read `while` and `until`; each `read` in the condition receives one line of input."""
         lines = list(filter(None, (stdin or "").split("\n")))
         if not lines:
             return self.read_nodes(node.named_children, stdin)
@@ -324,7 +325,7 @@ class ShellReader(Expander):
             for child in heredoc.named_children:
                 if child.type not in _HEREDOC_PARTS:
                     printed = self.read_node(child, printed)
-        # The output goes to a file and not into the pipeline.
+        # The command's output goes to a file, not into the pipeline.
         if any(">" in redirect.operator for redirect in redirects):
             return None
         return printed
@@ -346,7 +347,8 @@ class ShellReader(Expander):
         """Read the redirections of a node.
 
         Returns:
-            The redirections, the words after their targets, and the text that they pipe in.
+            The redirections, the words after their targets, and the text that the redirections pipe
+            in.
         """
         redirects: list[Redirect] = []
         extra: list[Node] = []
@@ -449,7 +451,7 @@ class ShellReader(Expander):
         return printed
 
     def _split_lines(self, nodes: list[Node]) -> list[list[Node]]:
-        """Split the words of a command at newlines.
+        """Split a command's words at newlines.
 
         The grammar continues a command on the next line if that line begins with an escape.
         """
@@ -468,7 +470,8 @@ class ShellReader(Expander):
             else:
                 others.append(child)
         self.read_words(others)
-        # `export` and `declare` run nothing, so their source text is exact enough to use as words.
+        # `export` and `declare` do not run anything, so their source text is exact enough to use as
+        # words.
         self.add_command(tuple(map(Word, self.node_text(node).split())), node)
         return ""
 

@@ -28,9 +28,10 @@ UNKNOWN_TEXT = "${HILUM_UNKNOWN_TEXT}"
 _EMPTY = "\U000f1001"
 FOUND = "\U000f1002"
 """Precedes a path in a variable to indicate everything that a `find` finds below the path."""
-# Braces multiply: `{a,b}{a,b}…` doubles with each pair, so the number of words is limited.
+# Braces multiply: `{a,b}{a,b}…` doubles the words with each pair, so the number of words is
+# limited.
 MAX_FIELDS = 64
-# `x=$x$x` doubles a value; a longer one becomes unknown.
+# `x=$x$x` doubles a value, so a value that exceeds this length becomes unknown.
 MAX_VALUE = 4096
 
 _MARKED = {code: code + MARK for code in range(256)}
@@ -43,7 +44,7 @@ _UNMARKED = (
     | {matched: code for code, matched in _MATCHED.items()}
     | {ord(_EMPTY): None, ord(FOUND): None}
 )
-# The shell still splits and globs the value of an unquoted expansion.
+# The shell still splits and globs an unquoted expansion's value.
 _VALUE = _MARKED | {ord(char): char for char in " \t\n*?[]"}
 _BRACE_BYTES = BRACE.encode().decode("latin-1")
 # Characters that can begin a quote, an escape or an expansion end a run of ordinary characters. The
@@ -185,7 +186,7 @@ class WordLexer:
         nodes: The expansions in the word, by position.
         expand: Returns the marked value of an expansion; the second argument tells whether the
             expansion is in double quotes.
-        expand_name: Like ``expand``, for a variable that the grammar did not recognise.
+        expand_name: Like ``expand``, but for a variable that the grammar did not recognise.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ import attrs
 
 @attrs.frozen
 class SimpleCommand:
-    """One simple command of a command line, for rules such as ``run_terminal_cmd(git status *)``.
+    """One simple command in a command line, for rules such as ``run_terminal_cmd(git status *)``.
 
     An allow rule must match every command that is not a ``wrapper``, and each of these commands
     must be ``literal``. A deny rule needs to match only one command.

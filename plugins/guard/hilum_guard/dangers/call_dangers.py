@@ -20,7 +20,7 @@ from hilum_guard.hosts.addresses import host_of, is_web_address
 
 
 def find_dangers(asked: ApprovalAsked, session: Session | None = None) -> Sequence[Danger]:
-    """Return what is dangerous or notable in a call, most important first, at most five phrases.
+    """Return at most five phrases on what is dangerous or notable in a call, most important first.
 
     May read files. A user interface shows the phrases with the question, and offers no lasting
     approval if one of them is grave. The absence of phrases does not mean that the call is

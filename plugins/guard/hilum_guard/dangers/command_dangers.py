@@ -71,7 +71,7 @@ def _mark_files(
     yield from file_dangers.mark_secrets(
         effects.program, resolved, roots[0], uses_network=uses_network
     )
-    # The phrase about the damage already says so.
+    # The phrase about the damage already describes these effects.
     if command.damage:
         return
     deletions = list(file_dangers.mark_deletions(command, effects))

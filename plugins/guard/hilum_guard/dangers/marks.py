@@ -18,11 +18,11 @@ MAX_DANGERS = 5
 MAX_NAMES = 3
 """Maximum number of files or commands in one phrase."""
 MAX_NAME = 60
-"""Maximum number of characters of a file or command in a phrase."""
+"""Maximum number of characters to show of a file or command in a phrase."""
 
 
 class Rank(IntEnum):
-    """How important a mark is; lower numbers come first.
+    """The importance of a mark; lower numbers come first.
 
     No lasting approval is offered for a call with a mark up to ``LAST_GRAVE``.
     """
@@ -52,7 +52,7 @@ class Mark:
 
     Attributes:
         rank: Its importance.
-        text: A phrase in which ``{}`` stands for the names; the names of equal phrases are joined.
+        text: A phrase in which ``{}`` stands for the names of all marks with the same phrase.
         name: The file or command that the mark is about; empty if there is none.
     """
 

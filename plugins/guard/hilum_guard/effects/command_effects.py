@@ -302,7 +302,7 @@ def _read_dd(call: Invocation, parsed: Parsed) -> None:
 
 def _read_patch(call: Invocation, parsed: Parsed) -> None:
     given = options.parse(call.words, _PATCH_INPUT)
-    # `patch FILE` changes that file, whichever names the patch contains.
+    # `patch FILE` changes FILE, whichever names the patch contains.
     if not given.operands and not call.patch(call.words, given.values("-i", "--input")):
         call.access("write", UNKNOWN)
     call.mention(call.words)

@@ -20,17 +20,18 @@ class FileAccess:
     """One access of a command to a path.
 
     Attributes:
-        kind: What the command does. `write` creates or changes, `link` gives the file another name,
-            and `any` means that a program gets the path and may do anything with it.
+        kind: What the command does. `write` creates or changes the file, `link` gives the file
+            another name, and `any` means that a program receives the path and may do anything with
+            it.
         path: The path as written, relative to the working folder. The path may contain patterns and
             ``UNKNOWN``.
-        deep: Whether the access extends to files below the path: to ``some`` of them, or to
-            ``all``.
+        deep: Whether the access extends to files below the path: to ``some`` or ``all`` of them.
         certain: Whether the access certainly happens.
         stored: Whether the contents come from a Git object database, in which no sandbox can hide a
             path.
         existing: Whether the command changes the file only if it exists.
-        generated: Whether a program generates the content, so that the call does not contain it.
+        generated: Whether a program generates the content, so that the content is not part of the
+            call.
         if_folder: Whether the access happens only if an earlier command makes the target a folder.
         moved: Whether the path is deleted because it is moved elsewhere.
         source: The file or folder whose contents are copied to the path; empty if unknown.
@@ -52,7 +53,7 @@ class FileAccess:
 
 @attrs.frozen
 class FindQuery:
-    """A query for the files that an action of a `find` reaches, which depend on the disk.
+    """A query for the files that a `find` action reaches, which depend on the disk.
 
     Attributes:
         words: The words of `find`.
@@ -114,10 +115,10 @@ class Script:
 
 @attrs.frozen
 class CommandEffects:
-    """The effects of one simple command, as far as its words show them.
+    """The effects of one simple command, as far as they are apparent from its words.
 
     Attributes:
-        program: The name of the program in lower case; empty if there are only redirections.
+        program: The program's name in lower case; empty if there are only redirections.
         files: The command's accesses to files.
         found: The command's accesses to files that a search finds.
         hosts: The hosts that the command contacts by name, in lower case.

@@ -36,7 +36,7 @@ _VALUED = frozenset(
     -perm -user -group -links -inum -uid -gid -samefile -lname -ilname -regex -iregex -regextype
     -printf -fprint -fprint0 -fls -fstype -used""".split()
 )
-# Words of `find` that are true for every file.
+# Words in a `find` expression that are true for every file.
 _TRUE = frozenset(
     """-depth -d -xdev -mount -noleaf -daystart -warn -nowarn -print -print0 -ls -true -printf
     -fprint -fprint0 -fls -maxdepth -mindepth -regextype -ignore_readdir_race
@@ -236,7 +236,7 @@ class _Finder:
         return _is_true if word in _TRUE else _is_unknown
 
     def _command(self) -> Truth:
-        """Skip the command of an action; return the truth value of the action."""
+        """Skip an action's command; return the action's truth value."""
         before = ""
         word = self._next()
         while word != ";" and not (word == "+" and before == "{}"):
@@ -342,7 +342,7 @@ def _type_test(value: str) -> Test:
 
 
 def _name_test(word: str, pattern: str) -> Test:
-    # Python's `fnmatch` treats these differently from the C function.
+    # Python's `fnmatch` treats these pattern parts differently from the C function.
     if any(part in pattern for part in (UNKNOWN, "\\", "[^", "[:")):
         return _is_unknown
     folds = word.startswith("-i")

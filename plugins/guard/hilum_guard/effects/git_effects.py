@@ -86,7 +86,7 @@ class _Git:
 
 
 def find_sub_command(words: Sequence[str]) -> int:
-    """Return the position of the sub-command in the words after `git`."""
+    """Return the position of the sub-command among the words after `git`."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in _FRONT_VALUED else 1
@@ -94,12 +94,12 @@ def find_sub_command(words: Sequence[str]) -> int:
 
 
 def git_words(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words of a Git command without the options before its sub-command."""
+    """Return a Git command's words without the options before its sub-command."""
     return ("git", *words[1 + find_sub_command(words[1:]) :])
 
 
 def get_syntax(verb: str) -> options.Syntax:
-    """Return the options of a Git sub-command that take a value."""
+    """Return a Git sub-command's options that take a value."""
     return _INIT if verb == "init" else options.valued_only(_VALUED.get(verb, _MESSAGE))
 
 
@@ -144,7 +144,7 @@ def _enter_folders(git: _Git) -> None:
 
 
 def _enter(cwd: str | None, folder: str) -> str | None:
-    """Return the working folder after a change of folder; None if it is unknown."""
+    """Return the working folder after a change of folder, or None if unknown."""
     folder = os.path.expanduser(folder)
     if UNKNOWN in folder or (cwd is None and not folder.startswith("/")):
         return None
@@ -266,7 +266,7 @@ def _read_clone(git: _Git) -> bool:
 
 
 def _read_added_folder(git: _Git) -> bool:
-    """Read `worktree add FOLDER` and `submodule add ADDRESS FOLDER`."""
+    """Read `git worktree add FOLDER` and `git submodule add ADDRESS FOLDER`."""
     position = 1 if git.verb == "worktree" else 2
     if git.operands[:1] == ("add",):
         for path in git.operands[position : position + 1]:

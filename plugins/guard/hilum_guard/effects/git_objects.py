@@ -72,7 +72,7 @@ _PATCH_OPTIONS = {
     ),
 }
 _WITH_SUMMARY = frozenset(("diff", "show", "range-diff", "diff-pairs"))
-# Options that take no value in these commands, although they do in others.
+# Options that take no value in these commands, although they take one in others.
 _FLAGS = {
     **dict.fromkeys(("diff", "show", "log"), frozenset("-b -B -M -C -u -c --cc -m".split())),
     "grep": frozenset(("-v", "-l", "-n", "-c")),
@@ -118,7 +118,7 @@ def _find_named(
     paths: list[str],
     is_path: Callable[[str], bool],
 ) -> Iterator[Shown]:
-    """Yield the contents that operands name; everything if they name none."""
+    """Yield the contents that operands name; everything if they do not name any."""
     if verb == "bundle" and operands[:1] != ["create"]:
         return
     operands = _drop_leading_text(verb, rest, operands)
@@ -151,7 +151,7 @@ def _find_in_pathspecs(paths: Sequence[str]) -> Iterator[Shown]:
 
 
 def _find_in_line_ranges(rest: Sequence[str]) -> Iterator[Shown]:
-    """Yield the files of `git log -L1,2:FILE`."""
+    """Yield the files in `git log -L1,2:FILE`."""
     for word in rest:
         line_range = re.match(r"-L(?:.*?):?([^:]+)$", word)
         if line_range:

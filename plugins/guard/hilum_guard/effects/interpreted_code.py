@@ -66,7 +66,8 @@ def read_code(command: SimpleCommand) -> Code:
 
 
 def _may_be_code(word: str) -> bool:
-    # Code that does anything contains one of these characters; most options and file names do not.
+    # Code with an effect contains at least one of these characters; most options and file names do
+    # not.
     return len(word) > 2 and re.search(r"[\s(;'\"]", word) is not None
 
 

@@ -51,7 +51,7 @@ class Invocation:
     unknown: Unknown = ""
 
     def access(self, kind: AccessKind, path: str, **details: Any) -> None:
-        """Add an access of the program to a path."""
+        """Add an access to a path by the program."""
         self.add(FileAccess(kind, path, **details))
 
     def add(self, access: FileAccess) -> None:
@@ -61,7 +61,7 @@ class Invocation:
         self.files.append(attrs.evolve(access, cwds=self.cwds))
 
     def mention(self, words: Sequence[str]) -> None:
-        """Record that the program may do anything with the files that some of its words name."""
+        """Record that the program may do anything with the files that the given words name."""
         self.unknown = "all"
         for word in words:
             for text in _find_mentioned(word):
@@ -71,7 +71,7 @@ class Invocation:
     # --- the disk ---------------------------------------------------------------------------------
 
     def _absolute(self, path: str) -> list[str]:
-        """Return the known absolute paths to which a path may refer."""
+        """Return the known absolute paths that a path may refer to."""
         path = os.path.expanduser(path)
         if UNKNOWN in path:
             return []
@@ -100,7 +100,7 @@ class Invocation:
         self.place(sources, target)
 
     def place(self, sources: Sequence[str], target: str) -> None:
-        """Add the writes that placing files at a target causes."""
+        """Add the writes that result from placing files at a target."""
         if not target or REMOTE.fullmatch(target):
             return
         is_folder = self.is_folder(target)

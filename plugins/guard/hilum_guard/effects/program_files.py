@@ -41,7 +41,8 @@ class Row:
         stops: Whether options end with the first operand, because another command follows.
         known: Whether this row describes everything that the program does to files.
         default: The file that is written if neither an option nor an operand names one.
-        special: The name of the function in ``_SPECIAL`` that reads what columns cannot express.
+        special: The name of the function in ``_SPECIAL`` that reads what the columns cannot
+            express.
         ending: The suffix of a compressed file.
         rewrites: Options and words with which a formatter rewrites its files; if empty, it always
             does.
@@ -157,7 +158,7 @@ def _use(code: str, path: str) -> Iterator[FileAccess]:
     elif code == "f":
         yield FileAccess("write", path, deep="some")
     elif code == "p":
-        # The program adds its own suffixes to the name.
+        # The program adds its own suffixes to the prefix.
         yield FileAccess("write", path)
         yield FileAccess("write", os.path.dirname(path) or ".", deep="some", certain=False)
 
@@ -210,7 +211,7 @@ def _read_curl(call: _Call) -> Iterator[FileAccess]:
 
 
 def _find_uploads(parsed: Parsed) -> list[str]:
-    """Return the files whose contents `curl` sends: cookies, data and forms."""
+    """Return the files whose contents `curl` sends as cookies, data or form fields."""
     # If a cookie argument contains no `=`, curl reads it as the name of a file with cookies.
     paths = [value for value in parsed.values("-b", "--cookie") if "=" not in value]
     for value in parsed.values(*_CURL_DATA):
@@ -232,7 +233,7 @@ def _read_wget(call: _Call) -> Iterator[FileAccess]:
         yield from _write(outputs)
         return
     folder = "".join(call.parsed.values("-P", "--directory-prefix")[-1:])
-    # The server may choose the name, and `-r` creates folders.
+    # The server may choose the file name, and `-r` creates folders.
     yield FileAccess("write", folder or ".", deep="some", certain=False)
     yield from _write(_name_downloads(call.operands, folder))
 
@@ -453,7 +454,7 @@ _FFMPEG_FILES = {"-i": "r", "-passlogfile": "w", "-progress": "w", "-vstats_file
 
 
 def _read_converter(call: _Call) -> Iterator[FileAccess]:
-    """Read the programs of ImageMagick, whose last word is the output."""
+    """Read ImageMagick's programs, whose last word is the output file."""
     plain = [word for word in call.words if not word.startswith(("-", "+"))]
     for path in plain[:-1]:
         if os.path.splitext(path)[1]:
@@ -525,7 +526,7 @@ def find_patched_paths(text: str, strip: int | None) -> list[str]:
 def _strip_name(name: str, strip: int | None) -> list[str]:
     """Return the files that a name in a patch may refer to."""
     parts = name.split("/")
-    # `patch` tries the name with and without its first folder.
+    # `patch` tries each name with and without its first folder.
     if strip is None:
         return [name, "/".join(parts[1:]) or name]
     return ["/".join(parts[strip:])] if len(parts) > strip else []

@@ -100,7 +100,7 @@ def resolve_effects(
 
 
 def shown_path(path: str, root: str) -> str:
-    """Return a resolved path relative to the workspace, or unchanged if it is outside."""
+    """Return a resolved path relative to the workspace, or unchanged if outside the workspace."""
     if path == root:
         return "."
     if path.startswith(root.rstrip("/") + "/"):
@@ -121,7 +121,7 @@ def values(arguments: object) -> Iterator[str]:
 
 
 class _Resolver:
-    """Resolves the paths that accesses refer to.
+    """A resolver of the paths that accesses refer to.
 
     Attributes:
         effects: The effects so far.

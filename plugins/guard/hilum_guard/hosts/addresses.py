@@ -146,7 +146,7 @@ def _looks_encoded(token: str) -> bool:
     """Return whether a long token in a URL looks like encoded data."""
     if re.fullmatch(_COMMIT, token):
         return False
-    # Hyphens and underscores separate words, but URL-safe base64 uses them too.
+    # Hyphens and underscores separate words, but URL-safe base64 also uses them.
     longest = max(map(len, re.split(r"[-_+=~]", token)))
     if longest >= MAX_TOKEN:
         return True

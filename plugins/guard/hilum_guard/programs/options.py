@@ -1,8 +1,8 @@
-"""Parse the options of programs: clusters, attached values, `--name=value`, abbreviations, `--`.
+"""Parse program options: clusters, attached values, `--name=value`, abbreviations and `--`.
 
-All command readers use this parser. For a program whose options are all listed, it reports every
-other option. An unlisted option may take the next word as its value, so hilum cannot determine
-which words are files, and deny rules treat the command as unreadable.
+All command readers use this parser. For a program whose options are all listed, the parser reports
+every other option. An unlisted option may take the next word as its value, so hilum cannot
+determine which words are files, and deny rules treat the command as unreadable.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class Syntax:
         attached: The short options in ``flags`` whose value may be attached: the value is the rest
             of the cluster.
         longs: Long options without a value, or whose value can only follow `=`.
-        long_valued: Long options that take the next word as their value unless there is a `=`.
+        long_valued: Long options that take the next word as their value unless the value follows
+            `=`.
         reads: Options whose value is a file that is read.
         numbers: Whether a number may be an option (`head -20`).
         whole: Whether an option is the whole word after a single dash (`-out FILE`).
@@ -56,7 +57,7 @@ class Parsed:
     Attributes:
         options: Options with their values, in order; abbreviated names are expanded.
         operands: The words that are neither options nor their values.
-        unknown: Options that are not listed, if the syntax lists all options of the program.
+        unknown: Options that are not listed, if the syntax lists all of the program's options.
         positions: The position of each operand in the words.
     """
 
@@ -145,7 +146,7 @@ def _cluster(
 
 
 # Flags whose names are prefixes of other option names. A syntax that lists only options with values
-# does not contain them, so they would be mistaken for abbreviations.
+# does not contain these flags, so they would be mistaken for abbreviations.
 _FLAGS_THAT_BEGIN_OTHERS = frozenset(
     "--list --partial --backup --netrc --head --temp --save-headers --verify".split()
 )
@@ -201,7 +202,7 @@ def make_syntax(
     Args:
         flags: As in `Syntax`.
         valued: As in `Syntax`.
-        long_options: Long options without their dashes. A `=` marks those that take the next word
+        long_options: Long options without their dashes. A `=` marks options that take the next word
             as their value.
         attached: Additional flags whose values may be attached.
         numbers: `yes` if a number may be an option.

@@ -1,7 +1,7 @@
 """Read the tables in this folder, which describe programs: their options, and what they do.
 
 A row begins with the names of its programs, separated by commas. Lines that are indented by 4
-spaces set its columns, and lines that are indented by 8 spaces continue a column:
+spaces set the row's columns, and lines that are indented by 8 spaces continue a column:
 
     wc
         flags = lwcmL

@@ -42,7 +42,7 @@ def may_have_nested_repositories(folder: str) -> bool:
     path = os.path.join(folder, "index")
     if not os.path.lexists(path):
         return False
-    # A split index keeps entries in these files.
+    # A split index stores entries in these files.
     if any(name.casefold().startswith("sharedindex.") for name in os.listdir(folder)):
         return True
     if not os.path.isfile(path) or os.path.getsize(path) > MAX_BYTES:
@@ -90,12 +90,12 @@ def find_nested_repositories(path: str) -> set[str]:
 def _find_names(data: bytes, count: int, version: int) -> Iterator[bytes]:
     """Yield the path of each nested repository, and an empty path for each other entry."""
     for start, number in chain([(_HEADER.size, count)], _find_blocks(data)):
-        # The index does not name its hash algorithm, so it is read with both.
+        # The index does not name its hash algorithm, so it is read with both hash sizes.
         for size in _HASH_SIZES:
             # At an invalid entry, either Git also stops, or the hashes have the other size.
             with suppress(ValueError, struct.error, IndexError):
                 for mode, name, _ in _read_entries(data, start, number, version, size):
-                    # For Git, a path ends at a NUL byte; Python functions reject such bytes.
+                    # In Git, a path ends at a NUL byte; Python functions reject such bytes.
                     yield name.partition(b"\0")[0] if mode & _TYPE == _NESTED else b""
 
 

@@ -56,7 +56,7 @@ _OBJECTS = ("objects", "lfs/objects", "annex/objects")
 
 
 class Entry(NamedTuple):
-    """A file or setting that makes Git, or a program that follows names, execute something.
+    """A file or setting that makes Git, or a program that looks for names, execute something.
 
     Attributes:
         kind: ``setting`` (in a configuration), ``hook``, ``pointer`` (a file that leads to
@@ -166,7 +166,7 @@ _INCLUDES = r"include\.path|includeif\.path"
 
 
 def parse_config(text: str) -> list[Setting]:
-    """Parse a Git configuration; a line with unusual syntax becomes a setting that is not plain."""
+    """Parse a Git configuration; in settings from lines with unusual syntax, ``plain`` is false."""
     found: list[Setting] = []
     section = ""
     subsection = ""
@@ -260,7 +260,7 @@ def resolve(folder: str, path: str, *, home: bool = False) -> str:
     empty path as an entry.
 
     Args:
-        folder: The folder that a relative path is relative to.
+        folder: The base folder for a relative path.
         path: The path.
         home: Whether a leading `~` stands for a home folder.
     """
@@ -447,11 +447,11 @@ def _links_out(folder: str) -> Iterator[Entry]:
 
 
 def entries(folder: str) -> Iterator[Entry]:
-    """Yield the entries of a Git folder that make Git execute something.
+    """Yield the entries in a Git folder that make Git execute something.
 
     Git folders inside that folder are not examined.
     """
-    # The settings and the hooks are examined below, even if they are links.
+    # The settings and the hooks are examined separately, even if they are links.
     examined = {f"{folder}/{name}" for name in ("config", "config.worktree", "commondir", "hooks")}
     for link in _links_out(folder):
         if link.path not in examined:
@@ -478,7 +478,7 @@ def _find_settings(path: str, folder: str) -> Iterator[Entry]:
 
 
 def _find_pointer(folder: str) -> Iterator[Entry]:
-    """Yield the file `commondir`, unless it points a linked worktree to its own repository."""
+    """Yield the file `commondir`, unless it points from a linked worktree to its own repository."""
     path = f"{folder}/commondir"
     if not os.path.lexists(path):
         return

@@ -14,7 +14,7 @@ from hilum_guard.file_names import resolve_links
 from hilum_guard.repositories.git_index import may_have_nested_repositories
 
 MAX_SETTINGS = 100_000
-"""Maximum number of characters in a settings file; a longer one counts as unreadable."""
+"""Maximum number of characters in a settings file; a longer file counts as unreadable."""
 # Repository settings that name programs, or include settings from elsewhere.
 _RUNS = (
     r"(?i)fsmonitor|pager|sshcommand|editor|external|textconv|command|program|driver|hookspath|askpass"
@@ -24,7 +24,7 @@ _RUNS = (
     r"|promisor|partialclone|uploadpack|receivepack|packobjects|vcs"
     # These settings make Git enter nested repositories, which have their own settings.
     r"|submodule\s*=|submodulesummary|recurse"
-    # Hashes of another size change the format of the index, which hilum must be able to read.
+    # A different hash size changes the format of the index, which hilum must be able to read.
     r"|objectformat"
 )
 

@@ -90,7 +90,7 @@ def suggest_rule(tool: str, text: str, read: CommandVerdict) -> str:
 def _find_prefix(words: Sequence[str]) -> tuple[str, ...]:
     """Return the words that a rule for similar commands begins with.
 
-    Empty if only a rule for the exact text is narrow enough.
+    The result is empty if only a rule for the exact text is narrow enough.
     """
     program, *rest = words
     if not _PLAIN.fullmatch(program):

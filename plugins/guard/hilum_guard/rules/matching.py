@@ -1,4 +1,4 @@
-"""Parse rules that allow, ask or deny tool calls, ``tool`` or ``tool(pattern)``, and match calls.
+"""Parse rules that allow, ask or deny tool calls (``tool`` or ``tool(pattern)``), and match calls.
 
 The tool determines what the pattern is compared with: for a command line, each of its simple
 commands, never its text; for a tool with paths, the resolved paths; for other tools, the arguments
@@ -68,7 +68,7 @@ class Rule:
     """A rule.
 
     Attributes:
-        effect: What happens to calls that the rule matches.
+        effect: The effect on calls that the rule matches.
         tool: Name of the tool; ``*`` matches any text and ``?`` any character.
         pattern: The calls of the tool that the rule matches; ``None`` for all.
         source: The file that contains the rule.
@@ -92,7 +92,7 @@ class Rule:
 
     @property
     def strict(self) -> bool:
-        """Whether the rule has to match exactly."""
+        """Whether the rule must match exactly."""
         return self.effect == "allow"
 
     @property
@@ -300,8 +300,8 @@ def _fit_direct(rule: Rule, facts: CallFacts) -> Fit:
     if facts.paths:
         fits = [fit_path(rule.pattern, path, strict=rule.strict) for path in facts.paths]
         return _YES[all(fits) if rule.strict else any(fits)]
-    # The pattern has no meaning for this tool. An allow rule then does not allow the call, and a
-    # deny rule denies it.
+    # The pattern has no meaning for this tool. In this case, an allow rule does not allow the call,
+    # and a deny rule denies it.
     return _YES[not rule.strict and rule.tool not in CATEGORIES]
 
 

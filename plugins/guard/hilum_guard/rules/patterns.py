@@ -48,9 +48,9 @@ def fit_words(
     Args:
         pattern: Words of the pattern.
         words: Program and arguments; words that are known only at run time contain ``…``.
-        strict: Whether the words must match exactly. If not, there may be options between the words
-            and more words at the end, the program may be given by its path, and an unknown word
-            matches any word.
+        strict: Whether the words must match exactly. If false, there may be options between the
+            words and more words at the end, the program may be given by its path, and an unknown
+            word matches any word.
     """
     if _match_words(pattern, words, strict, doubtful=False):
         return "yes"
@@ -236,7 +236,7 @@ def fit_host(pattern: str, host: str, *, strict: bool) -> bool:
     if not host:
         return False
     if pattern.startswith("*."):
-        # The dot is compared too, so that `*.example.com` does not match `evil-example.com`.
+        # The dot is also compared, so that `*.example.com` does not match `evil-example.com`.
         return host.endswith(pattern[1:])
     return host == pattern or (not strict and host.endswith(f".{pattern}"))
 

@@ -215,7 +215,7 @@ def _places(options: Namespace, folder: Path) -> list[_Place]:
 
 
 def _removed(config: Path, places: Sequence[_Place], rule: str) -> list[str]:
-    """Remove a rule from tables; return which entries were removed from which table."""
+    """Remove a rule from tables; return the removed entries, each with its table."""
     gone = []
     for effect in EFFECTS:
         for place in places:
@@ -240,7 +240,7 @@ def _elsewhere(rule: str, folder: Path) -> str:
 
 
 def find_tools(folder: Path, rules: Sequence[Rule]) -> dict[str, KnownTool]:
-    """Return all tools; empty if rules can be checked without them. Blocks.
+    """Return all tools, or an empty mapping if rules can be checked without them. Blocks.
 
     Args:
         folder: The workspace.

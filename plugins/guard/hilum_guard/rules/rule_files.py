@@ -1,8 +1,8 @@
 """Read and change rule files: the user's ``permissions.toml``, and a project's.
 
 A project's file can only ask and deny. The rules in both files are combined. Every mistake is
-reported with its file and position, and until all are corrected, no call that makes changes runs;
-if a file cannot be read at all, no call runs.
+reported with its file and position. Until all mistakes are corrected, no call that makes changes
+runs; if a file cannot be read at all, no call runs.
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ class _RuleFile:
 
         Args:
             path: The keys and indexes that lead to the value.
-            message: What was found and what was expected.
+            message: The found and the expected value.
         """
         number = self._find_line(path)
         line = f"line {number}: " if number else ""

@@ -98,7 +98,7 @@ class Mistake(NamedTuple):
 def structure_rules(data: Mapping[str, Any], kind: type[Table]) -> tuple[Table, list[Mistake]]:
     """Return the content of a rule file, and all mistakes in it.
 
-    An invalid value is left out, so that the other rules in the file apply.
+    An invalid value is omitted, so that the other rules in the file apply.
 
     Args:
         data: The file as plain data.
@@ -180,7 +180,7 @@ def _structure_rule(value: Any, _: Any) -> Rule | None:
             f'found {shown}, expected a rule in quotes, for example "write_file(docs/**)"'
         )
     try:
-        return parse(value, "ask")  # the key determines the effect
+        return parse(value, "ask")  # the key of the list determines the effect
     except ValueError as error:
         raise ValueError(_escape(str(error))) from None
 
@@ -253,7 +253,7 @@ def _make_converter() -> Converter:
     }
     for kind, hook in hooks.items():
         converter.register_structure_hook(kind, hook)
-    # A hook for a class is also used for its subclasses, so each class needs its own.
+    # A hook for a class is also used for its subclasses, so each class needs its own hook.
     for table in (RuleLists, ProjectRuleLists, UserRules, ProjectRules):
         converter.register_structure_hook(table, _make_lists_hook(table, converter))
     return converter

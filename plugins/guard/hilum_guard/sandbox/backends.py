@@ -29,7 +29,7 @@ _START = "import sys; sys.path.append(sys.argv[1]); import landlock; landlock.%s
 _ALONE = "Each command and its child processes have a separate loopback: {}."
 # On a very busy machine, starting a program takes seconds.
 _TRIAL_TIMEOUT = 15  # seconds
-# The Landlock ABI versions that added rules for truncation and for signals.
+# The Landlock ABI versions that added rights for truncation and for signals.
 _ABI_OF_TRUNCATION = 3
 _ABI_OF_SIGNALS = 6
 
@@ -48,7 +48,7 @@ def find_enforcement() -> Enforcement:
 
 
 def check_bubblewrap() -> Enforcement | str:
-    """Return what bubblewrap enforces here, or why it does not work."""
+    """Return what bubblewrap enforces on this system, or why it does not work."""
     can_share = bool(bubblewrap.find_bubblewrap() and bubblewrap.find_nsenter())
     # Testing the shared loopback also tests bubblewrap, which saves a second test.
     shared = can_share and loopback.works(
@@ -70,10 +70,10 @@ def check_bubblewrap() -> Enforcement | str:
 
 
 def check_landlock(instead: str = "") -> Enforcement | str:
-    """Return what Landlock enforces here, or why it does not work.
+    """Return what Landlock enforces on this system, or why it does not work.
 
     Args:
-        instead: Why bubblewrap is not used; empty to omit that reason.
+        instead: Why bubblewrap is not used; empty to omit this reason.
     """
     if sys.platform != "linux":
         return "Landlock exists only on Linux"
@@ -105,13 +105,13 @@ _FILTERED = {True: "filter", False: ""}
 
 
 def _explain_landlock(version: int, apart: bool, shared: bool, filtered: bool) -> list[str]:
-    """Return what Landlock does not enforce here, one sentence each."""
+    """Return the restrictions that Landlock does not enforce on this system, one sentence each."""
     reasons = [
         "Commands can write to protected paths in the workspace (.git/hooks, .git/config, .hilum,"
         " .vscode …), so commands that are not known to be harmless need approval even with"
         " approve = auto.",
-        "Commands can change modes, owners and timestamps of the user's files outside the workspace,"
-        " and list the names of hidden files.",
+        "Commands can change modes, owners and timestamps of the user's files outside the"
+        " workspace, and list the names of hidden files.",
     ]
     if version < _ABI_OF_TRUNCATION:
         reasons.append(
@@ -160,7 +160,7 @@ def _check_limits() -> tuple[bool, list[str]]:
 
 
 def wrap(command: Command, policy: SandboxPolicy, found: Enforcement) -> Command:
-    """Return the command that runs a command in the best available sandbox.
+    """Return the command line that runs a command in the best available sandbox.
 
     If no sandbox is available, return the command unchanged.
 
@@ -248,7 +248,7 @@ def _launch_landlock(function: str) -> tuple[str, ...]:
 
 
 def _encode_spec(*parts: object) -> str:
-    """Return the arguments of ``landlock.main`` as text; marshal is quick to import."""
+    """Return the arguments for ``landlock.main`` as text; marshal is quick to import."""
     return marshal.dumps(parts).hex()  # type: ignore[arg-type]
 
 

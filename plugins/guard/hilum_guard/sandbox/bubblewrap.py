@@ -6,7 +6,7 @@
 
 ``nsenter`` joins the session's loopback (see ``loopback``) if it can be shared.
 
-``sh`` ignores termination signals. Otherwise bwrap would kill every process before the command
+``sh`` ignores termination signals. If it did not, bwrap would kill every process before the command
 could clean up. ``sh`` terminates itself with the signal that terminated the command. When every
 process in the sandbox has ended, ``sh`` removes the files that must not exist.
 
@@ -175,7 +175,7 @@ def wrap(
         inner: The variables that are set only inside the sandbox.
     """
     env = {**outer, "TMPDIR": "/tmp"}
-    # The folder is below /run, which is empty in the sandbox.
+    # The runtime folder is below /run, which is empty in the sandbox.
     env.pop("XDG_RUNTIME_DIR", None)
     # NUL is the only character that no variable contains. An argument cannot contain NUL either, so
     # the text is passed in hexadecimal.
@@ -280,7 +280,7 @@ def _find_needed(covered: tuple[str, ...]) -> Iterator[str]:
 
 
 def _find_python_folders() -> list[str]:
-    """Return the interpreter's folders, and the folders in /tmp that Python imports from."""
+    """Return the interpreter's folders and the folders in /tmp that Python imports from."""
     # Plugin workers may be imported from folders in /tmp. A program may change sys.path and remove
     # such a folder, and bubblewrap fails if the source of a mount is missing.
     temp = os.path.realpath("/tmp") + "/"

@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 
 _BASES = ("/sys/fs/cgroup/pids", "/sys/fs/cgroup")  # version 1, version 2
-# The keeper and the warden are moved only if the warden is a child of hilum. If they cannot be
-# moved, commands start more slowly; the command itself is always in the group.
+# The keeper and the warden are moved only if the warden is a child of hilum. If the keeper and the
+# warden cannot be moved, commands start more slowly; each command is always in the group.
 _JOIN = """
 hilum_joined=
 while read -r hilum_line; do
@@ -38,7 +38,7 @@ fi
 
 @functools.cache
 def create_group(processes: int) -> str:
-    """Create a group with a process limit, once for each limit.
+    """Create a control group with a process limit, once for each limit.
 
     Args:
         processes: The maximum number of processes and threads in the group.
@@ -99,7 +99,7 @@ def _has_owner(name: str) -> bool:
 
 
 def _get_start_time(pid: int) -> str:
-    """Return when a process started, in clock ticks since boot; empty if it does not exist."""
+    """Return a process's start time in clock ticks since boot; empty if it has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             # The second field is the program's name in parentheses, and may itself contain
@@ -110,7 +110,7 @@ def _get_start_time(pid: int) -> str:
 
 
 def make_join_script(folder: str) -> str:
-    """Return shell code that moves the shell running it into a group; empty without a group."""
+    """Return shell code that moves its shell into a control group; empty without a group."""
     if not folder:
         return ""
     procs = shlex.quote(f"{folder}/cgroup.procs")

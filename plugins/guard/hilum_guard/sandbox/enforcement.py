@@ -13,8 +13,8 @@ class Enforcement:
         by: ``bubblewrap``, ``landlock`` or ``sandbox-exec``; empty for none.
         files: Whether writes outside the workspace and reads of secrets are denied.
         protected: Whether the protected paths inside the workspace stay read-only.
-        network: What blocks the network: ``namespace`` (the loopback works), ``filter`` (it does
-            not), or empty for nothing.
+        network: What blocks the network: ``namespace`` (the loopback works), ``filter`` (the
+            loopback does not work), or empty if nothing blocks the network.
         processes: Whether signalling, tracing and reading other processes is prevented.
         limits: Whether the number of processes is limited.
         reasons: The restrictions that are not enforced or work differently, and why; one sentence

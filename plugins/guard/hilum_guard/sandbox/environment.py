@@ -51,7 +51,7 @@ CACHES = {
     "GOCACHE": "go-build",
     "CCACHE_DIR": "ccache",
 }
-"""The caches of tools that are slow, or fail, without a writable cache.
+"""The caches of tools that are slow or fail without a writable cache.
 
 Maps the variable that sets a cache's location to the name of the cache's folder.
 """
@@ -104,7 +104,7 @@ def _contains(text: str, parts: Iterable[str]) -> bool:
 
 
 def split_environment(env: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the variables to set while the sandbox is created, and those to set only inside it."""
+    """Return the variables to set while creating the sandbox, and those to set only inside it."""
     inner = {name: value for name, value in env.items() if name.startswith(_LOADED)}
     outer = {name: value for name, value in env.items() if name not in inner}
     return outer, inner

@@ -1,7 +1,7 @@
 """The Landlock sandbox, for systems without bubblewrap.
 
-The process gives up its rights and then executes the command. Landlock can grant access to paths
-but cannot make exceptions: everything in a writable folder is writable, and to hide a folder, hilum
+A process gives up its rights and then executes the command. Landlock can grant access to paths but
+cannot make exceptions: everything in a writable folder is writable, and to hide a folder, hilum
 grants access to each of its siblings. Landlock covers neither modes, owners and times, nor sockets
 other than TCP sockets. A namespace, if the system lets users create one, and a system call filter
 (``seccomp``) confine the network.
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
-# System calls landlock_create_ruleset, landlock_add_rule and landlock_restrict_self. Their numbers
-# are the same on every architecture.
+# System calls landlock_create_ruleset, landlock_add_rule and landlock_restrict_self. The system
+# call numbers are the same on every architecture.
 _CREATE = 444
 _ADD = 445
 _RESTRICT = 446
@@ -117,7 +117,7 @@ def restrict(
     for path in find_readable_paths(excepted):
         allow(path, _EXECUTE | _READ | _LIST)
     for folder in writable:
-        # The command cannot create new files directly in a folder that contains a hidden path.
+        # The command cannot create files directly in a folder that contains a hidden path.
         for path in find_readable_paths(excepted, folder):
             allow(path, handled)
     for name in _DEVICES:
@@ -249,7 +249,7 @@ def install_filter(call: Callable[..., int], program: bytes) -> None:
 
 
 def hold_loopback(script: str) -> None:
-    """Create a loopback that can be shared, and run a shell script in it."""
+    """Create a loopback that can be shared, and run a shell script in its namespaces."""
     if not enter_namespaces(load_libc(), True):
         posix._exit(_FAILED)
     os.execv("/bin/sh", ("sh", "-c", script))
@@ -262,7 +262,7 @@ def main(spec: str, *argv: str) -> None:
         spec: A marshalled tuple in hexadecimal, made by ``backends.confine``.
         argv: The command.
     """
-    init = __import__("sandbox_init")  # a module next to this one, outside the package
+    init = __import__("sandbox_init")  # a module next to this one; the package is not loaded
     *options, env = marshal.loads(bytes.fromhex(spec))
     try:
         _give_up_rights(init, *options)
@@ -272,8 +272,8 @@ def main(spec: str, *argv: str) -> None:
         sys.stderr.flush()
         posix._exit(_FAILED)
     init.restore_signals()
-    # The variables are set only now, so that LD_PRELOAD and similar variables affect the command
-    # but not this process.
+    # The environment variables are set only now, so that LD_PRELOAD and similar variables affect
+    # the command but not this process.
     os.environ.update(env)
     try:
         os.execvp(argv[0], argv)
@@ -318,8 +318,8 @@ def _give_up_rights(
     drop_capabilities(call)
     restrict(call, version, writable, hidden)
     if filters:
-        # The filter is the last restriction, because it would reject system calls that the others
-        # need.
+        # The filter is the last restriction, because it would reject system calls that the other
+        # restrictions need.
         install_filter(call, filters)
     if not apart:
         # Outside a user namespace, all of the user's processes count towards the limit.

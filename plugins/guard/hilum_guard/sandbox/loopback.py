@@ -1,9 +1,10 @@
 """The loopback network that a session's commands share.
 
 The loopback is in a network namespace, which a user namespace owns. A short-lived process creates
-both, and hilum opens them. Afterwards, only hilum's descriptors and the running commands keep the
-namespaces alive, so the namespaces end with the session and the last command, even if hilum is
-killed. No helper process has to stay alive, so none can be killed, and no process id can be reused.
+both namespaces, and hilum opens them. Afterwards, only hilum's descriptors and the running commands
+keep the namespaces alive, so the namespaces end with the session and the last command, even if
+hilum is killed. No helper process has to stay alive, so no helper can be killed, and no process id
+can be reused.
 
 Commands join the namespaces through the paths of hilum's descriptors in ``/proc``, and create their
 own user namespace inside, so that no command has any rights in the shared user namespace.
@@ -28,7 +29,7 @@ _TIMEOUT = 15_000  # milliseconds
 class Loopback:
     """The loopback of one session.
 
-    The loopback is created on first use. Both methods may block, and threads may call them.
+    The loopback is created on first use. Its methods may block, and threads may call them.
     """
 
     def __init__(self) -> None:

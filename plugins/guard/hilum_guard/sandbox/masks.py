@@ -1,4 +1,4 @@
-"""Create masks: empty files and folders in place of missing ones.
+"""Create masks: empty files and folders in place of missing files and folders.
 
 A killed session leaves its masks behind, and the next session removes them. Sessions lock the masks
 that they use (flock). A lock ends with its process, so a mask that can be locked exclusively has no
@@ -60,8 +60,8 @@ class Masks:
         if not os.path.lexists(path):
             record = _record(path)
             record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # The record comes first: if hilum is killed in between, the next session finds a record
-            # without a mask, which is harmless.
+            # The record is written before the mask: if hilum is killed in between, the next session
+            # finds a record without a mask, which is harmless.
             record.write_bytes(os.fsencode(path))
             if file:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC

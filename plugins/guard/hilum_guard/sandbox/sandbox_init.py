@@ -53,13 +53,13 @@ def set_limits(processes: int, file_size: int) -> None:
         # An unprivileged process cannot raise its hard limit: setrlimit fails for a higher value.
         hard = resource.getrlimit(kind)[1]
         value = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-        # The hard limit is set too, because the command could raise its soft limit up to the hard
+        # The hard limit is also set, because the command could raise its soft limit up to the hard
         # limit.
         resource.setrlimit(kind, (value, value))
 
 
 def restore_signals() -> None:
-    """Restore the signals that Python ignores, because a command would inherit that setting."""
+    """Restore the signals that Python ignores, because a command would also ignore them."""
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
         _signal.signal(number, _signal.SIG_DFL)
 
@@ -78,7 +78,8 @@ def run_command(argv: tuple[str, ...], env: dict[bytes, bytes]) -> tuple[bytes, 
     Returns:
         The report for ``STATUS``, and the exit code that a shell would use.
     """
-    # The shell script outside the sandbox ignores some signals, and child processes inherit this.
+    # The shell script outside the sandbox ignores some signals, and child processes inherit this
+    # disposition.
     default = set(_signal.valid_signals()) - {_signal.SIGKILL, _signal.SIGSTOP}
     may_continue = _is_open(NOTICE)
     # The command does not inherit these descriptors, because it could otherwise forge the report of
@@ -120,7 +121,7 @@ def _reap_until(pid: int) -> int:
 
 
 def _reap_remaining() -> bool:
-    """Reap processes for ``LINGER`` seconds, and return whether any is still running."""
+    """Reap processes for ``LINGER`` seconds, and return whether any process is still running."""
     until = time.monotonic() + LINGER
     while True:
         try:

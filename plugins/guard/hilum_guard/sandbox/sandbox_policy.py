@@ -24,7 +24,7 @@ from hilum_guard.watching.executed_files import MASKED
 MASKED_FILES = ("config.worktree",)
 """Files that may exist in a Git folder without content."""
 _MAX_POINTER = 4096  # maximum size of a `.git` file, in bytes
-# Shared by the whole process, because it caches folders that have not changed.
+# The process shares one finder, because it caches folders that have not changed.
 _SECRET_FILES = SecretFiles()
 # The user's shells, Git and the desktop read or execute these files later, outside any sandbox.
 _START_FILES = tuple(
@@ -160,7 +160,7 @@ def find_hidden(shown: Collection[str] = ()) -> Iterator[str]:
 
 
 def find_masks(roots: Iterable[str]) -> list[str]:
-    """Return the missing or empty paths that must exist to be protected.
+    """Return the missing or empty paths that must exist so that the sandbox can protect them.
 
     Running programs use these paths: folders of editors and agents, and a repository's hooks and
     configuration. A path with contents is omitted, because it is protected anyway.
@@ -185,8 +185,8 @@ def find_repository(root: str) -> str:
     """Return a linked worktree's repository; empty if the folder is not a linked worktree.
 
     In a linked worktree, ``.git`` is a file that names a folder elsewhere, which a commit must
-    write to. A command could have forged the file. Therefore the named folder must point back to
-    the worktree; nothing in a sandbox can write to that folder.
+    write to. A command could have forged the `.git` file. Therefore the named folder must point
+    back to the worktree; nothing in a sandbox can write to that folder.
     """
     pointer = os.path.join(root, ".git")
     try:

@@ -10,8 +10,8 @@ calls from another architecture (32-bit, x32), in which the same numbers mean ot
 from __future__ import annotations
 
 # By architecture: AUDIT_ARCH_…, the number of socket(2), the numbers of calls that are always
-# rejected, and whether x32 shares the architecture. The rejected calls are io_uring_setup, and
-# add_key, request_key and keyctl, because kernel keys belong to the user and not to a namespace.
+# rejected, and whether x32 shares the architecture. The rejected calls are io_uring_setup, add_key,
+# request_key and keyctl; kernel keys belong to the user and not to a namespace.
 ARCHITECTURES = {
     "x86_64": (0xC000003E, 41, (425, 248, 249, 250), True),
     "aarch64": (0xC00000B7, 198, (425, 217, 218, 219), False),
@@ -38,7 +38,7 @@ _REFUSE = 0x00050000 | 13
 # Offsets in struct seccomp_data.
 _NUMBER = 0
 _ARCHITECTURE = 4
-# The lower half of the first argument; both architectures are little-endian.
+# Offset of the lower half of the first argument; both architectures are little-endian.
 _FAMILY = 16
 
 
@@ -50,7 +50,7 @@ def program(machine: str, families: tuple[int, ...]) -> bytes:
         families: Address families whose sockets are rejected; empty for all.
 
     Raises:
-        KeyError: There is no filter for this architecture.
+        KeyError: No filter exists for this architecture.
     """
     arch, socket, refused, x32 = ARCHITECTURES[machine]
     code: list[tuple[int, int, int, int]] = []

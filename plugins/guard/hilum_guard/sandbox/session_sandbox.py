@@ -49,7 +49,7 @@ _PROMPT_ORDER = 25
 
 
 class ProtectedPaths(NamedTuple):
-    """Paths that commands must not access, in addition to those that the guard itself protects.
+    """Paths that commands must not access, in addition to the paths that the guard itself protects.
 
     All paths are absolute and contain no links.
 
@@ -90,16 +90,16 @@ class Sandbox:
         workspace: Root of the workspace.
         settings: The user's settings.
         folder: A folder used only by this session; the commands' temporary folder is created in it.
-        note: A function that is called once, before the first command, with what is enforced.
+        note: A function that is called once with the enforcement, before the first command.
         enforced: What is enforced; overrides the result of ``probe``.
 
     Attributes:
         watch: The watcher, which makes inert the files that commands leave for other programs to
             execute.
         protected: The paths that the most recent command could not write to.
-        extra_protected: Functions that return more paths to protect, by the name of the requester.
+        extra_protected: Functions that return additional paths to protect, by the requester's name.
             Threads call them.
-        extra_access: The extra permissions of single commands, by their words.
+        extra_access: The extra permissions of individual commands, by their words.
         find_used_secrets: Returns the hidden files that a command in a folder may read.
         observer: Receives the sandbox's reports.
     """
@@ -127,8 +127,8 @@ class Sandbox:
         self._enforced = enforced
         self._masks = Masks()
         self._unwanted = set[str]()
-        # Commands may start at the same time: the first one tries the sandbox, and the others wait
-        # for its result.
+        # Commands may start at the same time: the first command tries the sandbox, and the others
+        # wait for the result.
         self._lock = trio.Lock()
         self._loopback = Loopback()
         self._root = os.path.realpath(workspace)
@@ -139,7 +139,7 @@ class Sandbox:
 
     @property
     def known(self) -> Enforcement | None:
-        """What is enforced for this session's commands; None if not determined yet."""
+        """What is enforced for this session's commands, or None if not determined yet."""
         return self._enforced
 
     async def enforced(self) -> Enforcement:
@@ -162,7 +162,7 @@ class Sandbox:
         return Layer(_PROMPT_ORDER, "sandbox", describe_sandbox(self._presumed(), self.settings))
 
     def describe_kind(self) -> str:
-        """Return the kind of sandbox in one word; empty if there is none."""
+        """Return the kind of sandbox in one word; empty if there is no sandbox."""
         return self._presumed().by
 
     def _presumed(self) -> Enforcement:
@@ -176,7 +176,7 @@ class Sandbox:
     # --- commands ---------------------------------------------------------------------------------
 
     async def wrap_process(self, command: Command) -> Command:
-        """Wrap a command in the sandbox, with a clean environment.
+        """Wrap a command in the sandbox with a clean environment.
 
         Raises:
             ToolDenied: The user requires the full sandbox, and this system cannot enforce it.
@@ -282,7 +282,7 @@ class Sandbox:
         )
 
     def _find_hidden_sockets(self) -> list[str]:
-        """Return the sockets of the user's services, except those the user has made visible."""
+        """Return the sockets of the user's services, except those that the user made visible."""
         readable = resolve_listed(self.settings.readable, self._root)
         return [path for path in find_sockets() if path not in readable]
 
@@ -329,7 +329,7 @@ class Sandbox:
     def close(self) -> None:
         """Check the workspace one last time and remove what the session created. Blocks.
 
-        Every step runs, even if another one fails.
+        Every step runs, even if another step fails.
         """
         with ExitStack() as steps:  # the stack runs the steps in reverse order
             # The removal of the folder is added first, so it runs last: the other steps use the
@@ -390,7 +390,7 @@ async def open_sandbox(session: Session) -> AsyncIterator[Sandbox]:
     try:
         yield sandbox
     finally:
-        # A cancelled session must also undo what its commands left for other programs, and remove
+        # Even a cancelled session must undo what its commands left for other programs, and remove
         # its masks from the workspace.
         with trio.CancelScope(shield=True):
             try:

@@ -165,7 +165,7 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("PACKAGE_TOKEN", ("npm_", "pypi-"), r"npm_[A-Za-z0-9]{30,}|pypi-[\w-]{30,}"),
     ("STRIPE_KEY", ("k_live_", "k_test_"), r"[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
     *((name, words, _at_word(pattern)) for name, words, pattern in _VENDORS),
-    # Forty characters may also be a base64 hash, so the name has to precede them.
+    # Forty characters may also be a base64 hash, so the key's name must precede them.
     (
         "AWS_SECRET",
         ("ecret", "ECRET"),
@@ -191,8 +191,8 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
         r"|example(?:[-_][a-z_-]{0,60})?|replace[-_](?:me|this"
         r"|with)[a-z_-]{0,60})\\?[\"']?(?![^\s\"'\\,;]))[^\s\"'\\,;()]{8,}",
     ),
-    # The form used in settings files and headers. The value must contain a digit: without a digit,
-    # it is more likely to be a word or code.
+    # Assignments in the form used in settings files and headers. The value must contain a digit:
+    # without a digit, it is more likely to be a word or code.
     (
         "CREDENTIAL",
         ("ey", "oken", "ecret", "assw", "ookie"),
@@ -343,7 +343,7 @@ def _replace(pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], 
         following = end if is_last else end - OVERLAP
         for cut in pattern.finditer(text, start, end):
             # A match that begins in the overlap is left to the next piece, which contains more of
-            # it.
+            # the match.
             if cut.start() >= following and not is_last:
                 break
             is_whole = is_last or cut.end() <= end - MARGIN

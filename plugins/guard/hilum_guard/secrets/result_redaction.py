@@ -30,7 +30,7 @@ MAX_CHARACTERS = 20_000
 
 
 class ResultRedactor:
-    """The redactor of one session's results and logs.
+    """The redactor for one session's results and logs.
 
     Args:
         session: The session.
@@ -68,7 +68,7 @@ class ResultRedactor:
         """Return text without secrets, before the text is logged. Threads may call it.
 
         Values that are only named like a secret are replaced only in prompts: a model's output is
-        mostly code and examples, and the secrets that it could repeat were replaced when it read
+        mostly code and examples, and secrets that the model could repeat were replaced when it read
         them.
         """
         known = self._clean if origin == "result" else {}
@@ -140,7 +140,7 @@ def explain_placeholder(files: frozenset[str], names: frozenset[str], call: Chec
     instead of a secret from a prompt. A command would use the placeholder as if it were the secret.
 
     Args:
-        files: The files that the model read with a placeholder in them.
+        files: The files that the model has read with a placeholder in them.
         names: The names of the secrets that were replaced in prompts and answers.
         call: The call.
     """
@@ -181,7 +181,7 @@ def _read_table(file: Path) -> dict[str, Any]:
 
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):  # the plugin that owns the file reports the error
+    except (OSError, ValueError, RecursionError):  # the file's own plugin reports the error
         return {}
 
 
@@ -196,7 +196,7 @@ def read_path(call: ToolCall) -> str:
 
 
 def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
-    """Return plain data with a function applied to all its strings."""
+    """Return a copy of plain data with a function applied to all its strings."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):

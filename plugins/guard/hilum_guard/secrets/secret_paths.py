@@ -17,7 +17,7 @@ from functools import cache
 from hilum_guard.file_names import folded
 from hilum_guard.secrets.secret_names import original_names
 
-# Below the home folder.
+# Paths below the home folder that contain secrets.
 HOME = tuple(
     """.ssh .aws .azure .gnupg .kube .docker .netrc _netrc .git-credentials .pypirc .npmrc
     .yarnrc .yarnrc.yml .bunfig.toml .vault-token .password-store .pki .1password
@@ -47,7 +47,7 @@ HOME = tuple(
     .railway .supabase .snowflake .linode-cli .ollama/id_ed25519
     .local/share/com.vercel.cli""".split()
 )
-# Below the configuration folder (`~/.config`).
+# Paths below the configuration folder (`~/.config`) that contain secrets.
 CONFIG = tuple(
     """gh hub glab-cli gcloud doctl op git/credentials containers/auth.json github-copilot
     google-chrome chromium BraveSoftware microsoft-edge vivaldi opera rclone sops age
@@ -175,8 +175,8 @@ class SecretFiles:
         secrets = set(self._linked_secrets(root))
         if not secrets:
             return
-        # A listing contains the inodes of its entries, so only files with a secret's inode are
-        # examined.
+        # A folder listing contains the inodes of its entries, so only files with a secret's inode
+        # are examined.
         inodes = {inode for _, inode in secrets}
         for folder, _ in self._folders(root):
             with suppress(OSError), os.scandir(folder) as entries:
@@ -271,7 +271,7 @@ def _is_private(path: str) -> bool:
     except OSError:
         return False
     # Programs set this mode for keys and logins (ssh rejects other modes).
-    is_restricted = not status.st_mode & 0o177  # no rights for others, and not executable
+    is_restricted = not status.st_mode & 0o177  # private and not executable
     return stat.S_ISREG(status.st_mode) and is_restricted and status.st_size > 0
 
 

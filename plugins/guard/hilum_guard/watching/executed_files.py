@@ -1,9 +1,9 @@
 """List the workspace files that other programs execute, or take commands from, outside the sandbox.
 
-This table is the only list of such files. Writing such a file with the file tools or by redirection
-needs approval, and the sandbox keeps programs from writing to these files (see
-``workspace_watcher``). What Git executes because of a repository's metadata depends on the content
-of the metadata, which ``repositories`` reads.
+The table in this module is the only list of executed files. Writing to an executed file with the
+file tools or by redirection needs approval, and the sandbox keeps programs from writing to these
+files (see ``workspace_watcher``). What Git executes because of a repository's metadata depends on
+the content of the metadata, which ``repositories`` reads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class ExecutedFile(NamedTuple):
 
     Attributes:
         pattern: The file's name in any folder, in lower case; a leading ``*`` stands for any text.
-            ``a/b`` is ``b`` in a folder ``a``.
+            ``a/b`` is a file ``b`` in a folder ``a``.
         program: The program that executes the file or takes commands from it.
         when: When that happens.
         folder: Whether the name is a folder, which includes everything in it.
@@ -222,7 +222,7 @@ def find_name(name: str) -> ExecutedFile | None:
     return None
 
 
-# Any component counts: everything in an executed folder is executed.
+# Any component of the path counts, because everything in an executed folder is executed.
 def find_path(path: str) -> tuple[str, ExecutedFile] | None:
     """Return the executed part of a path, and its row, or None if no row matches.
 

@@ -119,7 +119,7 @@ class FolderScan:
         return folder
 
     def skipped_folders(self) -> Iterator[str]:
-        """Yield the folders of installed packages, except those of compiled modules."""
+        """Yield the folders of installed packages, except those with compiled modules."""
         for state in self._folders.values():
             for path in state.skipped:
                 if not path.endswith("/__pycache__"):  # they contain no repositories
@@ -142,8 +142,8 @@ def _list_folder(path: str, stamp: Stamp, *, only_git: bool = False) -> Folder:
     except (FileNotFoundError, NotADirectoryError):
         return Folder(stamp, settled)
     except OSError:
-        # A command may forbid listing a folder in order to hide files in it, so this is no reason
-        # to skip it.
+        # A command may make a folder unlistable to hide files in it, so unlistable folders are not
+        # skipped.
         return Folder(stamp, settled, listed=False)
     inner = [name for name, is_folder in found.items() if is_folder and name.lower() != ".git"]
     folders = [name for name in inner if name not in _SKIPPED]
@@ -165,7 +165,7 @@ def _is_executed(name: str) -> bool:
 
 
 def _is_relevant(folder: str, name: str, only_git: bool) -> bool:
-    """Return whether a name in a folder belongs to Git, is executed, or contains such a file."""
+    """Return whether a name in a folder belongs to Git, is executed or contains executed files."""
     # A file system that ignores case finds `.GIT` where Git looks for `.git`.
     low = name.lower()
     if low == ".git":
@@ -175,7 +175,7 @@ def _is_relevant(folder: str, name: str, only_git: bool) -> bool:
     row = find_name(name)
     if row is None:
         return low in PARENTS
-    # A name that is executed only as a file is harmless as a folder.
+    # A name that is executed only as a file is harmless as a folder's name.
     return row.folder or not os.path.isdir(f"{folder}/{name}")
 
 

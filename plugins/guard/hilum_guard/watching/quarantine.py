@@ -1,4 +1,4 @@
-"""Make files and settings inert that programs outside the sandbox would execute.
+"""Make inert the files and settings that programs outside the sandbox would execute.
 
 A file is renamed to a name that no program looks for. A setting is removed from its file. Nothing
 is deleted. Commands may still be running and may replace a folder in a path with a link, so every
@@ -32,7 +32,7 @@ class Quarantine:
     """The quarantine of a workspace.
 
     Args:
-        roots: The folders of the workspace, resolved.
+        roots: The workspace's folders, resolved.
 
     Attributes:
         failed: Entries that could not be made inert, each with a sentence about it. Failed entries
@@ -52,7 +52,7 @@ class Quarantine:
 
         Args:
             new: The entries.
-            known: The entries that existed before, which belong to the user.
+            known: The entries that existed before the commands; they belong to the user.
 
         Returns:
             A sentence for each.
@@ -156,7 +156,7 @@ def _rename(path: str) -> str:
     with _open_folder(os.path.dirname(path)) as folder:
         try:
             name = _rename_in(before, folder)
-        except PermissionError:  # the folder's owner cannot write to it
+        except PermissionError:  # a command may have removed the owner's write permission
             _grant_access(folder)
             name = _rename_in(before, folder)
     return f"{os.path.dirname(path)}/{name}"

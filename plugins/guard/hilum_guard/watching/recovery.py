@@ -42,9 +42,9 @@ def recover(workspace: str) -> list[str]:
             with run_markers.abandoned(folder, name.removesuffix(run_markers.OWNER)) as dead:
                 if dead:
                     said += _look(folder, name.removesuffix(run_markers.OWNER))
-        except Exception as error:  # the marker stays, and the next session tries again
+        except Exception as error:  # the marker remains, and the next session tries again
             said.append(f"It could not be checked ({type(error).__name__}: {error}). {_ADVICE}")
-    # A marker written by another version of hilum may contain text that cannot be stored in an
+    # A marker written by a different version of hilum may contain text that cannot be stored in an
     # event.
     return [printable(line) for line in said]
 

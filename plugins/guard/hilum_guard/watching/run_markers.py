@@ -70,7 +70,7 @@ class RunMarker:
         self._written: WatchState | None = None
 
     def write(self, state: WatchState) -> None:
-        """Record what existed before the running commands started.
+        """Record which entries existed before the running commands started.
 
         Raises:
             OSError: hilum's data folder cannot be written.
@@ -88,7 +88,7 @@ class RunMarker:
         self._written = state
 
     def clear(self) -> None:
-        """Remove the marker, after all commands ended and everything was checked and logged."""
+        """Remove the marker after all commands have ended and everything is checked and logged."""
         if self._written is not None:
             self._written = None
             self._path(_STATE).unlink(missing_ok=True)
@@ -122,8 +122,8 @@ class RunMarker:
                 os.close(fd)
                 path.unlink(missing_ok=True)
                 raise
-            # Between the two calls, another process locked and removed the file because it seemed
-            # to have no owner.
+            # Between `open` and `lock`, another process locked and removed the file because it
+            # seemed to have no owner.
             os.close(fd)
             self._name = uuid4().hex
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -190,7 +190,7 @@ def read(folder: Path, name: str) -> WatchState | None:
 
 def _remove(folder: Path, name: str) -> None:
     """Remove a marker, and its folder if it is empty."""
-    # Remove the owner's file last: without it, the others would not be found.
+    # Remove the owner's file last: without it, the other files would not be found.
     for ending in (_WRITING, _STATE, OWNER):
         with suppress(OSError):
             (folder / f"{name}{ending}").unlink()

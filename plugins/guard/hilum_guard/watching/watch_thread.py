@@ -22,7 +22,7 @@ class WatchThread:
 
     Args:
         watch: Performs the checks.
-        observer: Receives the thread's reports, in the thread. After a failed check, the next one
+        observer: Receives the thread's reports, in the thread. After a failed check, the next check
             still runs.
     """
 

@@ -197,14 +197,14 @@ class WorkspaceGuard(SandboxObserver):
         paths = self._expected.pop((agent.name, call.id), ())
         if not result.code:
             for path in paths:
-                # Only a successful call counts: a failed one must not attribute a command's file to
-                # the user.
+                # Only a successful call counts: a failed call must not attribute a command's file
+                # to the user.
                 await trio.to_thread.run_sync(self._box.watch.accept, path)
         if self._box.watch.dirty:
             try:
                 self._tell_undone(await trio.to_thread.run_sync(self._box.watch.check))
             except Exception as error:
-                # The model must not mistake an unchecked workspace for a clean one.
+                # The model must not mistake an unchecked workspace for a clean workspace.
                 self._tell_failure(error)
         unread = self._unread
         self._unread = []
@@ -260,7 +260,7 @@ class WorkspaceGuard(SandboxObserver):
                 self._nursery.start_soon(trio.to_thread.run_sync, self._box.watch.settle)
 
     def _tell_failure(self, error: Exception) -> None:
-        """Inform the user and the model, once per reason, that the check failed."""
+        """Inform the user and the model, once per reason, that the workspace check failed."""
         reason = f"{type(error).__name__}: {printable(str(error))}"
         text = f"The workspace could not be checked for files that others execute ({reason})."
         if text in self._reported:

@@ -112,8 +112,8 @@ class WorkspaceWatcher:
                 sentences = self.check()
             else:
                 self._since = time.time_ns() - SETTLED
-                # An entry that could not be made inert must not become known: each check tries it
-                # again.
+                # An entry that could not be made inert must not become known, so that each check
+                # tries it again.
                 self._known = self._look() - self._quarantine.failed.keys()
                 skipped = self._scan.skipped_folders()
                 self._packages = {path: read_inode(path) for path in skipped}
@@ -181,7 +181,7 @@ class WorkspaceWatcher:
         failed = quarantine.failed.items()
         quarantine.failed = {entry: text for entry, text in failed if entry in new}
         sentences = quarantine.make_inert(new - tried, self._known)
-        # Exempt entries keep their state until the tool has written them.
+        # Exempt entries keep their state until the file tool has written them.
         before = {entry for entry in self._known if _is_exempt(entry.path, exempt)}
         unchanged = {entry for entry in found - new if not _is_exempt(entry.path, exempt)}
         # Restored entries must not be mistaken for new entries in the next scan.
@@ -190,7 +190,7 @@ class WorkspaceWatcher:
         return new, sentences
 
     def accept(self, path: str) -> None:
-        """Attribute a file to the user, because a file tool wrote it with the user's approval."""
+        """Attribute a file to the user because a file tool wrote it with the user's approval."""
         with self._lock:
             paths = {resolve_links(path)}
             self._known |= {entry for entry in self._look() if _is_exempt(entry.path, paths)}
@@ -214,7 +214,7 @@ class WorkspaceWatcher:
     # --- the mark ---------------------------------------------------------------------------------
 
     def resume(self, state: WatchState) -> None:
-        """Continue from the state that a killed process recorded. Call ``check`` next."""
+        """Continue from the state recorded by a killed process. Call ``check`` next."""
         with self._lock:
             self._known = {Entry(*entry) for entry in state.known}  # type: ignore[arg-type]
             self._since = state.since
@@ -224,7 +224,7 @@ class WorkspaceWatcher:
     def note_told(self, sentences: Iterable[str]) -> None:
         """Record that sentences are logged.
 
-        The method does not block; call ``settle`` in a thread afterwards.
+        This method does not block; call ``settle`` in a thread afterwards.
         """
         self._told += sentences
 
@@ -238,7 +238,7 @@ class WorkspaceWatcher:
         if self._mark is None:
             return
         # The event loop may add sentences at the same time, because `note_told` takes no lock.
-        # Therefore the list is replaced, not cleared.
+        # Therefore the list of sentences is replaced, not cleared.
         told = self._told
         self._told = []
         self._untold = [sentence for sentence in self._untold if sentence not in told]
@@ -382,7 +382,7 @@ class WorkspaceWatcher:
     def named_files(self) -> tuple[str, ...]:
         """Return the files inside the roots that configurations name, whether they exist or not.
 
-        Git executes such hooks, included files and programs of filters as soon as they exist.
+        Git executes these hooks, included files and filter programs as soon as they exist.
         """
         users = git_metadata.user_configs()
         configs = {}
@@ -419,8 +419,8 @@ class WorkspaceWatcher:
 
     def _read_gitlinks(self, git_folder: str) -> frozenset[str]:
         """Return the paths of the nested repositories in a Git folder's index."""
-        # The folder's own stamp changes with its shared indexes: Git writes them under another name
-        # and renames them.
+        # The Git folder's own stamp changes with its shared indexes, because Git writes shared
+        # indexes under another name and renames them.
         now = (read_stamp(f"{git_folder}/index"), read_stamp(git_folder))
         known = self._indexes.get(git_folder)
         if known is None or known[0] != now or not is_settled(now):
