@@ -1,7 +1,7 @@
-"""Judges an agent's calls before they run, and confines its child processes to a sandbox.
+"""Judge an agent's tool calls before they run, and confine its child processes to a sandbox.
 
 A call passes through the modules in this order: ``session_guard`` receives it, ``call_judge`` loads
-the rules, ``call_reader`` checks its arguments and has ``commands`` read a command line, ``effects``
+the rules, ``call_reader`` checks its arguments, ``commands`` parses a command line, ``effects``
 determines what the commands do, ``rules`` compares the rules with the call, and ``gate`` decides.
 
 Public names load on first use: importing the package loads neither the shell grammar nor the
@@ -91,9 +91,9 @@ __all__ = [
     "server_tools",
 ]
 
-# The hooks that a session's guard implements. Without them no call runs.
+# The hooks that a session's guard implements. No call runs without these hooks.
 gates = ("check_result", "on_tool_call", "redact_texts", "wrap_process")
-# The module of each public name, and the name in that module if it differs.
+# The module that defines each public name, and the name in that module if it is different.
 _MODULES = {
     "CommandVerdict": "commands.verdicts",
     "SimpleCommand": "commands.verdicts",
@@ -141,13 +141,13 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, _, inner = _MODULES[name].partition(":")
     value = getattr(import_module(f"hilum_guard.{module}"), inner or name)
-    globals()[name] = value  # this function then runs only once for each name
+    globals()[name] = value  # `__getattr__` then runs only once for each name
     return value
 
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Guard]:
-    """Judge the session's calls, and wrap its child processes, until it closes."""
+    """Judge the session's calls and wrap its child processes until the session closes."""
     from hilum_guard.session_guard import open_guard  # loaded with the first session
 
     async with open_guard(session) as guard:

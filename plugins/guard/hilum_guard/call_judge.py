@@ -1,8 +1,8 @@
-"""Judge one call in a single thread, which does all the disk reads.
+"""Judge one call in a single thread, which does all the disk reads for that call.
 
-The event loop only gathers what it owns (``JudgeRequest``) and takes the result (``Judgement``).
-Nothing here changes the session's state, so the session can abandon a judgement if the disk does
-not respond.
+The event loop only gathers the data that it owns (``JudgeRequest``) and receives the result
+(``Judgement``). Nothing in this module changes the session's state, so the session can abandon a
+judgement if the disk does not respond.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ class JudgeRequest:
     """A call to judge, with everything that the event loop knows about it.
 
     Attributes:
-        tool: The tool; None if only the rules are to be read.
-        arguments: Its arguments, as JSON.
+        tool: The tool, or None to read only the rules.
+        arguments: The tool's arguments, as JSON.
         workspace: Resolves paths.
         config: The user's configuration folder.
         rules: The rules found by the most recent read.
-        tools: The names of the session's tools when these rules were read.
-        names: The current names of the session's tools; None while it has none yet.
+        tools: The names that the session's tools had when ``rules`` were read.
+        names: The current names of the session's tools, or None if the session has no tools yet.
         describe_tools: Returns the tools that rules can be checked against, by name.
         catalog: The permission categories of the tools, by name.
         approve: The approval policy.
         kind: The kind of session, for rules that apply to one kind only.
-        enforced: What the sandbox enforces; None if that has not been determined yet.
-        offline: Whether the sandbox denies commands network access.
+        enforced: What the sandbox enforces, or None if not determined yet.
+        offline: Whether the sandbox denies network access to commands.
         run_unsandboxed: Whether the user lets commands run without a sandbox that protects files.
         known_hosts: The hosts that the user or a search result mentioned.
         find_executed: Returns the files that are executed although their names do not suggest it,
@@ -83,12 +83,12 @@ class Judgement:
 
     Attributes:
         rules: The rules that were used.
-        verdict: The verdict; None for no opinion.
+        verdict: The verdict, or None if the guard has no opinion.
         source: The origin of the verdict: the rule with its file, or the name of the check.
         call: The parsed call; None if its arguments are invalid.
-        secrets: The secret files that a command names, resolved.
+        secrets: The resolved paths of the secret files that a command names.
         undecided: Whether the verdict depends on what the sandbox enforces, which is not known yet.
-            Then there is no verdict.
+            If true, ``verdict`` is None.
     """
 
     rules: rule_files.Rules
@@ -110,7 +110,7 @@ def read_rules(request: JudgeRequest) -> rule_files.Rules:
 
 
 def judge(request: JudgeRequest) -> Judgement:
-    """Judge a call. It blocks, so run it in a thread, which may be abandoned."""
+    """Judge a call. This function blocks, so run it in a thread that can be abandoned."""
     from hilum_guard.call_reader import read_call  # with the first call
 
     # The rules are read in the same thread as the call, so a new rule applies to the next call.
@@ -128,7 +128,7 @@ def judge(request: JudgeRequest) -> Judgement:
     found, source = gate.judge(call)
     is_denied = found is not None and found.kind == "deny"
     if not is_denied and request.carries_secret(call):
-        # An approval of this URL covers no other URL, and no wider approval covers this URL.
+        # An approval for this URL covers no other URL, and no wider approval covers this URL.
         scope = f"{call.facts.tool}(url={call.facts.arguments['url']})"
         question = ask("The address contains one of your secrets.", scope=scope)
         return Judgement(rules, question, SECRET_ADDRESS, call)
@@ -143,14 +143,15 @@ def judge(request: JudgeRequest) -> Judgement:
 def _judge_early(
     request: JudgeRequest, rules: rule_files.Rules, call: CheckedCall
 ) -> Judgement | None:
-    """Return the judgement of a call that needs no gate; None if it needs one."""
+    """Return the judgement of a call that needs no gate, or None if the call needs one."""
     reason = request.explain_placeholder(call)
     if reason:
         return Judgement(rules, deny(reason), "a hidden secret", call)
     needs_sandbox = request.approve == "auto" or any(rules.of("deny"))
     if call.facts.command is not None and request.enforced is None and needs_sandbox:
         return Judgement(rules, undecided=True)
-    # Programs parse such a URL differently, so rules about hosts could not judge it.
+    # Programs parse URLs without a plain host differently, so rules about hosts could not judge
+    # them.
     url = call.facts.arguments.get("url")
     is_address = call.facts.category == "network" and is_web_address(url)
     if is_address and not call.facts.host:
@@ -165,7 +166,7 @@ def _make_gate(request: JudgeRequest, rules: rule_files.Rules, call: CheckedCall
     from hilum_guard.rules.denied_paths import find_denied_paths  # with the first call
 
     is_command = call.facts.command is not None
-    # Without a sandbox no files are protected.
+    # Without a sandbox, no files are protected.
     enforced = request.enforced or Enforcement()
     holds_files = enforced.files and enforced.protected
     denied_paths_enforced = False

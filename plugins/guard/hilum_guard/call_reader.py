@@ -1,4 +1,4 @@
-"""Prepare tool calls for the gate: check arguments, resolve paths and read commands."""
+"""Prepare tool calls for the gate: check arguments, resolve paths and parse commands."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ PATH_PARAMETERS = frozenset(
 
 
 def parse_arguments(text: str) -> dict[str, Any]:
-    """Return the arguments of a call by name, even if they are not a JSON object."""
+    """Return a call's arguments by name, even if they are not a JSON object."""
     try:
         data = json.loads(text or "{}")
-        json.dumps(data)  # data that is nested too deeply can be parsed but not serialised
+        json.dumps(data)  # deeply nested data can be parsed but not serialised
     except (ValueError, RecursionError):
         data = text
     return data if isinstance(data, dict) else {"arguments": data}
@@ -52,8 +52,8 @@ class CheckedCall:
         risk: The permission category of the tool.
         root: Root of the workspace.
         paths: For a tool with paths, the resolved paths, each with its display text.
-        differing: The paths that resolve to others, each with its target, as text.
-        folder: For a command, the folder that it starts in.
+        differing: The paths that resolve to a different path, each with its target, as text.
+        folder: For a command, its initial working folder.
     """
 
     facts: CallFacts
@@ -70,7 +70,7 @@ class CheckedCall:
 
 
 def read_call(tool: Tool, text: str, workspace: Workspace) -> CheckedCall:
-    """Return a call with its arguments checked, its paths resolved and its command read.
+    """Return a call with its arguments checked, its paths resolved and its command parsed.
 
     Args:
         tool: The tool.
@@ -80,7 +80,8 @@ def read_call(tool: Tool, text: str, workspace: Workspace) -> CheckedCall:
     Raises:
         ToolError: The arguments are invalid, or a path to write is outside the workspace.
     """
-    # The same check runs again before the call, so the gate judges exactly what the tool receives.
+    # The same check runs again before the call, so the gate judges exactly the arguments that the
+    # tool receives.
     checked = tool.check(text)
     arguments: dict[str, Any] = msgspec.to_builtins(checked)
     if tool.risk == "execute" and isinstance(arguments.get("command"), str):
@@ -102,7 +103,8 @@ def read_call(tool: Tool, text: str, workspace: Workspace) -> CheckedCall:
 def _read_command_call(tool: Tool, arguments: dict[str, Any], workspace: Workspace) -> CheckedCall:
     folder = workspace.resolve(str(arguments.get("working_directory") or "."))
     command_verdict = judge_command(arguments["command"], workspace=workspace.root, folder=folder)
-    # Implied commands count too: a Git alias may write files that its name does not suggest.
+    # Implied commands count too, because the name of a Git alias does not show which files it
+    # writes.
     resolved = resolve_effects(
         command_verdict.all_commands, str(workspace.root), complete=command_verdict.complete
     )
@@ -148,7 +150,7 @@ def _read_path_call(
 def _effect_kind(tool: Tool, parameter: str) -> Kind | None:
     """Return what a tool does to the path in a parameter, for rules about other tools.
 
-    Return None if only rules about the tool itself apply.
+    The result is None if only rules about the tool itself apply.
     """
     if tool.name == "delete_file":
         return "delete"
@@ -163,8 +165,8 @@ def _find_mentioned(workspace: Workspace, arguments: Mapping[str, Any]) -> Itera
     """Yield the paths in a call to an MCP server's tool, which may do anything with them."""
     for name in PATH_PARAMETERS & arguments.keys():
         for given in _list_texts(arguments[name]):
-            # A server resolves the path itself, perhaps from another folder, so the effect is not
-            # certain.
+            # The MCP server resolves the path itself, perhaps relative to another folder, so the
+            # effect is uncertain.
             path = resolve_links(os.path.join(workspace.root, os.path.expanduser(given)))
             yield Effect("any", shown_path(path, str(workspace.root)), certain=False)
 
@@ -178,12 +180,12 @@ def _list_texts(value: object) -> list[str]:
 
 
 def _resolve(workspace: Workspace, given: str, must: bool) -> list[Path]:
-    """Return the target of a path, and the path itself.
+    """Return a path's target and the path itself.
 
     A tool may write through a link, or delete the link.
 
     Raises:
-        ToolError: The path must be in the workspace, but neither of the two is.
+        ToolError: The path must be in the workspace, but neither the path nor its target is.
     """
     found: dict[Path, None] = {}
     failure: ToolError | None = None

@@ -1,4 +1,4 @@
-"""Run the guard's checks for ``hilum doctor``: of rules, short secrets and the sandbox."""
+"""Run the guard's checks for ``hilum doctor``: rules, short secrets and the sandbox."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check_guard(folder: Path, online: bool) -> Iterator[Check]:
 
     Args:
         folder: The workspace whose rules are checked.
-        online: Not used; the guard contacts no server.
+        online: Not used, because the guard does not contact a server.
     """
     yield from _check_rules(folder)
     for name in Redactor().too_short:

@@ -1,6 +1,6 @@
 """Provide the guard's content policy to code without a session (see ``hilum.ContentPolicy``).
 
-The service is in the entry point group ``hilum.content_policy``.
+The policy is registered in the entry point group ``hilum.content_policy``.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from hilum_guard.secrets.redaction import Redactor, is_settings, is_source
 
 
 def redact(text: str, path: str = "") -> str:
-    """Return a text with its secrets redacted.
+    """Return text with its secrets redacted.
 
     Args:
         text: The text.
-        path: The file that the text comes from; empty if it comes from no file.
+        path: The file that the text comes from; empty if it does not come from a file.
     """
     # The process shares one redactor, because creating it reads the whole environment.
     return _redactor()(text, guess=not is_source(path), settings=is_settings(path))
@@ -31,18 +31,18 @@ def make_redactor(
     """Create a redactor.
 
     Args:
-        environ: The environment whose secrets are replaced; by default, that of this process.
+        environ: The environment whose secrets are replaced; by default, this process's environment.
         secrets: Additional secrets, by name.
     """
     return Redactor(environ, secrets)
 
 
 def explain_withheld_file(place: Path, path: str) -> str:
-    """Return why a file is not sent to a model without approval; empty if it may be sent.
+    """Return why sending a file to a model needs approval; empty if it does not.
 
     Args:
         place: The file, resolved.
-        path: The file relative to the workspace.
+        path: The file's path relative to the workspace.
     """
     return hidden(place, path)
 

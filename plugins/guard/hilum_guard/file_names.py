@@ -1,6 +1,6 @@
 """Compare, resolve and print file names.
 
-Names are compared as on the most permissive file system.
+Names are compared as the most permissive file system would compare them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterable
 
 QUARANTINED = ".quarantined"
-"""Suffix of the name of a file that was made inert. No program looks for such names."""
+"""Suffix that makes a file inert: no program looks for files with this suffix."""
 _ENDING = r"(\.\d+)?" + re.escape(QUARANTINED) + "$"
 _CONTROLS = r"[\x00-\x1f\x7f-\x9f]"
 
@@ -25,19 +25,19 @@ def folded(name: str) -> str:
 
 
 def resolve_links(path: str | os.PathLike[str]) -> str:
-    """Return a path without symbolic links, up to the first link that cannot be read."""
+    """Return a path with symbolic links resolved, up to the first link that cannot be read."""
     try:
         return os.path.realpath(path)
     except OSError as error:
         # Before Python 3.13, `realpath` raises for a link that this process may not read, such as
-        # `/proc/1/cwd`. A model may name one, or a program may leave a link to one.
+        # `/proc/1/cwd`. A model may name such a link, or a program may leave a link to one.
         return os.fsdecode(error.filename or path)
 
 
 def resolve_listed(paths: Iterable[str], workspace: str) -> set[str]:
     """Return the resolved forms of paths in the user's settings.
 
-    They may begin with ``~``; a relative path is relative to the workspace.
+    The paths may begin with ``~``; a relative path is relative to the workspace.
     """
     expanded = map(os.path.expanduser, paths)
     return {os.path.realpath(os.path.join(workspace, path)) for path in expanded}
@@ -49,17 +49,17 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
 
 
 def digest_path(path: str) -> str:
-    """Return a file name that stands for a path, such as the name of a record about it."""
+    """Return a file name that identifies a path, such as the name of a record about it."""
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
 
 
 def original(name: str) -> str:
-    """Return the name that a file had before it was made inert; other names are unchanged."""
+    """Return the name that a file had before hilum made it inert; other names are unchanged."""
     return re.sub(_ENDING, "", name)
 
 
 def printable(text: str) -> str:
-    """Return a text that contains paths in a form that can be stored and displayed.
+    """Return text that contains paths in a form that can be stored and displayed.
 
     A file name may be any sequence of bytes. Python represents bytes that are not UTF-8 as lone
     surrogates, which events cannot contain. Lone surrogates and control characters become escape

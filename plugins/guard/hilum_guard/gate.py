@@ -1,4 +1,4 @@
-"""Judges a tool call by the user's rules, its command, protected files and the approval policy.
+"""Judge a tool call by the user's rules, its command, protected files and the approval policy.
 
 The checks run in this order: destructive commands, deny rules, mistakes in the rules, hilum's own
 folders, calls that always need approval, calls that a rule allows or that are harmless, and finally
@@ -64,16 +64,17 @@ _READ_RULES = ("read_file", "read")
 
 @attrs.frozen
 class Gate:
-    """A judge of tool calls, with everything that its verdicts depend on.
+    """A judge of tool calls, with all the data that its verdicts depend on.
 
     Attributes:
         rules: The rules that apply.
         approve: The approval policy.
         files_confined: Whether a sandbox keeps commands from writing outside the workspace, and
             from writing files that are executed later.
-        denied_paths_enforced: Whether the sandbox protects the paths that rules deny from commands
-            whose effects are unknown.
-        network_blocked: Whether the sandbox denies such commands network access.
+        denied_paths_enforced: Whether the sandbox protects denied paths from commands whose effects
+            are unknown.
+        network_blocked: Whether the sandbox denies network access to commands whose effects are
+            unknown.
         known_hosts: The hosts that the user or a search result mentioned.
         catalog: The permission categories of the session's tools, by name.
         executed: The resolved paths of workspace files that are executed although their names do
@@ -93,7 +94,7 @@ class Gate:
     run_unsandboxed: bool = False
 
     def judge(self, call: CheckedCall) -> Judged:
-        """Return the verdict on a call (None for no opinion), and the rule or check behind it."""
+        """Return the verdict on a call (None for no opinion), and the deciding rule or check."""
         command_verdict = call.facts.command
         # Destructive commands are checked before the rules, because no rule may allow them.
         if command_verdict is not None and command_verdict.kind == "block":
@@ -132,7 +133,7 @@ class Gate:
         return None
 
     def _find_unenforced_denial(self, facts: CallFacts) -> Rule | None:
-        """Return a deny rule for an effect that a call may have and no sandbox prevents."""
+        """Return a deny rule for an effect that a call may have and that no sandbox prevents."""
         for rule in self.rules.of("deny"):
             if fit(rule, facts, self.catalog) != "unread":
                 continue
@@ -148,7 +149,7 @@ class Gate:
     def _find_question(self, facts: CallFacts) -> tuple[str, Rule] | None:
         """Return why a rule requires approval of a call, and the rule.
 
-        Either it is an ask rule, or a deny rule for something that the call may do.
+        The rule is either an ask rule, or a deny rule for something that the call may do.
         """
         # Deny rules come first, because they are stricter than ask rules.
         rule = self._find_rule("deny", facts, ("maybe",)) or self._find_unenforced_denial(facts)
@@ -183,8 +184,8 @@ class Gate:
 
     def _judge_paths(self, call: CheckedCall) -> Judged:
         for path, shown in call.paths:
-            # hilum's own folders contain the rules: with a tool that writes there, the model could
-            # give itself every permission.
+            # hilum's own folders contain the rules: with a tool that writes to them, the model
+            # could give itself every permission.
             if protected_files.own(path):
                 verdict = deny(f"{shown} is in hilum's own folders, which tools may not use.")
                 return verdict, "self-protection"
@@ -199,7 +200,7 @@ class Gate:
         return self._judge_other(call, link_note)
 
     def _explain_execution(self, path: Path, shown: str) -> str:
-        """Return what executes a file, or takes commands from it; empty if nothing does."""
+        """Return what executes a file or takes commands from it; empty if nothing does."""
         for executed, by in self.executed:
             if path.is_relative_to(executed):
                 return f"it is executed by {by}"
@@ -213,8 +214,8 @@ class Gate:
             return ask(question[0] + link_note, scope=scope), _name_source(question[1])
         leak = self._find_leak(facts)
         if leak:
-            # A rule for the tool or the host says nothing about the data in this URL, so only a
-            # rule for the exact URL replaces the approval.
+            # A rule for the tool or the host does not cover the data in this URL, so only a rule
+            # for the exact URL replaces the approval.
             url_rule = self._find_url_rule(facts)
             if url_rule:
                 return _allow_by(url_rule)
@@ -230,7 +231,7 @@ class Gate:
         return None, "policy"
 
     def _find_leak(self, facts: CallFacts) -> str:
-        """Return why the URL of a call may leak data; empty if nothing suggests it."""
+        """Return why a call's URL may leak data; empty if nothing suggests a leak."""
         if not _fetches_address(facts):
             return ""
         why = carried_data(str(facts.arguments["url"]))
@@ -241,23 +242,23 @@ class Gate:
         return reason if host is None else f"{reason} {_explain_unknown_host(facts, host)}"
 
     def _find_url_rule(self, facts: CallFacts) -> Rule | None:
-        """Return the rule that allows exactly the URL of a call."""
+        """Return the rule that allows exactly a call's URL."""
         wanted = f"url={facts.arguments['url']}"
         for rule in self.rules.of("allow"):
-            # Compared as text, because `?` in a pattern is a wildcard.
+            # The URL is compared as text, because `?` in a pattern is a wildcard.
             if rule.tool == facts.tool and rule.pattern == wanted:
                 return rule
         return None
 
     def _find_unknown_host(self, facts: CallFacts) -> str | None:
-        """Return a host in the URL of a call that nobody mentioned; None if there is none.
+        """Return a host in a call's URL that nobody mentioned, or None if there is none.
 
         The host is empty if the URL has no host that hilum can read.
         """
         if not _fetches_address(facts):
             return None
-        # A prompt injection may make the model choose a host to leak data to. A URL may also
-        # contain another one, to which the first server passes the request on.
+        # A prompt injection may make the model choose a host that receives leaked data. A URL may
+        # also contain another URL, to which the first server forwards the request.
         for host in (facts.host, *hosts_within(str(facts.arguments["url"]))):
             if not is_known(host, self.known_hosts):
                 return host
@@ -303,12 +304,13 @@ class Gate:
         scope: str,
         exact_rule: Rule | None,
     ) -> Judged | None:
-        """Return the question about protected files and secrets that a command uses, if any."""
+        """Return the question about the protected files and secrets that a command uses, if any."""
         written = self._find_protected_writes(call, command_verdict)
         if written and exact_rule is None:
             return ask(next(iter(written.values())), scope=scope), "protected file"
         secrets = self.find_secrets(call)
-        # A rule for this exact text covers a secret file that the text writes, but no other secret.
+        # A rule for this exact text covers a secret file that the command writes, but no other
+        # secret.
         approved = exact_rule is not None and not (written and secrets.keys() - written.keys())
         if secrets and not approved:
             listed = ", ".join(f"{path} ({why})" for path, why in secrets.items())
@@ -317,7 +319,7 @@ class Gate:
         return None
 
     def _judge_by_policy(self, command_verdict: CommandVerdict, scope: str) -> Judged:
-        """Return the verdict on a command that is neither harmless nor covered by a rule."""
+        """Return the verdict on a command that is not harmless and not covered by a rule."""
         if self.approve == "ask_first":
             return ask(command_verdict.reason, scope=scope), "policy"
         if self.files_confined:
@@ -391,14 +393,14 @@ class Gate:
     ) -> Rule | None:
         """Return one of the rules that together allow the whole command line; None if they do not.
 
-        They do if each simple command matches a rule or is harmless alone, and nothing is
-        redirected to a file.
+        Rules allow a command line if each simple command matches a rule or is harmless alone, and
+        nothing is redirected to a file.
         """
         rule = self._find_rule_by_effects(call, command_verdict)
         if rule:
             return rule
-        # A rule without its pattern matches all calls of its tools, so this selects the rules
-        # about this tool.
+        # A rule without its pattern matches all calls of its tools, so this comparison selects the
+        # rules about this tool.
         rules = self.rules.of("allow")
         fitting = [
             each for each in rules if fit(attrs.evolve(each, pattern=None), call.facts) == "yes"
@@ -426,7 +428,7 @@ class Gate:
 
 
 def _find_rule_of_effects(rules: Sequence[Rule], resolved: ResolvedEffects) -> Rule | None:
-    """Return one of the rules if they allow every write, and every read is harmless."""
+    """Return one of the rules if they allow every write and every read is harmless."""
     reads = [effect for effect in resolved.effects if effect.kind == "read"]
     if not all(map(_is_harmless_read, reads)):
         return None
@@ -444,7 +446,7 @@ def _find_rule_of_effects(rules: Sequence[Rule], resolved: ResolvedEffects) -> R
 def _find_rule_of_parts(
     rules: Sequence[Rule], call: CheckedCall, command_verdict: CommandVerdict
 ) -> Rule | None:
-    """Return one of the rules if each simple command matches one or is harmless alone."""
+    """Return one of the rules if each simple command matches a rule or is harmless alone."""
     used: list[Rule] = []
     for command in command_verdict.commands:
         by = _find_rule_of_command(rules, command)
@@ -474,7 +476,7 @@ def _find_rule_of_path(rules: Sequence[Rule], path: str) -> Rule | None:
 
 
 def _touches_content(effect: Effect, full: str) -> bool:
-    """Return whether an effect on a path is about the content of a file."""
+    """Return whether an effect on a path concerns a file's content."""
     if effect.kind == "delete":
         return False
     if effect.kind == "read":
@@ -493,7 +495,7 @@ def _fetches_address(facts: CallFacts) -> bool:
         return False
     if not facts.host and facts.tool in _WEB_TOOLS:
         return False
-    # The tool's settings decide about servers on this machine.
+    # The tool's settings determine whether it may contact servers on this machine.
     return not is_loopback(facts.host)
 
 
@@ -505,12 +507,12 @@ def _explain_unknown_host(facts: CallFacts, host: str) -> str:
 
 
 def _make_exact_scope(facts: CallFacts) -> str:
-    """Return the rule for exactly this command."""
+    """Return the rule that matches exactly this command."""
     return f"{facts.tool}({EXACT}{facts.arguments['command']})"
 
 
 def _make_url_scope(facts: CallFacts) -> str:
-    """Return the rule for exactly the URL of a call."""
+    """Return the rule that matches exactly a call's URL."""
     return f"{facts.tool}(url={facts.arguments['url']})"
 
 
@@ -525,7 +527,7 @@ def _make_scope(facts: CallFacts) -> str:
 
 
 def _explain_denial(rule: Rule, facts: CallFacts) -> str:
-    """Return the text that the model reads about a call that a rule denies."""
+    """Return the message to the model about a call that a rule denies."""
     why = unresolved_reason(rule, facts)
     if why:
         return (
@@ -544,8 +546,7 @@ def _is_harmless_alone(command: SimpleCommand, call: CheckedCall) -> bool:
         return True
     if not command.literal or command.assigned or command.cwd is None:
         return False
-    # The command is judged alone, because the whole line may need approval for the sake of another
-    # part.
+    # The command is judged alone, because the whole line may need approval for another reason.
     command_verdict = judge_command(command.source, workspace=call.root, folder=Path(command.cwd))
     return command_verdict.kind == "auto" and not command_verdict.writes
 

@@ -1,4 +1,4 @@
-"""Write the text of an approval question about a call, for every user interface.
+"""Write the text of an approval question about a tool call, for every user interface.
 
 A file change is shown as a diff. Everything else is shown in full, because the user must not
 approve anything that is not shown.
@@ -29,7 +29,7 @@ __all__ = ["describe_call", "describe_scope", "find_dangers"]
 MAX_BYTES = 2_000_000
 """Maximum size of a file, in bytes, for which a diff is shown."""
 MAX_DIFF_LINES = 4_000
-"""Maximum number of lines for comparing two files, which takes quadratic time."""
+"""Maximum number of lines in two files to compare, which takes quadratic time."""
 
 _CHANGING = ("write_file", "edit_file", "multi_edit", "delete_file")
 # Arguments that are shown as part of the diff.
@@ -41,13 +41,13 @@ _HOSTS = re.compile(
 
 
 def describe_call(asked: ApprovalAsked, session: Session | None = None) -> str:
-    """Return a question as text: the call with all its arguments in full, and the reason.
+    """Return an approval question as text: the call with all its arguments in full, and the reason.
 
     May read files.
 
     Args:
         asked: The question.
-        session: The call's session; without it there are no diffs.
+        session: The call's session; without it, there are no diffs.
     """
     head = f"── {asked.call.name} ({asked.risk}) wants to run"
     if asked.agent not in ("", "main"):
@@ -72,7 +72,7 @@ def describe_call(asked: ApprovalAsked, session: Session | None = None) -> str:
 
 
 def _name(text: str) -> str:
-    """Return a name in one line, cut to 60 characters."""
+    """Return a name on one line, truncated to 60 characters."""
     return escape_terminal(" ".join(text.split()))[:60]
 
 
@@ -93,7 +93,7 @@ def _argument(name: str, value: object) -> Iterator[str]:
 
 
 def _change(tool: str, arguments: Mapping[str, Any], session: Session) -> list[str] | None:
-    """Return a call's change to a file as a unified diff; None if there is none to show."""
+    """Return a call's change to a file as a unified diff, or None if there is no diff to show."""
     path = arguments.get("path")
     if tool not in _CHANGING or not isinstance(path, str):
         return None
@@ -118,7 +118,7 @@ def _change(tool: str, arguments: Mapping[str, Any], session: Session) -> list[s
 
 
 def _changed(tool: str, arguments: Mapping[str, Any], old: str) -> str | None:
-    """Return the new text of a file; None if an edit does not match exactly once."""
+    """Return the new text of a file, or None if an edit does not match exactly once."""
     if tool == "write_file":
         content = arguments.get("content")
         return content if isinstance(content, str) else None
@@ -135,14 +135,14 @@ def _changed(tool: str, arguments: Mapping[str, Any], old: str) -> str | None:
 
 
 def _apply_edit(edit: object, text: str) -> str | None:
-    """Return a text with one edit applied; None if the edit does not match exactly once."""
+    """Return text with one edit applied, or None if the edit does not match exactly once."""
     if not isinstance(edit, Mapping):
         return None
     before = edit.get("old_string")
     after = edit.get("new_string")
     if not isinstance(before, str) or not isinstance(after, str):
         return None
-    # The tool would reject such an edit too, so there is no diff to show.
+    # The tool would also reject such an edit, so there is no diff to show.
     if not before or text.count(before) != 1:
         return None
     return text.replace(before, after)
@@ -156,7 +156,7 @@ def _resolve(session: Session, path: str) -> Path | None:
 
 
 def _read(place: Path) -> str | None:
-    """Return the text of a file, empty if it does not exist, None if it cannot be shown."""
+    """Return a file's text, an empty string if it does not exist, or None if it cannot be shown."""
     try:
         if not place.exists():
             return ""
@@ -189,7 +189,7 @@ def _diff(old: str, new: str) -> Iterator[str]:
 
 
 def _hosts(arguments: Mapping[str, object]) -> Iterator[str]:
-    """Yield a line for each host whose real name is spelled differently."""
+    """Yield a line for each host whose real name differs from its spelling in the URL."""
     texts = [value for value in arguments.values() if isinstance(value, str)]
     for address in chain.from_iterable(map(_HOSTS.findall, texts)):
         host = host_of(address) or "no valid host"

@@ -16,7 +16,7 @@ from hilum_guard.secrets.secret_paths import SecretFiles
 from hilum_guard.watching import executed_files
 
 _SECRET_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", ".gcloud"})
-# Shared by the whole process, because it caches folders that have not changed.
+# The process shares one finder, because it caches folders that have not changed.
 _FILES = SecretFiles()
 # With these commands, a model could give itself permissions or make hilum load other code.
 _USER_COMMANDS = ("permissions", "trust", "plugins")
@@ -34,10 +34,10 @@ def own(path: Path) -> bool:
 
 
 def governing(path: str) -> str:
-    """Return which program executes a file or takes commands from it; empty if none does.
+    """Return the program that executes a file or takes commands from it; empty if none does.
 
     Args:
-        path: Relative to the workspace, existing or not.
+        path: The file's path relative to the workspace; the file need not exist.
     """
     found = executed_files.find_path(path)
     if found is None:
@@ -50,7 +50,7 @@ def metadata(place: str) -> str:
     """Return why the files next to a file make it Git metadata; empty if they do not.
 
     Args:
-        place: The file, resolved, existing or not.
+        place: The file's resolved path; the file need not exist.
     """
     folder = git_metadata.completed(place)
     if not folder:
@@ -85,7 +85,7 @@ def _is_secret_name(name: str) -> bool:
 
 
 def linked_secret(place: Path, path: str) -> str:
-    """Return why a file is a secret if it is a hard link to one; otherwise empty. Blocks.
+    """Return why a file is a secret if it is a hard link to a secret; otherwise empty. Blocks.
 
     Args:
         place: The file, resolved.
@@ -93,7 +93,7 @@ def linked_secret(place: Path, path: str) -> str:
     """
     root = str(place).removesuffix(f"/{path}")
     try:
-        # Most files have only one name; for them the search for links is skipped.
+        # Most files have only one name, so the search for hard links is skipped for them.
         status = place.stat()
     except (OSError, ValueError):
         return ""
@@ -105,11 +105,11 @@ def linked_secret(place: Path, path: str) -> str:
 
 
 def hidden(place: Path, path: str) -> str:
-    """Return why a file is not sent to a model without approval; empty if it may be sent.
+    """Return why sending a file to a model needs approval; empty if it does not.
 
     Args:
         place: The file, resolved.
-        path: The displayed path, relative to the workspace.
+        path: The file's displayed path, relative to the workspace.
     """
     if own(place):
         return "it is in hilum's own folders"
@@ -121,14 +121,14 @@ def governs_hilum(words: Sequence[str], cwd: str | None) -> str:
 
     Args:
         words: Program and arguments.
-        cwd: The folder that the command runs in, if known.
+        cwd: The command's working folder, if known.
     """
     if words and os.path.basename(words[0]) == "hilum":
         why = _explain_own_command([word for word in words[1:] if not word.startswith("-")])
         if why:
             return why
     for word in words:
-        # The path may be the value of an option: `--output=path`.
+        # The path may be an option's value: `--output=path`.
         value = word.rpartition("=")[2]
         path = os.path.join(cwd or "/", os.path.expanduser(value))
         is_path = "/" in word or os.path.lexists(path)
@@ -138,7 +138,7 @@ def governs_hilum(words: Sequence[str], cwd: str | None) -> str:
 
 
 def _explain_own_command(words: list[str]) -> str:
-    """Return why only the user may run a hilum sub-command; empty if others may run it too."""
+    """Return why only the user may run a hilum sub-command; empty if agents may run it, too."""
     if words[:1] == ["skills"]:
         if words[1:2] and words[1] not in _READING_SKILLS:
             return "only the user chooses which skills are installed"

@@ -1,4 +1,4 @@
-"""Guard one session: judge its calls, sandbox its commands, and redact its texts."""
+"""Guard one session: judge its calls, sandbox its commands, and redact secrets in its text."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class CallExplanation(NamedTuple):
         reason: Why.
         source: The rule with its file, or the name of the check, that decides.
         scope: The rule that a lasting approval would create.
-        commands: The simple commands that were found in the command.
+        commands: The simple commands in the command line.
     """
 
     outcome: str
@@ -66,11 +66,11 @@ class CallExplanation(NamedTuple):
 
 
 class UsedSecrets(NamedTuple):
-    """The secret files that an approved command names, and may therefore read.
+    """The secret files that an approved command names and may therefore read.
 
     Attributes:
-        command: The text of the command.
-        folder: The folder that it runs in.
+        command: The command text.
+        folder: The folder that the command runs in.
         files: The files, resolved.
     """
 
@@ -84,10 +84,10 @@ class Guard:
 
     Args:
         session: The session.
-        box: The sandbox of its commands.
+        box: The sandbox for the session's commands.
 
     Attributes:
-        sandbox: The sandbox of the session's commands.
+        sandbox: The sandbox for the session's commands.
         rules: The applicable rules, as of the most recent read.
         workspace_guard: The checker that undoes what commands leave in the workspace for other
             programs to execute.
@@ -106,22 +106,24 @@ class Guard:
         self._secret_files = SecretFiles()
         # The names of the tools when the rules were read.
         self._tools: frozenset[str] | None = None
-        # Reads of the rules: how many have begun, and which one was accepted last.
+        # The number of reads of the rules that have begun, and the number of the last accepted
+        # read.
         self._begun = 0
         self._taken = 0
-        # Functions that return files whose execution the user has approved, by what executes the
-        # files.
+        # Functions that return files whose execution the user has approved, by the program that
+        # executes them.
         self._executed: dict[str, Callable[[], Iterable[str]]] = {}
-        # Secrets that calls in flight may read, by agent and call, and secrets that plugins reveal.
+        # Secret files that calls in flight may read, by agent and call, and secret files that
+        # plugins reveal.
         self._used_secrets: dict[tuple[str, str], UsedSecrets] = {}
         self._revealed: dict[tuple[str, ...], frozenset[str]] = {}
-        # The sandbox requests these before each command, in a thread.
+        # The sandbox requests these files before each command, in a thread.
         box.extra_protected["rules that deny"] = self._find_denied_paths_to_protect
         box.extra_protected["secrets"] = self._find_secrets_to_hide
         box.find_used_secrets = self._find_used_secrets
 
     def describe_confinement(self) -> str:
-        """Return the kind of sandbox of the session's commands; empty if there is none."""
+        """Return the kind of sandbox for the session's commands; empty if there is none."""
         return self.sandbox.describe_kind()
 
     # --- rules ------------------------------------------------------------------------------------
@@ -141,7 +143,7 @@ class Guard:
         return self._begun
 
     def _take_rules(self, rules: rule_files.Rules, request: JudgeRequest, number: int) -> None:
-        """Store the rules that a thread read, unless a later read has finished first."""
+        """Store the rules that a thread read, unless a later read has already finished."""
         if number < self._taken:
             return
         self._taken = number
@@ -166,25 +168,25 @@ class Guard:
 
         Args:
             tool: The tool.
-            arguments: Its arguments, as JSON.
-            key: The agent and the id of the call, for the secret files that a command may read
-                until its call ends; None for a call that will not run.
+            arguments: The tool's arguments, as JSON.
+            key: The agent and the call's id, for the secret files that a command may read until its
+                call ends; None for a call that will not run.
 
         Returns:
-            The verdict (None for no opinion), and the rule or check that produced it.
+            The verdict (None for no opinion), and the rule or check that produced the verdict.
         """
         while True:
             number = self._begin_reading()
             request = self._make_request(tool, arguments)
-            # One thread does everything that reads the disk. It can be abandoned, because the
-            # kernel treats a gate that takes too long as broken.
+            # One thread does everything that reads the disk. The thread can be abandoned, because
+            # the kernel treats a gate that takes too long as broken.
             judged = await trio.to_thread.run_sync(
                 call_judge.judge, request, abandon_on_cancel=True
             )
             self._take_rules(judged.rules, request, number)
             if judged.undecided:
                 await self.sandbox.enforced()
-            elif self._session.approve == request.approve:  # else the policy has changed
+            elif self._session.approve == request.approve:  # otherwise the policy has changed
                 break
         if key is not None and judged.secrets and judged.call is not None:
             command = str(judged.call.facts.arguments["command"])
@@ -202,7 +204,7 @@ class Guard:
             config=self._config,
             rules=self.rules,
             tools=self._tools,
-            # While the session is opening it has no tools, so the first call checks the names.
+            # While the session is opening, it has no tools, so the first call checks the names.
             names=frozenset(self._session.tools) or None,
             describe_tools=partial(describe_tools, dict(self._session.tools)),
             catalog=self._list_tools(),
@@ -212,18 +214,18 @@ class Guard:
             offline=self._settings.network == "none",
             run_unsandboxed=self._settings.unsandboxed == "run",
             known_hosts=self._known_hosts.read() if is_network else frozenset(),
-            # The thread gets copies, because the event loop adds to the originals.
+            # The thread receives copies of the data, because the event loop adds to the originals.
             find_executed=partial(self._find_executed, dict(self._executed)),
             explain_placeholder=partial(explain_placeholder, self._redactor.files, names),
             carries_secret=self._redactor.carries_secret,
         )
 
     async def explain(self, tool: Tool, arguments: str) -> CallExplanation:
-        """Return what the approval policy and the guard would do with a call.
+        """Return a prediction of what the approval policy and the guard would do with a call.
 
         Args:
             tool: The tool.
-            arguments: Its arguments, as JSON.
+            arguments: The tool's arguments, as JSON.
         """
         from hilum_guard.call_reader import read_call  # with the first call
 
@@ -248,14 +250,14 @@ class Guard:
     @hookimpl(tryfirst=True)
     async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
         """Judge a call."""
-        # The guard is the first gate (tryfirst), so that others do not ask about a call that is
-        # denied anyway.
+        # The guard is the first gate (tryfirst), so that other gates do not ask about a call that
+        # is denied anyway.
         verdict, source = await self.judge(tool, call.arguments, (agent.name, call.id))
         await self._remember_placeholder(agent, call)
         if verdict is None or verdict.kind != "ask":
             return verdict
         if source == "protected file":
-            # First, the files that a killed session's command left are made inert: they must not be
+            # First, make inert the files that a killed session's command left: they must not be
             # mistaken for files that the user approves now.
             await self.workspace_guard.recover()
             await self.workspace_guard.expect(agent, call, tool)
@@ -280,8 +282,8 @@ class Guard:
     async def check_result(
         self, agent: Agent, call: ToolCall, result: ToolResult
     ) -> ToolResult | None:
-        """Undo what a command left for others to execute, and replace secrets in the result."""
-        # The approval was for this call only.
+        """Undo what a command left for other programs to run, and replace secrets in the result."""
+        # The user's approval applied only to this call.
         self._used_secrets.pop((agent.name, call.id), None)
         checked = await self.workspace_guard.check_result(agent, call, result)
         # The guard runs last (trylast), so that no other plugin adds a secret after the search.
@@ -295,13 +297,13 @@ class Guard:
 
     @hookimpl(trylast=True)
     def redact_texts(self, texts: Sequence[str], origin: str) -> list[str] | None:
-        """Replace secrets in texts before they are logged. Threads may call it."""
+        """Replace secrets in an event's text before the event is logged. Threads may call it."""
         if origin == "prompt" and not self._settings.redact_prompts:
             return None
         return self._redactor.redact_texts(texts, origin)
 
     def redact(self, text: str, path: str = "") -> str:
-        """Return a text without secrets (see ``hilum.ContentPolicy``). Threads may call it."""
+        """Return text without secrets (see ``hilum.ContentPolicy``). Threads may call it."""
         return self._redactor.redact(text, path)
 
     # The services of ``hilum.ContentPolicy`` that do not depend on the session.
@@ -312,11 +314,11 @@ class Guard:
     def withheld(self, base: str) -> Callable[[str], bool]:
         """Return a function that checks whether a search leaves a file out.
 
-        The rules are those of the last judged call, which is the search itself.
+        The rules are those of the most recently judged call, which is the search itself.
 
         Args:
             base: The path that the search covers, relative to the workspace. The call was judged
-                with this path, so any approval that it needs has been given.
+                with this path, so any approval that the path needs has been given.
         """
         from hilum_guard.rules.search_filter import make_filter  # with the first search
 
@@ -326,7 +328,7 @@ class Guard:
         """Return the hidden files that a command in a folder may read with the user's approval."""
         if not argv:
             return frozenset()
-        # The last argument of the shell is the text of the command.
+        # The shell's last argument is the command text.
         wanted = (argv[-1], os.path.realpath(folder))
         found = set(self._revealed.get(argv, ()))
         for used in self._used_secrets.values():
@@ -336,12 +338,12 @@ class Guard:
 
     @contextmanager
     def reveal(self, argv: Sequence[str], paths: Iterable[str]) -> Iterator[None]:
-        """Allow one command to see hidden files while the block lasts.
+        """Allow one command to read hidden files during the `with` block.
 
-        Use it for files whose reading the user approved, or to list names.
+        Use this method for files that the user allowed the command to read, or to list names.
 
         Args:
-            argv: Program and arguments, as they are given to ``session.processes`` in the block.
+            argv: Program and arguments, exactly as passed to ``session.processes`` in the block.
             paths: The files, resolved.
         """
         self._revealed[(*argv,)] = frozenset(paths)
@@ -386,14 +388,14 @@ class Guard:
         return find_denied_paths(self.rules.of("deny"), root, self._list_tools())
 
     def protect(self, name: str, paths: Callable[[], ProtectedPaths] | None) -> None:
-        """Protect paths from all further commands of the session.
+        """Protect paths from all later commands in the session.
 
-        The sandbox enforces this, as far as this system supports it.
+        The sandbox enforces the protection, as far as this system supports it.
 
         Args:
             name: Name of the requester; a later call with the same name replaces an earlier one.
-            paths: Returns the paths. A thread calls it before each command, so it may read the
-                disk. ``None`` ends the protection.
+            paths: Returns the paths. A thread calls this function before each command, so it may
+                read the disk. ``None`` ends the protection.
         """
         if paths is None:
             self.sandbox.extra_protected.pop(name, None)
@@ -403,11 +405,13 @@ class Guard:
     def protect_executed(self, by: str, paths: Callable[[], Iterable[str]]) -> None:
         """Protect files whose execution the user has approved.
 
-        Commands cannot write to them, and file tools need approval to do so.
+        Commands cannot write to these files, and file tools need approval to do so.
 
         Args:
-            by: What executes them; a later call with the same value replaces an earlier one.
-            paths: Returns the files, absolute and resolved. A thread calls it; it may block.
+            by: A description of the program that executes them; a later call with the same value
+                replaces an earlier one.
+            paths: Returns the files, absolute and resolved. A thread calls this function, so it may
+                block.
         """
         self._executed[by] = paths
         self.sandbox.extra_protected[by] = lambda: ProtectedPaths(tuple(paths()))
@@ -420,10 +424,10 @@ class Guard:
         Blocks.
 
         Args:
-            executed: Functions that return such files, by what executes them.
+            executed: Functions that return such files, by the program that executes them.
 
         Returns:
-            Each file with what executes it.
+            Each file with the program that executes it.
         """
         named = self.sandbox.watch.named_files()
         found = [(path, "Git, as its configuration says") for path in named]
@@ -433,10 +437,10 @@ class Guard:
 
     @contextmanager
     def widen(self, argv: Sequence[str], extra: ExtraAccess) -> Iterator[None]:
-        """Grant one command the extra permissions that the user approved while the block lasts.
+        """Grant one command extra permissions, which the user approved, during the `with` block.
 
         Args:
-            argv: Program and arguments, as they are given to ``session.processes`` in the block.
+            argv: Program and arguments, exactly as passed to ``session.processes`` in the block.
             extra: What it may do.
         """
         self.sandbox.extra_access[(*argv,)] = extra
@@ -453,7 +457,7 @@ class Guard:
 
     @hookimpl
     def build_prompt_layer(self, agent: Agent) -> Layer:
-        """Return the part of the prompt that describes where commands run."""
+        """Return the part of the system prompt that describes where commands run."""
         return self.sandbox.build_prompt_layer()
 
 
@@ -469,15 +473,15 @@ async def sweep_in_thread() -> None:
 
 @asynccontextmanager
 async def open_guard(session: Session) -> AsyncIterator[Guard]:
-    """Open the guard of a session; on exit, stop everything that it started."""
+    """Open a session's guard; on exit, stop everything that the guard started."""
     async with session_sandbox.open_sandbox(session) as box:
         guard = Guard(session, box)
         await guard.reload()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(guard.approvals.follow)
             guard.workspace_guard.start(nursery)
-            # This runs before any command of the session, so files that a killed session left are
-            # not mistaken for the user's.
+            # This runs before any command in the session, so that files that a killed session left
+            # are not mistaken for the user's.
             await guard.workspace_guard.recover()
             nursery.start_soon(sweep_in_thread)
             yield guard

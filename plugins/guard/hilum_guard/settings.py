@@ -1,6 +1,6 @@
 """The settings of the guard.
 
-A project's settings file cannot contain them, because they extend what an agent may do.
+A project's settings file cannot contain these settings, because they extend what an agent may do.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from hilum import section, setting
 
 @section("guard")
 class GuardSettings:
-    """The settings of the sandbox and of redaction."""
+    """The settings for the sandbox and for redaction."""
 
     sandbox: Literal["auto", "required", "off"] = setting(
         default="auto",

@@ -1,4 +1,4 @@
-"""Reads small files that a command names."""
+"""Read small files that a command names."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import stat
 
 
 def read_small_file(path: str, limit: int) -> bytes | None:
-    """Return the content of a small regular file; None for anything else.
+    """Return the content of a small regular file, or None for anything else.
 
-    The function never waits for a pipe or a device.
+    This function never waits for a pipe or device.
 
     Args:
         path: The file.

@@ -1,4 +1,4 @@
-"""Read command lines, without running them."""
+"""Parse and judge command lines without running them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from hilum_guard.commands.verdicts import CommandVerdict
 
 
 def judge_command(text: str, *, workspace: Path, folder: Path | None = None) -> CommandVerdict:
-    """Judge a Bash command line by parsing it, without running anything.
+    """Judge a Bash command line by parsing it without running anything.
 
-    The function never raises: a text that cannot be parsed needs approval.
+    This function never raises: a command line that cannot be parsed needs approval.
 
     Args:
         text: The command line.
         workspace: Root of the workspace.
-        folder: The folder that the command starts in; the workspace by default.
+        folder: The command's initial working folder; the workspace by default.
     """
     if sys.platform == "win32":
         return CommandVerdict("ask", "PowerShell commands are not parsed.", complete=False)

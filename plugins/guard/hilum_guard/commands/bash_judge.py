@@ -1,6 +1,7 @@
-"""Judges a command line by parsing it with the shell grammar.
+"""Judge a command line by parsing it with the shell grammar.
 
-Importing this module loads the shell grammar, so ``commands`` imports it with the first command.
+Importing this module loads the shell grammar, so ``commands`` imports it when the first command is
+judged.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from hilum_guard.commands.statements import split_statements
 from hilum_guard.commands.verdicts import CommandVerdict, SimpleCommand, Unresolved
 
 MAX_SOURCE = 200
-"""Maximum number of characters of a command shown in a reason."""
+"""Maximum number of a command's characters to show in a reason."""
 
 
 def judge(text: str, workspace: Path, folder: Path | None) -> CommandVerdict:
@@ -60,11 +61,12 @@ def judge(text: str, workspace: Path, folder: Path | None) -> CommandVerdict:
     return attrs.evolve(verdict, kind="auto", reason=harmless, writes=writes)
 
 
-# Both functions catch every exception: a text that crashes the reader must not pass as harmless.
+# The next two functions catch every exception: text that crashes the reader must not pass as
+# harmless.
 
 
 def _read_text(reader: ShellReader, text: str) -> str:
-    """Read a text; return why it cannot be read, empty if it can."""
+    """Read shell text; return why it is unreadable, or an empty string if it is not."""
     try:
         reader.read(text)
     except Unreadable as error:
@@ -75,7 +77,7 @@ def _read_text(reader: ShellReader, text: str) -> str:
 
 
 def _read_scripts(listed: list[ParsedCommand], checker: PathChecker) -> tuple[Scripts, str]:
-    """Return the scripts that commands run, and why they cannot be read."""
+    """Return the scripts that commands run, and why these scripts cannot be read."""
     try:
         return script_commands(listed, checker), ""
     except Exception as error:
@@ -109,7 +111,7 @@ def _explain_ruin(reader: ShellReader) -> str:
 
 
 def _explain_first(commands: Iterable[ParsedCommand], check: Callable[[ParsedCommand], str]) -> str:
-    """Return the first objection of a check to one of the commands, with that command."""
+    """Return a check's first objection to one of the commands, with that command."""
     for simple in commands:
         why = check(simple)
         if why:
@@ -118,15 +120,14 @@ def _explain_first(commands: Iterable[ParsedCommand], check: Callable[[ParsedCom
 
 
 def _explain_ruin_in_statements(text: str, checker: PathChecker, folders: Iterable[str]) -> str:
-    """Return why a statement of a text that cannot be read as a whole is destructive.
+    """Return why a statement in shell text that is unreadable as a whole is destructive.
 
-    Padding must not hide anything, so each statement is read separately.
+    Padding must not hide a destructive statement, so each statement is read separately.
 
     Args:
         text: The text.
         checker: Checks paths.
-        folders: The working folder at the start of the text, and at the end of the part that could
-            be read.
+        folders: The working folders at the start of the text and at the end of its readable part.
     """
     for statement in split_statements(text):
         for folder in folders:
@@ -140,7 +141,7 @@ def _explain_ruin_in_statements(text: str, checker: PathChecker, folders: Iterab
 
 
 def _explain_doubt(reader: ShellReader) -> tuple[str, tuple[str, ...]]:
-    """Return why a text is not harmless, and the files that it writes."""
+    """Return why the shell text is not harmless, and the files that it writes."""
     writes: list[str] = []
     written = [simple for simple in reader.commands if not simple.implied]
     doubts = chain((find_doubt(simple, writes) for simple in written), reader.doubts)
@@ -149,14 +150,14 @@ def _explain_doubt(reader: ShellReader) -> tuple[str, tuple[str, ...]]:
         return why, ()
     if not reader.commands:
         return "It contains no command.", ()
-    # An attacker could exploit a difference between the grammar and Bash. With this check, the
-    # attacker must also deceive a second parser that shares no code with the grammar.
+    # An attacker could exploit a difference between the grammar and Bash. To pass this check, the
+    # attacker must also deceive a second parser, which shares no code with the grammar.
     if not reader.source.matches_shlex([text for _, text in sorted(reader.literal_words)]):
         return "Two parsers of the command disagree about its words.", ()
     words = (word for simple in reader.commands for word in simple.words)
-    # A pattern may match a file that the same text writes and whose name looks like an option.
+    # A glob pattern may match a file that the same text writes and whose name looks like an option.
     if writes and any(word.glob for word in words):
-        return "It writes files and uses patterns for file names.", ()
+        return "It writes files and uses file name patterns.", ()
     return "", tuple(dict.fromkeys(writes))
 
 
@@ -199,16 +200,16 @@ def _shows_finder(simple: ParsedCommand) -> bool:
 
 
 def _show(text: str) -> str:
-    """Return a text with unknown parts replaced by the character that rules use for them."""
+    """Return text with each unknown part replaced by the character that rules use for it."""
     return text.replace(UNKNOWN, "…")
 
 
 def _find_redirected(simple: ParsedCommand, sign: str) -> Iterator[str]:
-    """Yield the files that redirections write (`>`) or read (`<`)."""
+    """Yield the files that a command's redirections write (`>`) or read (`<`)."""
     for redirect in simple.redirects:
         operator = redirect.operator
         fits = operator.startswith("<") if sign == "<" else sign in operator
-        # `2>&1` names no file, but `> 1` does.
+        # `2>&1` does not name a file, but `> 1` does.
         copies = operator in (">&", "<&") and re.fullmatch(r"\d*-?", redirect.target.value)
         if fits and not copies:
             yield _show(redirect.target.value)

@@ -1,6 +1,6 @@
 """Read the commands that `xargs`, `find`, containers, `ssh` and Git run.
 
-Such a command runs for the files that a program finds, in a container, on another machine, or
+These commands run for the files that a program finds, in a container, on another machine, or
 because of a setting.
 """
 
@@ -66,7 +66,7 @@ _NARROWING = frozenset(
 
 
 def _fill(words: Sequence[Word], marker: str, replacement: Word) -> tuple[Word, ...]:
-    """Return the words of a command with a marker such as `{}` replaced."""
+    """Return a command's words with a marker such as `{}` replaced."""
     return tuple(_replace(word, marker, replacement) for word in words)
 
 
@@ -98,7 +98,7 @@ def read_xargs(reader: ShellReader, command: ParsedCommand) -> str | None:
     inner = words[at:] or (Word("echo"),)
     marker = _find_marker(words, at)
     if not marker:
-        # `xargs` reads the input itself, and its command gets an empty one.
+        # `xargs` reads standard input itself, and its command gets empty input.
         return reader.read_inner(command, (*inner, *arguments), stdin="")
     for argument in arguments:
         reader.read_inner(command, _fill(inner, marker, argument), stdin="")
@@ -122,7 +122,7 @@ def read_parallel(reader: ShellReader, command: ParsedCommand) -> str | None:
     if split == len(words):
         arguments = _split_input(reader, command)
     elif words[split].value == "::::":
-        arguments = [_UNKNOWN_WORD]  # the words are in a file
+        arguments = [_UNKNOWN_WORD]  # the words are in a file that is not read here
     else:
         given = words[split + 1 :][:MAX_ARGUMENTS]
         arguments = [attrs.evolve(word, plain=False) for word in given]
@@ -131,9 +131,9 @@ def read_parallel(reader: ShellReader, command: ParsedCommand) -> str | None:
     if "{}" not in text:
         text += " {}"
     for argument in arguments:
-        # A shell parses the assembled command.
+        # `parallel` passes the assembled command to a shell, which parses it.
         reader.read_nested(text.replace("{}", argument.value))
-        # Rules need the command as words if its text is unknown, and a text cannot express that a
+        # If the command's text is unknown, rules need its words, because text cannot express that a
         # path stands for everything below it.
         if inner and (UNKNOWN in argument.value or argument.tree):
             reader.read_inner(command, (*inner, argument), stdin="")
@@ -159,7 +159,7 @@ def _split_input(reader: ShellReader, command: ParsedCommand) -> list[Word]:
 
 
 def read_fd(reader: ShellReader, command: ParsedCommand) -> str | None:
-    """Read `fd PATTERN PATHS … -x COMMAND`: the command for everything that is found."""
+    """Read `fd PATTERN PATHS … -x COMMAND`: the command for every file that `fd` finds."""
     words = command.words[1:]
     at = find_word(words, _FD_ACTIONS)
     inner = words[at + 1 :]
@@ -167,8 +167,8 @@ def read_fd(reader: ShellReader, command: ParsedCommand) -> str | None:
     if not inner:
         return None
     operands = [word for word in words[:at] if not word.value.startswith("-")]
-    # A pattern that matches every name finds everything in the searched folders. What other
-    # patterns find depends on the disk.
+    # A pattern that matches every name finds everything in the searched folders. The files that
+    # other patterns find depend on the disk.
     if not operands or operands[0].value in {"", ".", ".*"}:
         targets = operands[1:] or [Word(".")]
     else:
@@ -216,7 +216,7 @@ def _split_find_words(words: tuple[Word, ...]) -> tuple[tuple[Word, ...], tuple[
 
 
 def _get_action_command(tests: tuple[Word, ...], at: int) -> tuple[Word, ...]:
-    """Return the command of an action of `find`."""
+    """Return the command that a `find` action runs."""
     stop = at + 1
     while stop < len(tests) and not _ends_action(tests[stop - 1].value, tests[stop].value):
         stop += 1
@@ -234,7 +234,7 @@ def _ends_action(before: str, value: str) -> bool:
 def _predict_found(starts: tuple[Word, ...], tests: tuple[Word, ...]) -> list[Word]:
     """Return paths that stand for everything that a `find` finds.
 
-    Return one unknown path if the result depends on the files.
+    Return one unknown path if the result depends on the files on the disk.
     """
     found = list(starts)
     for word, following in pairwise(tests):
@@ -254,11 +254,11 @@ def _predict_found(starts: tuple[Word, ...], tests: tuple[Word, ...]) -> list[Wo
 
 
 def find_listed(commands: list[ParsedCommand], before: FindAction | None) -> FindAction | None:
-    """Return the `find` that produced the paths that a stage of a pipeline prints, if there is one.
+    """Return the `find` that produced the paths printed by a stage of a pipeline, if there is one.
 
     Args:
-        commands: The commands of this stage.
-        before: The `find` that produced the paths that the previous stage prints.
+        commands: The commands in this stage.
+        before: The `find` that produced the paths printed by the previous stage.
     """
     if len(commands) != 1 or not commands[0].words or commands[0].redirects:
         return None
@@ -282,7 +282,7 @@ def find_listed(commands: list[ParsedCommand], before: FindAction | None) -> Fin
 def read_ssh(reader: ShellReader, command: ParsedCommand) -> str | None:
     """Read `ssh HOST COMMAND` as if it ran here, in an unknown folder."""
     for word in command.words:
-        # ssh runs the commands in these options on this machine.
+        # ssh runs the commands in these options on the local machine.
         match = _SSH_COMMAND.fullmatch(word.value)
         if match:
             reader.read_nested(match[1])
@@ -321,7 +321,7 @@ def read_container(reader: ShellReader, command: ParsedCommand) -> str | None:
 def _split_container_options(
     words: tuple[Word, ...], begin: int
 ) -> tuple[int, list[tuple[str, str]]]:
-    """Return where the options of `docker run` end, and the options with their values."""
+    """Return the position after the options of `docker run`, and the options with their values."""
     options: list[tuple[str, str]] = []
     at = begin
     while at < len(words) and words[at].value.startswith("-"):
@@ -361,9 +361,9 @@ def _resolve_mounts(options: list[tuple[str, str]], state: ShellState) -> Iterat
 
 
 def read_git(reader: ShellReader, command: ParsedCommand) -> str | None:
-    """Read Git aliases and the texts that Git passes to a shell.
+    """Read Git aliases and the text that Git passes to a shell.
 
-    Such texts come from settings, `rebase --exec`, `submodule foreach` and `bisect run`.
+    Such text comes from settings, `rebase --exec`, `submodule foreach` and `bisect run`.
     """
     words = [word.value for word in command.words]
     for at in range(1, len(words)):
@@ -377,7 +377,7 @@ def read_git(reader: ShellReader, command: ParsedCommand) -> str | None:
 
 
 def _get_git_text(words: tuple[Word, ...], values: list[str], at: int) -> str:
-    """Return the shell text that a word of a Git command introduces; empty if there is none."""
+    """Return the shell text that a word in a Git command introduces; empty if there is none."""
     value = values[at]
     following = values[at + 1] if at + 1 < len(values) else ""
     if value == "-c":

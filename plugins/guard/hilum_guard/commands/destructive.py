@@ -1,8 +1,9 @@
 """Find commands that are certainly destructive, and those that always need the user's approval.
 
 A *destructive* command is a literal command with a literal target that nobody wants an agent to
-run: it is blocked. A *grave* command may be wanted but cannot be undone (deleting all files of the
-workspace, local history or a database): it needs approval under every policy.
+run, so hilum blocks it. A *grave* command may be intended but cannot be undone (for example, it
+deletes all files in the workspace, the local history or a database), so it needs approval under
+every policy.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from hilum_guard.programs.options import SYNTAX, Parsed, Syntax, parse, valued_o
 from hilum_guard.programs.program_names import get_program_name
 
 _Check = Callable[[ParsedCommand], str]
-"""Returns what a command certainly destroys, as a sentence; empty if nothing is certain."""
+"""Returns what a command certainly destroys, as a sentence; empty if nothing."""
 
 _FIREWALL_OFF = "It switches the firewall off."
 _MACHINE_OFF = "It stops or restarts the machine."
@@ -48,7 +49,7 @@ _VALUED = {
 
 
 def find_destruction(command: ParsedCommand) -> str:
-    """Return what a command certainly destroys, as a sentence; empty if nothing is certain."""
+    """Return what a command certainly destroys, as a sentence; empty if nothing."""
     for redirect in command.redirects:
         if ">" in redirect.operator:
             why = _check_overwrite(command, redirect.target)
@@ -75,7 +76,8 @@ def find_grave_effect(command: ParsedCommand) -> str:
     if name in _REMOVERS:
         return _find_grave_removal(command, name)
     text = _join_git_words(command) if name == "git" else " ".join(command.arguments)
-    # Blanks between the words of a quoted statement, as in SQL, may be any number of any kind.
+    # Words in a quoted statement, such as SQL, may be separated by any number of blanks of any
+    # kind.
     text = " ".join(text.split())
     for pattern, why in _GRAVE.get(name, ()):
         if re.search(pattern, text) and not _asks_for_help(command):
@@ -84,9 +86,9 @@ def find_grave_effect(command: ParsedCommand) -> str:
 
 
 def _join_git_words(command: ParsedCommand) -> str:
-    """Return the arguments of Git as a text, without messages and texts for a shell.
+    """Return Git's arguments as text, without commit messages and shell text.
 
-    Sub-commands, options and branches contain no blanks. The reader of commands reads the texts
+    Sub-commands, options and branch names contain no blanks. ``command_runners`` reads the text
     that Git passes to a shell.
     """
     return " ".join(value for value in command.arguments if len(value.split()) == 1)
@@ -100,7 +102,7 @@ def _find_grave_removal(command: ParsedCommand, name: str) -> str:
         if recursive and _may_match_git(word):
             return "It may delete the Git history."
         if recursive and _is_decided_at_run_time(word):
-            return "It deletes a folder that is only known when the command runs."
+            return "It deletes a folder that is known only when the command runs."
         path = command.checker.absolute(word.value, command.cwd)
         if path and name in {"shred", "srm", "wipe"} and is_secret(path):
             return f"It destroys {path}, which may be a key."
@@ -108,19 +110,19 @@ def _find_grave_removal(command: ParsedCommand, name: str) -> str:
 
 
 def _may_match_git(word: Word) -> bool:
-    """Return whether the shell may match a pattern with the folder ``.git``."""
+    """Return whether a shell pattern may match the folder ``.git``."""
     parts = word.value.split("/")
-    # Only a pattern that begins with a dot matches hidden names.
+    # Only a glob pattern that begins with a dot matches hidden names.
     return word.glob and any(part.startswith(".") and fnmatch(".git", part) for part in parts)
 
 
 def _is_decided_at_run_time(word: Word) -> bool:
-    """Return whether an unknown value alone decides which folder a word means.
+    """Return whether an unknown value alone determines the folder that a word refers to.
 
-    If the value is empty or the workspace, `"$DIR"/*` means everything that can be written. Below a
-    named folder, as in `"$DIR"/build`, this cannot happen.
+    If `$DIR` is empty or the workspace, `"$DIR"/*` matches everything that the command can write.
+    With a named folder, as in `"$DIR"/build`, this cannot happen.
     """
-    # The names that a `find` finds are judged by where it searches.
+    # The names that a `find` finds are judged by the folders that it searches.
     if word.known or word.placeholder:
         return False
     parts = word.value.split("/")
@@ -131,14 +133,14 @@ def _is_decided_at_run_time(word: Word) -> bool:
 
 
 def find_history_loss(commands: Sequence[ParsedCommand]) -> str:
-    """Return why commands together delete Git's history permanently; empty if they do not."""
+    """Return why the commands together permanently delete Git history; empty if they do not."""
     texts = []
     for command in commands:
         if command.words and get_program_name(command.words[0]) == "git":
             texts.append(_join_git_words(command))
     forgets = any(re.search(r"\breflog (expire|delete)\b", text) for text in texts)
     prunes = any(re.search(_PRUNES, text) for text in texts)
-    # Either action alone leaves the commits recoverable.
+    # Expiring the reflog or pruning alone leaves the commits recoverable.
     if forgets and prunes:
         return "It deletes Git's record of earlier work (reflog and unreachable commits)."
     return ""
@@ -148,14 +150,14 @@ def find_history_loss(commands: Sequence[ParsedCommand]) -> str:
 
 
 def find_mass_kill(commands: Sequence[ParsedCommand]) -> str:
-    """Return why commands together end every process; empty if they do not.
+    """Return why the commands together end every process; empty if they do not.
 
-    This happens if `kill` receives a list of all processes.
+    The commands end every process if `kill` receives a list of all processes.
     """
     if not any(map(_kills_unknown, commands)):
         return ""
     with_words = [command for command in commands if command.words]
-    # A filter anywhere in the text may shorten the list, so the command is not blocked.
+    # A filter anywhere in the text may shorten the process list, so the command is not blocked.
     if any(map(_selects_processes, with_words)):
         return ""
     if any(map(_lists_all_processes, with_words)):
@@ -170,7 +172,7 @@ def _kills_unknown(command: ParsedCommand) -> bool:
 
 
 def _selects_processes(command: ParsedCommand) -> bool:
-    """Return whether a command keeps only some lines of a process list."""
+    """Return whether a command keeps only some lines in a process list."""
     name = get_program_name(command.words[0])
     text = " ".join(command.arguments)
     if name in {"grep", "egrep", "rg", "pidof", "lsof", "fuser"}:
@@ -203,7 +205,7 @@ def _asks_for_help(command: ParsedCommand) -> bool:
 
 
 def _option_letters(command: ParsedCommand) -> str:
-    """Return the letters of the short options, joined; `R` stands for ``--recursive``."""
+    """Return the letters of a command's short options, joined; `R` stands for ``--recursive``."""
     letters = ""
     for text in command.arguments:
         if text == "--":
@@ -230,7 +232,7 @@ def _operands(command: ParsedCommand) -> Iterator[Word]:
 
 
 def _parse_options(command: ParsedCommand) -> tuple[Parsed, list[Word]]:
-    """Return the options of a command, and its operands as words."""
+    """Return a command's options, and its operands as words."""
     name = get_program_name(command.words[0])
     syntax = SYNTAX.get(name) or _VALUED.get(name, Syntax())
     parsed = parse(command.arguments, syntax)
@@ -250,7 +252,7 @@ def _check_removal(command: ParsedCommand) -> str:
 
 
 def _find_removed(command: ParsedCommand, word: Word, recursive: bool) -> str:
-    """Return a description of the vital files that one operand of `rm` deletes; empty if none."""
+    """Return a description of the vital files that an `rm` operand deletes; empty if none."""
     checker = command.checker
     lost = checker.ruin(word, command.cwd)
     # `rm -rf *` in the workspace is grave, but the Git history survives.
@@ -278,7 +280,7 @@ def _find_removed_file(command: ParsedCommand, path: str, recursive: bool) -> st
 
 
 def _means_only_contents(command: ParsedCommand, word: Word) -> bool:
-    """Return whether a word means the files of the workspace, but not its folder or history.
+    """Return whether a word refers to the files in the workspace, but not to its folder or history.
 
     Examples are `*` and `./*`.
     """
@@ -310,7 +312,7 @@ def _check_overwrite(command: ParsedCommand, word: Word) -> str:
 
 
 def _check_overwrites(command: ParsedCommand, words: Iterable[Word]) -> str:
-    """Return why overwriting one of some files is destructive; empty if it is not."""
+    """Return why overwriting any of the given files is destructive; empty if it is not."""
     for word in words:
         why = _check_overwrite(command, word)
         if why:
@@ -332,7 +334,7 @@ def _check_each_written(command: ParsedCommand) -> str:
 
 
 def _check_output_options(*options: str) -> _Check:
-    """Return a check of the output files that a command's options name."""
+    """Return a check for the output files that a command's options name."""
 
     def check(command: ParsedCommand) -> str:
         parsed, _ = _parse_options(command)
@@ -356,7 +358,7 @@ def _check_rights(command: ParsedCommand) -> str:
     recursive = "R" in _option_letters(command)
     for word in _operands(command):
         path = command.checker.absolute(word.value, command.cwd)
-        # A bare word may be a mode or an owner.
+        # A word without a slash may be a mode or an owner.
         if path is not None and (recursive or "/" in word.value):
             why = _find_changed_rights(command, word, path, recursive)
             if why:
@@ -510,7 +512,7 @@ def _check_pkill(command: ParsedCommand) -> str:
     is_everything = any(
         re.fullmatch(r"\^?(\.[*+]?|\(?\.\*\)?|)\$?", pattern) for pattern in patterns
     )
-    # Numbers and signals are not names; the first name is the user's.
+    # Numbers and signals are not names; the first other operand is the user's name.
     named = [pattern for pattern in patterns if not re.fullmatch(r"\d+|[A-Z]+", pattern)]
     if is_everything or (is_by_user and len(named) <= 1):
         return "It ends every process of a user, or of the system."
@@ -566,7 +568,8 @@ _GRAVE: dict[str, tuple[tuple[str, str], ...]] = {
             r"(^| )push\b.*( --mirror| --prune| --delete | -d | \+\S| :\S)",
             "It deletes or overwrites remote branches.",
         ),
-        # `--force-with-lease` is left out: it refuses to overwrite commits that are not known here.
+        # `--force-with-lease` is omitted: with it, Git refuses to overwrite commits that are
+        # unknown locally.
         (
             r"(^| )push\b.*( --force\b(?!-with)| -\w*f\w*( |$))",
             "It rewrites the history of a remote branch.",

@@ -1,8 +1,8 @@
-"""Find what Git aliases run, from a command's options, its environment and settings files.
+"""Find the commands that Git aliases run, from command options, the environment and settings files.
 
 Git looks for a built-in command first, then for a program ``git-NAME``, then for an alias, so only
-other names need to be resolved. If an alias has several definitions, deny rules apply to each of
-them, whichever one Git would use.
+other names need to be resolved. If an alias has several definitions, deny rules apply to all of
+them, regardless of which one Git would use.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hilum_guard.commands.shell_commands import ParsedCommand
     from hilum_guard.commands.shell_reader import ShellReader
 
-# The output of `git --list-cmds=main`, and newer commands. `whatchanged` and `pack-redundant` are
+# The output of `git --list-cmds=main`, plus newer commands. `whatchanged` and `pack-redundant` are
 # omitted: newer versions of Git let aliases replace deprecated commands.
 BUILT_IN = frozenset(
     """add am annotate apply archive backfill bisect blame branch bugreport bundle cat-file
@@ -52,7 +52,7 @@ _KNOWN_PROGRAMS = frozenset(
     """absorb citool credential-gcloud.sh credential-libsecret credential-manager
     credential-osxkeychain cvsexportcommit cvsimport cvsserver filter-repo gui lfs p4 svn""".split()
 )
-# Commands equivalent to another command, whose rules also apply to them.
+# Git commands that are equivalent to another command, whose rules also apply to them.
 EQUIVALENT: dict[tuple[str, ...], tuple[str, ...]] = {
     ("send-pack",): ("push",),
     ("http-push",): ("push",),
@@ -68,11 +68,11 @@ EQUIVALENT: dict[tuple[str, ...], tuple[str, ...]] = {
     ("init-db",): ("init",),
     ("fsck-objects",): ("fsck",),
 }
-# Options of `git` itself that take the next word as their value.
+# Git's own options that take the next word as their value.
 _VALUED = frozenset(
     "-C -c --git-dir --work-tree --namespace --super-prefix --config-env --attr-source".split()
 )
-# Variables that make Git read other settings, or run other programs.
+# Environment variables that make Git read other settings or run other programs.
 _REDIRECTING_VARIABLES = frozenset(
     "GIT_CONFIG GIT_CONFIG_GLOBAL GIT_CONFIG_SYSTEM GIT_DIR GIT_COMMON_DIR GIT_EXEC_PATH"
     " XDG_CONFIG_HOME".split()
@@ -92,8 +92,9 @@ class GitWords(NamedTuple):
     Attributes:
         options: The words before the sub-command, including ``git``.
         settings: Names and values that ``-c`` sets.
-        folders: The folders of ``-C``, in order.
-        redirected: Whether an option makes Git read settings or run programs from another location.
+        folders: The folders given with ``-C``, in order.
+        redirected: Whether an option makes Git read settings or run programs from a different
+            location.
         rest: The sub-command and the words after it.
     """
 
@@ -132,9 +133,9 @@ def split_words(words: tuple[Word, ...]) -> GitWords:
 
 
 def read_alias(reader: ShellReader, command: ParsedCommand) -> None:
-    """Read the commands that a Git sub-command stands for, and record if they are unknown."""
+    """Read the commands that a Git sub-command stands for, or record that they are unknown."""
     parts = split_words(command.words)
-    # A sub-command that is known only at run time may match any rule.
+    # A Git sub-command that is known only at run time may match any rule.
     if not parts.rest or not parts.rest[0].known:
         return
     if parts.verb == "config":
@@ -165,7 +166,7 @@ def _read_definitions(reader: ShellReader, command: ParsedCommand, parts: GitWor
 def _find_definitions(
     reader: ShellReader, command: ParsedCommand, parts: GitWords
 ) -> tuple[list[str], str]:
-    """Return all known definitions of an alias, and why there may be more (empty if not)."""
+    """Return all known definitions of an alias, and why there may be others (empty if not)."""
     from_environment, is_incomplete = _read_environment(reader)
     settings = [*parts.settings, *reader.git_settings, *from_environment]
     why = ""
@@ -200,14 +201,14 @@ def _is_redirected(reader: ShellReader, parts: GitWords) -> bool:
 
 
 def _read_environment(reader: ShellReader) -> tuple[list[tuple[str, str]], bool]:
-    """Return the settings from variables (``GIT_CONFIG_COUNT`` …), and whether some are unknown."""
+    """Return the settings in variables (``GIT_CONFIG_COUNT`` …), and whether any are unknown."""
 
     def get_variable(name: str) -> str | None:
         known = reader.state.variables.get(name)
         return known[0] if known else os.environ.get(name)
 
     settings: list[tuple[str, str]] = []
-    # Git passes the settings of `-c` to its child processes in this variable.
+    # Git passes the settings from `-c` to its child processes in this variable.
     parameters = get_variable("GIT_CONFIG_PARAMETERS")
     if parameters:
         try:
@@ -234,7 +235,7 @@ def _read_environment(reader: ShellReader) -> tuple[list[tuple[str, str]], bool]
 
 
 def _note_settings(reader: ShellReader, rest: tuple[Word, ...]) -> None:
-    """Record the settings that `git config` in the text makes for later commands."""
+    """Record the settings that a `git config` command in the text makes for later commands."""
     values = [word.value for word in rest]
     for name, following in zip_longest(values[1:], values[2:], fillvalue=""):
         if name.casefold().startswith("alias.") or _is_include(name) or UNKNOWN in name:
@@ -244,7 +245,7 @@ def _note_settings(reader: ShellReader, rest: tuple[Word, ...]) -> None:
 
 
 def _may_write_settings(command: ParsedCommand) -> bool:
-    """Return whether the words of a command suggest that it writes a settings file."""
+    """Return whether a command's words suggest that the command writes a settings file."""
     texts = [redirect.target.value for redirect in command.redirects if ">" in redirect.operator]
     if command.words and os.path.basename(command.words[0].value) != "git":
         texts += command.arguments
@@ -265,8 +266,8 @@ def _find_files(cwd: str | None, folders: tuple[str, ...]) -> list[str] | None:
     if cwd is None:
         return None
     files = git_metadata.user_configs()
-    # Included even if this process's GIT_CONFIG_GLOBAL names another file: the command may unset
-    # the variable.
+    # This file is included even if this process's GIT_CONFIG_GLOBAL names another file: the command
+    # may unset the variable.
     files.append(os.path.expanduser("~/.gitconfig"))
     git = _find_git_folder(resolve_links(cwd))
     if git:
@@ -294,10 +295,10 @@ def _find_git_folder(folder: str) -> str:
 
 
 def _read_files(files: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the aliases from settings files, and from the files that they include."""
+    """Yield the aliases in settings files and in the files that these include."""
     waiting = list(files)
     seen: set[str] = set()
-    # Files may include each other.
+    # Settings files may include each other.
     while waiting and len(seen) < MAX_FILES:
         path = git_metadata.resolve("/", waiting.pop(0))
         if not path or path in seen:
@@ -306,7 +307,7 @@ def _read_files(files: list[str]) -> Iterator[tuple[str, str]]:
         text = git_metadata.read(path)
         if text is None:
             continue
-        # `parse_config` reads plain lines only. Git also allows a value to continue on the next
+        # `parse_config` reads only plain lines. Git also allows a value to continue on the next
         # line, and a setting on the line of its section header.
         text = _CONTINUED_VALUE.sub("", text)
         text = _SETTING_AFTER_SECTION.sub(r"\1\n", text)
@@ -326,11 +327,11 @@ def _read_files(files: list[str]) -> Iterator[tuple[str, str]]:
 def _read_definition(
     reader: ShellReader, command: ParsedCommand, parts: GitWords, value: str
 ) -> None:
-    """Read the definition of an alias: the words of a Git command, or a shell text after `!`."""
+    """Read an alias's definition: the words of a Git command, or shell text after `!`."""
     arguments = parts.rest[1:]
     if value.startswith("!"):
-        # Git appends the arguments, including to a text that ends in a function call (`f() { …; };
-        # f`).
+        # Git appends the arguments to the shell text, even if it ends with a function call
+        # (`f() { …; }; f`).
         text = f"{value[1:].strip()} {quote_words(arguments)}"
         with reader.implying():
             reader.read_nested(text, tuple(map(encode_value, arguments)))

@@ -1,6 +1,6 @@
-"""Check whether the arguments of a program keep it harmless.
+"""Check whether a program is harmless with its arguments.
 
-The options must be listed, and the operands must be files that may be read.
+A program is harmless only if its options are listed and its operands are files that may be read.
 """
 
 from __future__ import annotations
@@ -25,21 +25,23 @@ GLOB_AS_TEXT = "A glob pattern is used where a text is expected."
 
 @attrs.frozen(slots=False)
 class Program:
-    """The arguments with which a program is harmless.
+    """The arguments that keep a program harmless.
 
     Attributes:
         flags: Short options without a value.
         valued: Short options whose value is not a file.
-        long_options: Long options without their dashes. A `=` marks those that take the next word
+        long_options: Long options without their dashes. A `=` marks options that take the next word
             as their value, which is not a file.
         numbers: Whether a number may be an option (`head -20`).
         operands: `paths`, `text` (never opened), `first` (the first is text, the others are paths)
             or `none`.
-        instead: Options that replace the first operand as the text, so that all operands are paths.
+        instead: Options whose value replaces the first operand as the text, so that all operands
+            are paths.
         most: The maximum number of operands.
         least: The minimum number of operands.
-        deep: Options with which it reads everything below its paths; `*` if always.
-        check: The name of a further check, in `harmless_values.CHECKS`.
+        deep: Options with which the program reads everything below its paths; `*` if it always
+            does.
+        check: The name of an additional check in `harmless_values.CHECKS`.
     """
 
     flags: str = ""
@@ -55,7 +57,7 @@ class Program:
 
     @cached_property
     def syntax(self) -> Syntax:
-        """The options as the option parser needs them."""
+        """The program's options, in the form that the option parser needs."""
         complete = make_syntax(
             flags=self.flags,
             valued=self.valued,
@@ -66,12 +68,12 @@ class Program:
 
 
 def read_programs(table: str) -> dict[str, Program]:
-    """Return the rows of a table of harmless programs."""
+    """Return the rows of the table of harmless programs."""
     return {name: Program(**columns) for name, columns in read_table(table).items()}
 
 
 def find_argument_doubt(known: Program, command: ParsedCommand, words: Sequence[Word]) -> str:
-    """Return why the arguments of a program are not harmless; empty if they are."""
+    """Return why a program's arguments are not harmless; empty if they are."""
     name = command.words[0].value
     parsed = parse([word.value for word in words], known.syntax)
     odd = _find_odd_option(words, parsed)
@@ -96,7 +98,7 @@ def find_argument_doubt(known: Program, command: ParsedCommand, words: Sequence[
 def _find_odd_option(words: Sequence[Word], parsed: Parsed) -> str:
     """Return an option that is not listed; empty if there is none."""
     for position, word in enumerate(words):
-        # A file may be named like a dangerous option, and the pattern would then insert that
+        # A file may be named like a dangerous option, and a glob pattern would then insert that
         # option.
         if word.glob and word.value.startswith("-") and position not in parsed.positions:
             return "a pattern as an option"
@@ -107,7 +109,7 @@ def _find_odd_option(words: Sequence[Word], parsed: Parsed) -> str:
 
 
 def _count_texts(known: Program, operands: Sequence[Word], parsed: Parsed) -> int:
-    """Return how many of the operands are texts rather than files."""
+    """Return how many of the operands are text rather than files."""
     if known.operands == "text":
         return len(operands)
     if known.operands == "first" and not parsed.has(*known.instead.split()):

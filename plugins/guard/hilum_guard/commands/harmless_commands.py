@@ -1,6 +1,6 @@
 """The list of harmless commands, with the options and operands that keep them harmless.
 
-A command with an unlisted option is not harmless: a new option of a program needs approval until
+A command with an unlisted option is not harmless: a program's new option needs approval until
 somebody has checked what it does.
 """
 
@@ -15,7 +15,7 @@ from hilum_guard.commands.shell_commands import ParsedCommand, Redirect
 
 PROGRAMS = read_programs("harmless")
 _PLAIN_REDIRECTIONS = frozenset(("<", ">", ">>", ">|", "&>", "&>>"))
-# Variables that change the appearance of output, but not what runs.
+# Environment variables that change the appearance of output, but not what runs.
 _HARMLESS_VARIABLES = re.compile(
     r"LANG|LANGUAGE|LC_[A-Z]+|NO_COLOR|FORCE_COLOR|CLICOLOR|COLUMNS|LINES|CI"
 )
@@ -26,7 +26,7 @@ def find_doubt(command: ParsedCommand, writes: list[str]) -> str:
 
     Args:
         command: The command.
-        writes: Receives the files that the redirections of the command write.
+        writes: Receives the files that the command's redirections write.
     """
     for redirect in command.redirects:
         why = _find_redirect_doubt(command, redirect, writes)
@@ -39,7 +39,7 @@ def find_doubt(command: ParsedCommand, writes: list[str]) -> str:
 
 def _find_redirect_doubt(command: ParsedCommand, redirect: Redirect, writes: list[str]) -> str:
     operator = redirect.operator
-    # `2>&1` and `2>&-` name no file.
+    # `2>&1` and `2>&-` do not name a file.
     if operator in {">&", "<&"} and re.fullmatch(r"\d|-", redirect.target.value):
         return ""
     if operator not in _PLAIN_REDIRECTIONS:
@@ -58,7 +58,7 @@ def _find_words_doubt(command: ParsedCommand) -> str:
         return "Its program is known only at run time."
     if any(not word.plain for word in command.words):
         return "Some of its words are known only at run time."
-    # A program in another folder may do anything, whatever its name is.
+    # A program outside /bin and /usr/bin may do anything, whatever its name is.
     name = re.sub(r"^/(usr/)?bin/", "", first.value)
     if command.wrapper:
         return "" if _is_harmless_wrapper(command, name) else _wraps(first.value)
@@ -74,7 +74,7 @@ def _find_words_doubt(command: ParsedCommand) -> str:
 
 
 def _is_harmless_wrapper(command: ParsedCommand, name: str) -> bool:
-    """Return whether `time`, `timeout` or `nice` only runs the command after it."""
+    """Return whether `time`, `timeout` or `nice` only runs the command that follows."""
     values = command.arguments
     if name == "time":
         # The standalone program `time` has an option that writes a file.
@@ -89,7 +89,8 @@ def _wraps(program: str) -> str:
 
 # --- programs with special syntax -----------------------------------------------------------------
 
-# Without `-exec`, `-ok`, `-delete` and `-fprint`, which run programs, delete files or write them.
+# The list omits `-exec`, `-ok`, `-delete` and `-fprint`, which run programs, delete files or write
+# them.
 _FIND_FLAGS = frozenset(
     """-print -print0 -prune -not ! -o -or -a -and ( ) -depth -xdev -mount -empty -ls -quit
     -readable -writable -executable -daystart -noleaf -true -false -H -P , -nouser
@@ -155,7 +156,7 @@ def _check_version(command: ParsedCommand) -> str:
 
 
 def _check_text_only(command: ParsedCommand) -> str:
-    """Check `echo` and `test`, whose only dangerous options are those of `test`."""
+    """Check `echo` and `test`; only `test` has dangerous options."""
     is_test = command.words[0].value != "echo"
     if is_test and not {"-v", "-R"}.isdisjoint(command.arguments):
         return "`test -v` runs the commands in the index of a variable."

@@ -1,4 +1,4 @@
-"""Git commands that only read."""
+"""Check whether Git commands only read."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ PAIRS: dict[tuple[str, ...], Program] = {
     tuple(words.partition(" ")[::2]): known
     for words, known in read_programs("harmless_git_pairs").items()
 }
-"""Commands that only read if this word follows; an empty word stands for the command alone."""
-# Commands that never compare the working tree. For such a comparison, Git enters nested
+"""Git commands that only read if this word follows; an empty word stands for no further word."""
+# Git commands that never compare the working tree. To compare the working tree, Git enters nested
 # repositories.
 _HISTORY_ONLY = frozenset(
     "log show shortlog rev-list branch rev-parse ls-tree merge-base name-rev cat-file blame"
@@ -48,7 +48,7 @@ def find_doubt(command: ParsedCommand) -> str:
     if known is None:
         shown = f"{name} {second}".rstrip()
         return f"`git {shown}` is not on the list of harmless commands."
-    # Paths after `-C` are relative to that folder.
+    # Paths after `-C` are relative to the folder that it sets.
     git_words = (Word(f"git {name}"), *rest)
     moved = attrs.evolve(command, cwds=tuple(cwds), words=git_words)
     why = find_argument_doubt(known, moved, rest) or _find_operand_doubt(moved)
@@ -65,7 +65,7 @@ def find_doubt(command: ParsedCommand) -> str:
 
 
 def _read_front_options(command: ParsedCommand) -> tuple[int, list[str | None], str]:
-    """Read the options before the sub-command.
+    """Read the Git options before the sub-command.
 
     Returns:
         The position of the sub-command, the folders that Git runs in, and why the options are not

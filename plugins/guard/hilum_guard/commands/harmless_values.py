@@ -1,4 +1,4 @@
-"""Check whether the option values and operands of programs keep them harmless."""
+"""Check whether programs are harmless with the given option values and operands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SED = re.compile(
 
 
 def _check_sed(options: Sequence[Option], operands: Sequence[Word]) -> str:
-    """Check `sed`: scripts may only print, delete and substitute, and not come from a file."""
+    """Check `sed`: scripts may only print, delete and substitute, and must not come from a file."""
     scripts = [value for name, value in options if name in {"-e", "--expression"}]
     if not scripts:
         scripts = [word.value for word in operands[:1]]
@@ -52,7 +52,7 @@ _AWK = re.compile(
     rf"\s*(NR ?[=<>]=? ?\d+ ?|/[\w .:-]+/ ?)?(\{{ ?print(\s+{_AWK_FIELD}(( ?, ?| ){_AWK_FIELD})*)?"
     r" ?;? ?\}\s*)?"
 )
-# Words that make jq read the environment or further files.
+# Words that make jq read the environment or other files.
 _JQ_INPUT = re.compile(r"env|input|import|include|debug|halt|\$")
 _JQ = re.compile(
     r"\.?[\w.\[\]\"-]*(\s*\|\s*(\.[\w.\[\]\"-]*|keys|length|type|sort|unique|first|last))*"
@@ -76,7 +76,7 @@ def _check_jq(options: Sequence[Option], operands: Sequence[Word]) -> str:
 
 
 def _check_globs(options: Sequence[Option], operands: Sequence[Word]) -> str:
-    """Check the patterns of `rg -g`, which also match hidden files."""
+    """Check `rg -g` patterns, which also match hidden files."""
     for name, value in options:
         if name in {"-g", "--glob", "--iglob"} and not value.startswith("!"):
             pattern = value.casefold().rpartition("/")[2]
@@ -103,8 +103,8 @@ def _check_ps(options: Sequence[Option], operands: Sequence[Word]) -> str:
     is_plain = all(word.value in {"aux", "ax", "axu", "u", "x"} for word in operands)
     names = {name for name, _ in options}
     letters = "".join(name + value for name, value in options if not name.startswith("--"))
-    # If its options are not valid otherwise, for example `-x` or the name of a user that does not
-    # exist, ps reads them in BSD style, where `e` shows environments.
+    # If ps cannot parse its options, for example `-x` or the name of a user that does not exist, it
+    # reads them in BSD style, where `e` shows environments.
     is_ambiguous = bool(operands) or not names.isdisjoint(("-x", "-u"))
     if is_plain and not (is_ambiguous and "e" in letters):
         return ""
@@ -120,4 +120,4 @@ CHECKS: dict[str, Callable[[Sequence[Option], Sequence[Word]], str]] = {
     "sleep": _check_sleep,
     "ps": _check_ps,
 }
-"""Checks by name. Each returns why the values are not harmless; empty if they are."""
+"""Checks by name. Each check returns why the values are not harmless; empty if they are."""

@@ -1,8 +1,8 @@
-"""Read the commands that a text runs indirectly.
+"""Read the commands that shell text runs indirectly.
 
-They run through variables, through files that the text writes first, or through links to and copies
-of programs. A command that is known only at run time is added as unknown. All of these commands are
-implied: only rules that ask or deny apply to them.
+Indirect commands run through variables, through files that the text writes first, or through links
+to programs and copies of programs. A command that is known only at run time is added as unknown.
+All indirect commands are implied: only rules that ask or deny apply to them.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _COMMAND_VARIABLES = frozenset(
     BROWSER LESSOPEN LESSCLOSE LESSEDIT RSYNC_RSH CVS_RSH SVN_SSH SVN_EDITOR HGEDITOR
     PROMPT_COMMAND""".split()
 )
-# Variables that name a file that a shell reads when it starts, or the folder of such files.
+# Variables that name a file, or a folder of files, that a shell reads when it starts.
 _SCRIPT_VARIABLES = {"BASH_ENV": ("",), "ENV": ("",), "ZDOTDIR": (".zshenv", ".zshrc", ".zprofile")}
 # A shell runs the command substitutions in its prompts.
 _PROMPTS = frozenset("PS0 PS1 PS2 PS4".split())
-# Variables that make another program run code, with patterns for the values that do. Code in other
-# languages is not parsed.
+# Variables that make another program run code, with patterns for the values that have this effect.
+# Code in other languages is not parsed.
 _CODE_VARIABLES = {
     "PERL5OPT": re.compile(r"\S"),
     "PERL5DB": re.compile(r"\S"),
@@ -57,7 +57,7 @@ _NEVER_WRITE = SHELLS | frozenset(
 )
 _GIT_NEVER_WRITES = frozenset("add commit diff status log show blame ls-files rev-parse".split())
 _COPIERS = frozenset("cp gcp ln gln mv gmv install ginstall".split())
-# Programs that write whole folders, whose files are not named in their arguments.
+# Programs that write whole folders without naming the files in their arguments.
 _FOLDER_WRITERS = _COPIERS | frozenset("rsync tar bsdtar unzip 7z git hg svn patch".split())
 _RECIPE_FILES = {
     "make": ("makefile", "gnumakefile"),
@@ -69,8 +69,8 @@ _RECIPE_FILES = {
     "bun": ("package.json",),
 }
 _SYSTEM_FOLDERS = ("/usr/", "/bin/", "/sbin/", "/lib/", "/opt/", "/nix/")
-# Maximum number of characters in a sed script. The patterns below backtrack, so a longer script
-# counts as unknown.
+# Maximum number of characters in a sed script. The regular expressions below backtrack, so a longer
+# script counts as unknown.
 MAX_SED = 10_000
 _SED_EXECUTE = re.compile(r"(?:^|[;{}\n])(?:[0-9$~+,! \t]|/(?:\\.|[^/\n\\])*/[IM]*)*e([^\n]*)")
 _SED_SUBSTITUTE = re.compile(
@@ -82,7 +82,7 @@ def read_variable(reader: ShellReader, name: str, value: str) -> None:
     """Read the commands that a variable makes a program run."""
     with reader.implying():
         if name in _COMMAND_VARIABLES:
-            # LESSOPEN may begin with these characters.
+            # The value of LESSOPEN may begin with these characters.
             reader.read_nested(value.lstrip("|-@ "))
         elif name in _PROMPTS:
             _read_prompt(reader, value)
@@ -93,7 +93,7 @@ def read_variable(reader: ShellReader, name: str, value: str) -> None:
 
 
 def _read_prompt(reader: ShellReader, value: str) -> None:
-    """Read the command substitutions in a shell prompt."""
+    """Read the command substitutions in a shell's prompt."""
     if "$(" in value or "`" in value or UNKNOWN in value:
         reader.read_nested(f': "{value}"')
 
@@ -113,14 +113,14 @@ def _read_start_files(reader: ShellReader, variable: str, value: str) -> None:
 def read_indirect(
     reader: ShellReader, command: ParsedCommand, name: str, output: str | None, before: int
 ) -> None:
-    """Read what a command runs under another name, and record what it prepares for later commands.
+    """Read what a command runs under another name, and record what it creates for later commands.
 
     Args:
         reader: The reader of the text.
         command: The command.
         name: The name of its program.
-        output: What it prints; None if that is unknown.
-        before: The number of commands that run earlier.
+        output: What the command prints; None if unknown.
+        before: The number of commands that run before this one.
     """
     # Files in a container are not files on this machine.
     if not command.checker.contained:
@@ -142,7 +142,7 @@ def _read_git_program(reader: ShellReader, command: ParsedCommand, name: str) ->
 
 
 def _read_sed(reader: ShellReader, command: ParsedCommand) -> None:
-    """Read what `sed` passes to a shell with its `e` command and with the `e` flag of `s`."""
+    """Read what `sed` passes to a shell with its command `e` and the flag `e` of command `s`."""
     for script in _get_sed_scripts(command.arguments):
         if len(script) > MAX_SED or UNKNOWN in script:
             reader.add_unknown()
@@ -151,9 +151,9 @@ def _read_sed(reader: ShellReader, command: ParsedCommand) -> None:
             if match[1].strip(" \t;}"):
                 reader.read_nested(match[1].strip())
             else:
-                reader.add_unknown()  # it runs the input line
+                reader.add_unknown()  # `e` runs the input line
         if _SED_SUBSTITUTE.search(script):
-            reader.add_unknown()  # it runs the result of the substitution
+            reader.add_unknown()  # the flag runs the result of the substitution
 
 
 def _get_sed_scripts(arguments: list[str]) -> list[str]:
@@ -167,7 +167,7 @@ def _get_sed_scripts(arguments: list[str]) -> list[str]:
 
 
 def _note_copies(reader: ShellReader, command: ParsedCommand, name: str) -> None:
-    """Record the names that a program gets through a link or a copy."""
+    """Record the new names that links and copies give to a program."""
     values = command.arguments
     if name == "hash" and len(values) == 3 and values[0] == "-p":
         reader.program_copies.setdefault(values[2], []).append(values[1])
@@ -184,13 +184,13 @@ def _note_copies(reader: ShellReader, command: ParsedCommand, name: str) -> None
 
 
 def _find_in_folder(name: str, command: ParsedCommand) -> str:
-    """Return the path of a file in the command's folder; its name if there is no such file."""
+    """Return a file's path in the command's folder, or its name if there is no such file."""
     present = [path for path in _resolve(name, command) if os.path.exists(path)]
     return present[0] if present else name
 
 
 def _read_linked(reader: ShellReader, command: ParsedCommand, name: str) -> bool:
-    """Read a link to or copy of a program as that program; return whether it is one."""
+    """Read a linked or copied program as its original; return whether the command is one."""
     sources = _find_originals(reader, command)
     for source in sources:
         if UNKNOWN in source:
@@ -206,7 +206,7 @@ def _read_linked(reader: ShellReader, command: ParsedCommand, name: str) -> bool
 
 
 def _find_originals(reader: ShellReader, command: ParsedCommand) -> list[str]:
-    """Return the programs of which a command's program may be a link or a copy."""
+    """Return the programs that a command's program may be a link to or a copy of."""
     word = command.words[0]
     first = word.value
     copies = reader.program_copies.get(os.path.basename(first), ())
@@ -236,8 +236,8 @@ def note_writes(reader: ShellReader, command: ParsedCommand, output: str | None)
     if command.words and get_program_name(command.words[0]) == "tee":
         for value in command.arguments:
             for path in _resolve(value, command):
-                # Read as if it appended, with or without `-a`, so that no earlier content is
-                # overlooked.
+                # `tee` is read as if it appended, with or without `-a`, so that no earlier content
+                # is overlooked.
                 _note_text(reader, path, command.stdin, appends=True)
 
 
@@ -248,7 +248,7 @@ def _note_text(reader: ShellReader, path: str, text: str | None, *, appends: boo
 
 
 def _resolve(path: str, command: ParsedCommand) -> list[str]:
-    """Return the absolute paths to which a word may refer."""
+    """Return the absolute paths that a word may refer to."""
     path = os.path.expanduser(path)
     folders = [cwd for cwd in command.cwds if cwd is not None]
     return list(dict.fromkeys(os.path.normpath(os.path.join(cwd, path)) for cwd in folders))
@@ -261,7 +261,7 @@ def _read_written_script(
     earlier: list[ParsedCommand],
     is_linked: bool,
 ) -> None:
-    """Read a script with the contents that the text wrote; unknown contents may be any command."""
+    """Read a script whose contents the text wrote; unknown contents may be any command."""
     recipes = _RECIPE_FILES.get(name, ())
     if any(os.path.basename(path).casefold() in recipes for path in reader.written_files):
         reader.add_unknown()
@@ -272,7 +272,7 @@ def _read_written_script(
     originals = reader.program_copies.get(os.path.basename(script), ()) if is_shell else ()
     for original in originals:
         reader.read_inner(command, (Word("."), Word(original)))
-    # Links and copies are already read as their originals.
+    # Links to programs and copies of them have already been read as their originals.
     is_accounted = is_linked or bool(originals)
     for path in _resolve(script, command):
         text = reader.written_files.get(path, "")
@@ -300,13 +300,13 @@ def _get_script(command: ParsedCommand, name: str) -> tuple[str, bool]:
 
 
 def _may_be_written(path: str, earlier: list[ParsedCommand], is_new: bool) -> bool:
-    """Return whether an earlier command of the text may create or change a script.
+    """Return whether an earlier command in the text may create or change a script.
 
     Args:
         path: The script.
         earlier: The commands before it.
-        is_new: Whether a shell reads the script and the text does not show what writes it. If the
-            file does not exist yet, any earlier command may create it.
+        is_new: Whether a shell reads the script and the text does not show what writes the script.
+            If the script does not exist yet, any earlier command may create it.
     """
     if path.startswith((*_SYSTEM_FOLDERS, "/dev/")):
         return False
@@ -318,7 +318,7 @@ def _may_be_written(path: str, earlier: list[ParsedCommand], is_new: bool) -> bo
 
 
 def _may_write(command: ParsedCommand, path: str, is_missing: bool) -> bool:
-    """Return whether the words of a command suggest that it writes a file."""
+    """Return whether a command's words suggest that the command writes a file."""
     name = get_program_name(command.words[0])
     if name == "git":
         if any(value in _GIT_NEVER_WRITES for value in command.arguments):
@@ -336,7 +336,7 @@ def _may_write(command: ParsedCommand, path: str, is_missing: bool) -> bool:
 
 
 def _get_targets(command: ParsedCommand, name: str) -> list[str]:
-    """Return the arguments of a command that may name the files that it writes."""
+    """Return the arguments that may name the files that a command writes."""
     values = command.arguments
     names_folder = any(re.match(r"-\w*t|--target", value) for value in values)
     return values[-1:] if name in _COPIERS and not names_folder else values

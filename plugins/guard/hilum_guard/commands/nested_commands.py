@@ -1,6 +1,7 @@
-"""Read the commands that run other commands, and those that affect the commands after them.
+"""Read the commands that run other commands, and those that affect later commands.
 
-Examples are `sudo`, `bash -c` and `eval`, and `cd`, `set` and `alias`.
+Examples of the former are `sudo`, `bash -c` and `eval`; examples of the latter are `cd`, `set` and
+`alias`.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ if TYPE_CHECKING:
     from hilum_guard.commands.shell_commands import ParsedCommand
     from hilum_guard.commands.shell_reader import ShellReader
 
-# Lower than the reader's `MAX_DEPTH`, beyond which it rejects the whole text.
+# This depth must be lower than the reader's `MAX_DEPTH`, beyond which it rejects the whole text.
 MAX_CALL_DEPTH = 30
 _ASSIGNING = frozenset(("env", "sudo", "doas"))
 _ASSIGNMENT = re.compile(r"\w+=")
 _JOINS_WORDS = frozenset(("watch", "hyperfine"))
-# Options whose value is command text. For `env -S` the value may be attached, and the rest of the
-# line is appended to it.
+# Options whose value is command text. With `env -S`, the value may be attached, and the rest of the
+# line is appended to the value.
 _TEXT_OPTION = re.compile(r"(?:-c|--command)()")
 _ENV_TEXT_OPTION = re.compile(r"(?:-[iv0]*S|--split-string|--command|-c\Z)=?(.*)", re.DOTALL)
 _SHELL_TEXT_OPTION = re.compile(r"-[a-zA-Z]*c[a-zA-Z]*|--command")
@@ -49,7 +50,7 @@ _LAUNCHER_VALUED = "pn"
 
 
 def read_command(reader: ShellReader, command: ParsedCommand) -> str | None:
-    """Add a command and read what it runs; return what it prints, None if that is not known."""
+    """Add a command and read what it runs; return what it prints, or None if unknown."""
     if not command.words:
         reader.commands.append(command)
         indirect_commands.note_writes(reader, command, None)
@@ -114,7 +115,7 @@ def _read_prefix(reader: ShellReader, command: ParsedCommand) -> str | None:
 
 
 def _get_option_text(name: str, words: tuple[Word, ...], at: int) -> str:
-    """Return the command text that is the value of an option; empty for other options."""
+    """Return the command text in an option's value; empty for other options."""
     pattern = _ENV_TEXT_OPTION if name == "env" else _TEXT_OPTION
     match = pattern.fullmatch(words[at].value)
     if match is None:
@@ -128,7 +129,7 @@ def _get_option_text(name: str, words: tuple[Word, ...], at: int) -> str:
 
 
 def _assign_variables(reader: ShellReader, words: tuple[Word, ...], start: int) -> int:
-    """Set the variables of `env A=1 …`; return the position at which the command begins."""
+    """Set the variables in `env A=1 …`; return the position at which the command begins."""
     at = start
     while at < len(words) and _ASSIGNMENT.match(words[at].value):
         variable, _, value = words[at].value.partition("=")
@@ -150,9 +151,9 @@ def _read_runner(reader: ShellReader, command: ParsedCommand) -> str | None:
 def _read_alternatives(reader: ShellReader, command: ParsedCommand, name: str) -> None:
     """Read the commands that a program may run in addition to the obvious one.
 
-    An unknown option may take the next word as its value, so the command may begin later; and
-    `python -m pip` runs `pip`. These commands are implied: only rules that ask or deny apply to
-    them.
+    An unknown option may take the next word as its value, so the command may begin later. In
+    addition, `python -m pip` runs `pip`. These commands are implied: only rules that ask or deny
+    apply to them.
     """
     words = command.words
     for at in dict.fromkeys(_find_starts(words, name)):
@@ -167,7 +168,7 @@ def _read_alternatives(reader: ShellReader, command: ParsedCommand, name: str) -
 
 
 def _find_starts(words: tuple[Word, ...], name: str) -> list[int]:
-    """Return the other positions at which the command run by a program may begin."""
+    """Return the other positions at which the command that a program runs may begin."""
     if name in PREFIXES:
         valued, skipped = PREFIXES[name]
         first = find_first_operand(words, valued)
@@ -215,7 +216,7 @@ def _read_shell(reader: ShellReader, command: ParsedCommand) -> str | None:
             after = [encode_value(word) for word in words[at + 1 :]]
             # In `bash -c TEXT A B`, `$0` is A, and the positional parameters begin with B.
             reader.state.variables["0"] = (after[0] if after else UNKNOWN,)
-            # Without arguments `$1` is empty; the outer text's `$1` is not visible.
+            # If no arguments follow, `$1` is empty; the outer text's `$1` is not visible.
             return reader.read_nested(words[at].value, tuple(after[1:]) or ("",), command.stdin)
     at = find_first_operand(words, "oO")
     script = words[at].value if at < len(words) else "-"
@@ -227,7 +228,7 @@ def _read_script(
 ) -> str | None:
     text = reader.piped_texts.get(script)
     if text is None and script.startswith("/dev/fd/") and script != "/dev/fd/0":
-        reader.add_unknown()  # the output of a command that is known only at run time
+        reader.add_unknown()  # the output is known only at run time
     options = {word.value for word in command.words}
     if script in _STANDARD_INPUT or "-s" in options:
         text = command.stdin
@@ -265,7 +266,7 @@ def _read_trap(reader: ShellReader, command: ParsedCommand) -> str | None:
 
 
 def _read_input(reader: ShellReader, command: ParsedCommand) -> str | None:
-    """Read the input of `at` and `batch`."""
+    """Read the commands in the standard input of `at` and `batch`."""
     return reader.read_nested(command.stdin) if command.stdin else None
 
 
@@ -298,7 +299,7 @@ def _shift(reader: ShellReader, command: ParsedCommand) -> str | None:
 
 
 def _read_into_variables(reader: ShellReader, command: ParsedCommand) -> str | None:
-    """Read `read` and `mapfile`: their variables are unknown, unless the input is known."""
+    """Parse `read` and `mapfile`: their variables are unknown unless standard input is known."""
     variables = reader.state.variables
     values = command.arguments
     for value in values:
@@ -328,16 +329,16 @@ def _change_folder(reader: ShellReader, command: ParsedCommand) -> str | None:
         state.cwds = (None,)
         return ""
     if goal.glob:
-        # The folder is not known, but a pattern in it may mean the matches of both patterns:
-        # `for d in /*; do cd "$d" && rm -rf *; done`.
+        # The folder is unknown, but a pattern in it may refer to the matches of both patterns, as
+        # in `for d in /*; do cd "$d" && rm -rf *; done`.
         state.cwds = (None, state.checker.absolute(goal.value, state.cwds[-1]))
         state.variables["PWD"] = (UNKNOWN,)
         return ""
     reached: list[str | None] = []
     for cwd in state.cwds:
         reached += _find_reached(state.checker.absolute(goal.value, cwd), cwd, goal, reader)
-    # Each `cd` may fail, so the number of folders could double each time; the last ones are the
-    # most likely.
+    # Each `cd` may fail, so each one could double the number of folders; the last ones are the most
+    # likely.
     state.cwds = tuple(dict.fromkeys(reached))[-4:]
     last = state.cwds[-1]
     state.variables["PWD"] = (encode_source(last) if last else UNKNOWN,)
@@ -347,7 +348,7 @@ def _change_folder(reader: ShellReader, command: ParsedCommand) -> str | None:
 def _find_reached(
     logical: str | None, cwd: str | None, goal: Word, reader: ShellReader
 ) -> list[str | None]:
-    """Return the folders in which commands after a `cd` may run."""
+    """Return the folders in which the commands after a `cd` may run."""
     if logical is None:
         return [None]
     physical = logical

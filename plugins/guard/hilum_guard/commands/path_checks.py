@@ -1,4 +1,4 @@
-"""Checks a command's paths: system folders, home folders, the workspace, secrets and devices."""
+"""Check a command's paths: system folders, home folders, the workspace, secrets and devices."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SAFE_DEVICES = (
     r"/dev/(null|zero|full|random|urandom|stdin|stdout|stderr|tty|ptmx|fd|shm|mqueue|pts)(/.*)?"
     r"|/dev"
 )
-# Programs, libraries and system settings, without any of the user's own data.
+# Folders with programs, libraries and system settings, but none of the user's own data.
 READABLE = ("/usr", "/opt", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/private/etc")
 READABLE_FILES = frozenset(
     "/dev/null /proc/cpuinfo /proc/meminfo /proc/version /proc/loadavg /proc/uptime".split()
@@ -43,7 +43,7 @@ READABLE_FILES = frozenset(
 # later, or what needs approval.
 GOVERNING = (*executed_files.PATTERNS, "agents.md", "claude.md", ".env", ".env.*", ".gitattributes")
 _KEY_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".kube", ".password-store"})
-# Names that are so different that a pattern which matches all of them matches every name.
+# Names so different that a pattern that matches all of them matches every name.
 _WIDE = (("qxvzk", "Wjq.7u", "build"), (".qxvzk", ".Wjq.7u", ".git"))
 _OWN_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".config", ".local"})
 _STREAMS = ("/dev/stdout", "/dev/stderr")
@@ -73,13 +73,13 @@ def matches_any_name(pattern: str) -> bool:
 
 @attrs.frozen
 class PathChecker:
-    """Checks paths for one workspace and home.
+    """A checker of paths for one workspace and home folder.
 
     Attributes:
         workspace: Root of the workspace, resolved.
         home: The user's home, resolved.
-        mounts: For a container, pairs of a folder in it and the folder on this machine that is
-            mounted there.
+        mounts: For a container, pairs of a folder in the container and the folder on this machine
+            that is mounted there.
         contained: Whether the command runs in a container.
     """
 
@@ -89,7 +89,7 @@ class PathChecker:
     contained: bool = False
 
     def absolute(self, path: str, cwd: str | None) -> str | None:
-        """Return the absolute path of a path without reading the disk; None if it is unknown."""
+        """Return the absolute form of a path without reading the disk, or None if it is unknown."""
         if UNKNOWN in path or (cwd is None and not path.startswith("/")):
             return None
         joined = os.path.normpath(os.path.join(cwd or "/", path))
@@ -134,8 +134,8 @@ class PathChecker:
         low = folded(path)
         if _is_system_folder(low, glob):
             return f"the system folder {shown}"
-        # The home folder comes first: the workspace is usually below it, and "above the workspace"
-        # would be less precise.
+        # The home folder is checked first: the workspace is usually below it, and "above the
+        # workspace" would be less precise.
         is_home = within(self.home, path) or re.fullmatch(r"/(home|users)/[^/]+", low)
         if is_home and path != self.workspace:
             return f"a home folder ({shown})"
@@ -149,7 +149,7 @@ class PathChecker:
         return self.guarded(path)
 
     def _fits_above(self, pattern: str) -> bool:
-        """Return whether a pattern matches the workspace, the home, or a folder above them."""
+        """Return whether a pattern matches the workspace, the home folder or a folder above."""
         wanted = pattern.split("/")
         for top in (self.workspace, self.home):
             parts = top.split("/")[: len(wanted)]
@@ -158,7 +158,7 @@ class PathChecker:
         return False
 
     def guarded(self, path: str) -> str:
-        """Return the system folder that contains a path, if single files matter there."""
+        """Return the system folder that contains a path, if single files in the folder matter."""
         if within(path, self.workspace):
             return ""
         low = folded(path)
@@ -185,11 +185,11 @@ class PathChecker:
         return ""
 
     def overwritten(self, word: Word, cwd: str | None) -> str:
-        """Return what would be damaged by writing to a file; empty if nothing."""
+        """Return what writing to a file would damage; empty if nothing."""
         path = self.absolute(word.value, cwd)
         if path is None:
             return ""
-        # For the shell that runs the command, the path refers to a different file than for this
+        # In the shell that runs the command, the path refers to a different file than in this
         # process.
         if re.fullmatch(r"/dev/(fd/\d+|std(in|out|err))", path):
             return ""
@@ -206,7 +206,7 @@ class PathChecker:
     # --- doubts -----------------------------------------------------------------------------------
 
     def write_doubt(self, word: Word, cwds: list[str | None]) -> tuple[str, str]:
-        """Return why writing to a file is not harmless (empty if it is), and the file."""
+        """Return why writing to a file is not harmless (empty if it is), and the file's path."""
         if not word.plain or word.glob:
             return "It writes to a file that is known only at run time.", ""
         target = ""
@@ -225,14 +225,14 @@ class PathChecker:
         return "", target
 
     def _doubt_target(self, target: str) -> str:
-        """Return why writing a resolved path is not harmless; empty if it is."""
+        """Return why writing to a resolved path is not harmless; empty if it is."""
         if not within(target, self.workspace) or target == self.workspace:
             return f"It writes outside the workspace ({target})."
         inner = target[len(self.workspace) :].split("/")
         if any(matches(part, GOVERNING) for part in filter(None, inner)):
             return f"It writes {target}, which governs what runs."
-        # A command may write several parts of a Git folder, none of which exists yet when the
-        # command is judged.
+        # A command may write several parts of a Git folder, none of which exist when the command is
+        # judged.
         if inner[-1] in git_metadata.HEADS or git_metadata.completed(target):
             return f"It writes {target}, which git may take commands from."
         return ""
@@ -242,8 +242,8 @@ class PathChecker:
 
         Args:
             word: The path.
-            cwds: Folders that it may be relative to.
-            deep: Whether everything below the path is read too; then the names below it are
+            cwds: Folders that the path may be relative to.
+            deep: Whether everything below the path is also read. If true, the names below it are
                 checked.
         """
         if not word.plain:
@@ -266,7 +266,8 @@ class PathChecker:
     def _globbed(self, word: Word, cwd: str | None) -> list[str]:
         """Return the paths that match a pattern; an empty path means that the pattern is unsafe."""
         value = word.value
-        # Such a pattern may leave the folder, or the shell may expand it differently than Python.
+        # Such a pattern may match paths outside the folder, or the shell may expand it differently
+        # from Python.
         if value.startswith(("-", "/", "~")) or re.search(r"\[|\.\.|\*\*", value):
             return [""]
         found = glob.iglob(os.path.join(glob.escape(cwd or "/"), value))
@@ -290,7 +291,7 @@ class PathChecker:
         return f"It reads outside the workspace ({real})."
 
     def _inner(self, path: str) -> str:
-        """Return a path without the workspace's own name, which does not matter here."""
+        """Return a path without the workspace's own name, which does not indicate a secret."""
         if within(path, self.workspace):
             return path[len(self.workspace) :]
         return path

@@ -16,7 +16,7 @@ from hilum_guard.commands.shell_words import UNKNOWN, resolve_escapes
 
 
 def predict_output(command: ParsedCommand, name: str) -> str | None:
-    """Return what a command prints; None if that is not known."""
+    """Return what a command prints, or None if unknown."""
     values = command.arguments
     if name in _SILENT:
         return ""
@@ -41,7 +41,8 @@ def _predict_tee(command: ParsedCommand, values: list[str]) -> str | None:
 
 
 def _predict_mktemp(command: ParsedCommand, values: list[str]) -> str | None:
-    # The folder is certainly in /tmp only if neither an option nor TMPDIR changes it.
+    # The temporary path is certainly in /tmp only if neither an option nor TMPDIR changes its
+    # folder.
     plain = {"-d", "-q", "--directory", "--quiet"}
     if command.assigned or not plain.issuperset(values):
         return None
@@ -53,18 +54,19 @@ def _predict_pwd(command: ParsedCommand, values: list[str]) -> str | None:
 
 
 def _predict_which(command: ParsedCommand, values: list[str]) -> str | None:
-    # The name is used in place of the path: `$(which rm) -rf /` is `rm -rf /`.
+    # The program's name is used in place of its path: `$(which rm) -rf /` is `rm -rf /`.
     return values[-1] if values else None
 
 
 def _predict_ls(command: ParsedCommand, values: list[str]) -> str | None:
-    # A pattern stands for the names in the folder: `ls / | xargs rm -rf` deletes all of them.
+    # A glob pattern stands for the names in the folder: `ls / | xargs rm -rf` deletes everything in
+    # `/`.
     folders = [value for value in values if not value.startswith("-")] or ["."]
     return "\n".join(f"{folder.rstrip('/')}/*" for folder in folders)
 
 
 def _predict_base64(command: ParsedCommand, values: list[str]) -> str | None:
-    # Older versions of macOS have only `-D`.
+    # In older versions of macOS, `base64` has only `-D`.
     if not command.stdin or not {"-d", "-D", "--decode"}.intersection(values):
         return None
     try:
@@ -109,8 +111,8 @@ _BY_WORDS: dict[str, Callable[[list[str]], str | None]] = {
 
 
 def python_prints(code: str) -> str | None:
-    """Return the output of Python code that only prints literal text; None for other code."""
-    # On a hostile text, `ast.parse` can exhaust the stack or the memory.
+    """Return the output of Python code that only prints literal text, or None for other code."""
+    # Hostile code can make `ast.parse` exhaust the stack or the memory.
     try:
         statements = ast.parse(code).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,8 +1,8 @@
 """Find the commands in the workspace scripts that a command runs.
 
 Shell scripts, recipes of `make` and `just`, and npm scripts are read, so that a rule that denies a
-command also applies there. A script that is in another language, is too large, or does not parse is
-treated like any other program: only the sandbox restricts it.
+command also applies inside scripts. A script that is in another language, is too large or cannot be
+parsed is treated like any other program: only the sandbox restricts it.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ MAX_BYTES = 200_000
 MAX_SCRIPTS = 12
 MAX_DEPTH = 3
 MAX_FOUND = 400
-# `make` variables may contain variables, including themselves.
+# `make` variables may refer to other variables and to themselves.
 MAX_EXPANSIONS = 5
 _SHEBANG = re.compile(rf"#!\s*\S*/(?:env\s+(?:-S\s+)?)?(?:{'|'.join(sorted(SHELLS))})\b")
 _NPM = frozenset("npm pnpm yarn bun cnpm tnpm".split())
 _NPM_PROJECT_OPTIONS = ("-w", "--workspace", "--filter", "-F")
 _NPM_RUN = frozenset("run run-script rum urn".split())
 _NPM_SHORT = {"t": "test", "tst": "test"}
-# npm sub-commands that run the project scripts with certain names.
+# npm sub-commands, each with the names of the project scripts that it runs.
 _NPM_LIFECYCLE = {
     "test": ("test",),
     "start": ("start",),
@@ -50,7 +50,7 @@ _NPM_LIFECYCLE = {
     "pack": ("prepack", "prepare", "postpack"),
     "version": ("preversion", "version", "postversion"),
 }
-# In the order in which GNU make searches for them.
+# The names are in the order in which GNU make searches for them.
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _JUSTFILES = ("justfile", "Justfile", ".justfile")
 _RULE = re.compile(r"([^\t#=:\n][^=:\n]*?)\s*::?(?!=)\s*([^=\n]*)")
@@ -71,7 +71,7 @@ class Scripts(NamedTuple):
 
 
 class _Text(NamedTuple):
-    """A shell text, the folder that it runs in, and whether it is a recipe."""
+    """Shell text, its working folder, and whether it is a recipe."""
 
     text: str
     folder: str
@@ -79,7 +79,7 @@ class _Text(NamedTuple):
 
 
 class _Rule(NamedTuple):
-    """The recipe of a `make` or `just` goal, and the goals that it depends on."""
+    """The recipe for a `make` or `just` goal, and the goals that the goal depends on."""
 
     needs: list[str]
     lines: list[str]
@@ -89,8 +89,8 @@ def script_commands(commands: Iterable[ParsedCommand], checker: PathChecker) -> 
     """Return the commands in the scripts that commands run. Reads the disk.
 
     Args:
-        commands: The commands of a command line.
-        checker: Checks paths of the workspace.
+        commands: The commands in a command line.
+        checker: Checks paths in the workspace.
     """
     waiting = [(command, 1) for command in commands]
     found: list[ParsedCommand] = []
@@ -124,7 +124,7 @@ def _read_text(
 
 
 def _find_texts(command: ParsedCommand) -> Iterator[_Text]:
-    """Yield the texts of the scripts that a command runs."""
+    """Yield the text of each script that a command runs."""
     if not command.words or not command.words[0].known or command.checker.contained:
         return
     program = command.words[0].value
@@ -148,7 +148,7 @@ def _find_texts(command: ParsedCommand) -> Iterator[_Text]:
 
 
 def _get_shell_script(command: ParsedCommand, name: str) -> str:
-    """Return the file that a shell reads: its operand or its input; empty if there is none."""
+    """Return the file that a shell reads: its operand or standard input; empty if there is none."""
     at = find_first_operand(command.words, "oO") if name in SHELLS else 1
     if any(re.fullmatch(r"-\w*c\w*", word.value) for word in command.words[1:at]):
         return ""
@@ -159,7 +159,7 @@ def _get_shell_script(command: ParsedCommand, name: str) -> str:
 
 
 def _load(path: str) -> str | None:
-    """Return the text of a small regular file; return None for anything else."""
+    """Return the text of a small regular file, or None for anything else."""
     if UNKNOWN in path:
         return None
     data = read_small_file(path, MAX_BYTES)
@@ -172,7 +172,7 @@ def _load(path: str) -> str | None:
 
 
 def _load_first(folder: str, names: Sequence[str]) -> str | None:
-    """Return the text of the first readable file; None if there is none."""
+    """Return the text of the first readable file, or None if there is none."""
     for name in names:
         text = _load(os.path.join(folder, name))
         if text is not None:
@@ -181,7 +181,7 @@ def _load_first(folder: str, names: Sequence[str]) -> str | None:
 
 
 def _read_script(path: str, cwd: str) -> Iterator[_Text]:
-    # Installed programs are judged by name.
+    # Installed programs are judged by their names.
     if path.startswith(("/usr/", "/bin/", "/sbin/", "/opt/", "/nix/", "/lib/")):
         return
     text = _load(path)
@@ -211,7 +211,7 @@ def _find_npm_scripts(command: ParsedCommand, cwd: str) -> Iterator[_Text]:
     folder, scripts = _load_npm_scripts(os.path.join(cwd, *parsed.values(*_NPM_FOLDER_OPTIONS)))
     arguments = " ".join(rest[1:])
     for name in names:
-        # npm runs the scripts with these prefixes before and after the named one.
+        # npm runs the scripts with these prefixes before and after the named script.
         for each in (f"pre{name}", name, f"post{name}"):
             text = scripts.get(each)
             if isinstance(text, str):
@@ -221,7 +221,7 @@ def _find_npm_scripts(command: ParsedCommand, cwd: str) -> Iterator[_Text]:
 
 
 def _load_npm_scripts(folder: str) -> tuple[str, dict[str, Any]]:
-    """Return the scripts of the nearest `package.json`, and the folder that contains it."""
+    """Return the scripts in the nearest `package.json`, and the folder that contains the file."""
     text = _load(os.path.join(folder, "package.json"))
     while text is None and os.path.dirname(folder) != folder:
         folder = os.path.dirname(folder)
@@ -242,7 +242,7 @@ _FILE_OPTIONS = ("-f", "--file", "--makefile", "--justfile")
 
 
 def _get_recipe_syntax(*, just: bool) -> Syntax:
-    # `-d` takes a folder in `just`, and prints debugging information in `make`.
+    # `-d` takes a folder in `just` but prints debugging information in `make`.
     valued = {*_FOLDER_OPTIONS, *_FILE_OPTIONS}
     return valued_only(frozenset(valued if just else valued - {"-d"}))
 
@@ -252,7 +252,7 @@ _JUST_SYNTAX = _get_recipe_syntax(just=True)
 
 
 def _find_recipes(command: ParsedCommand, cwd: str, *, just: bool) -> Iterator[_Text]:
-    """Yield the recipes of `make` or `just` goals, and of the goals that they depend on."""
+    """Yield the recipes for `make` or `just` goals, and for the goals that they depend on."""
     parsed = parse(command.arguments, _JUST_SYNTAX if just else _MAKE_SYNTAX)
     folder = os.path.join(cwd, *parsed.values(*_FOLDER_OPTIONS))
     text = _load_recipes(command, folder, parsed, just=just)
@@ -291,7 +291,7 @@ def _find_needed_rules(rules: dict[str, _Rule], goals: list[str]) -> Iterator[_R
 
 
 def _load_recipes(command: ParsedCommand, folder: str, parsed: Parsed, *, just: bool) -> str | None:
-    """Return the text of the recipe file; None if there is none."""
+    """Return the recipe file's text, or None if there is no such file."""
     named = [value for value in parsed.values(*_FILE_OPTIONS) if value][-1:]
     if named and named[0] in ("-", "/dev/stdin"):
         return command.stdin
@@ -306,7 +306,7 @@ def _fits_goal(name: str, goal: str) -> bool:
 
 
 def _parse_recipes(text: str, *, just: bool) -> tuple[dict[str, _Rule], dict[str, str]]:
-    """Return the rules and the variables of a file."""
+    """Return the rules and variables in a recipe file."""
     rules: dict[str, _Rule] = {}
     variables: dict[str, str] = {}
     current: list[_Rule] = []
@@ -361,11 +361,11 @@ _JUST_REFERENCE = re.compile(r"\{\{\s*([\w-]+)[^}]*\}\}")
 
 
 def _expand_variables(text: str, variables: dict[str, str], *, just: bool) -> str:
-    """Return a recipe with its variables replaced; an unknown one becomes an unknown word."""
+    """Return a recipe with its variables replaced; an unknown variable becomes an unknown word."""
     reference = _JUST_REFERENCE if just else _MAKE_REFERENCE
 
     def replace(match: re.Match[str]) -> str:
-        # A variable written in shell syntax would be replaced again.
+        # A variable in shell syntax would be replaced again.
         return variables.get(match[1] or "", "\0")
 
     for _ in range(MAX_EXPANSIONS):

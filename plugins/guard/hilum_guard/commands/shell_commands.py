@@ -1,4 +1,4 @@
-"""Data classes for shell text that has been read: its simple commands, and the shell state."""
+"""Data classes for parsed shell text: its simple commands, and the shell state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class FindAction:
     Attributes:
         words: The words of the `find`.
         at: The position of the action in the words; 0 if the command receives everything that the
-            `find` prints, -1 if it receives a part of it.
+            `find` prints, -1 if it receives only a part.
     """
 
     words: tuple[Word, ...]
@@ -45,16 +45,16 @@ class ParsedCommand:
         words: Program and arguments.
         assigned: Variables that are set for the command.
         redirects: The command's redirections.
-        cwds: The folders that it may run in; None for an unknown one.
-        stdin: The text that is piped into it; None if that is not known.
+        cwds: The folders that the command may run in; None for an unknown folder.
+        stdin: The text that is piped into the command, or None if unknown.
         source: The command's text.
-        wrapper: Whether it runs the command that follows it in the list (`timeout 5 ls`).
-        checker: Checks paths on the machine or in the container that it runs in.
-        finder: The `find` that runs it.
-        implied: Whether it does not appear in the text, but results from an alias, a script or an
-            unknown text.
-        recipe: Whether it is part of a recipe or of an npm script, in which the running program may
-            substitute more than a shell does.
+        wrapper: Whether the command only runs the one that follows it in the list (`timeout 5 ls`).
+        checker: Checks paths on the machine or in the container that the command runs in.
+        finder: The `find` that runs the command.
+        implied: Whether the command does not appear in the text, but results from an alias, a
+            script or unknown text.
+        recipe: Whether the command is part of a recipe or npm script, in which the program that
+            runs it may substitute more than a shell does.
     """
 
     words: tuple[Word, ...]
@@ -71,7 +71,7 @@ class ParsedCommand:
 
     @property
     def cwd(self) -> str | None:
-        """The folder that it most likely runs in."""
+        """The folder that the command most likely runs in."""
         return self.cwds[-1]
 
     @property
@@ -82,13 +82,13 @@ class ParsedCommand:
 
 @attrs.define
 class ShellState:
-    """The state that earlier commands of a text leave to later ones.
+    """The state that earlier commands in shell text leave to later ones.
 
     Attributes:
         cwds: The folders that the next command may run in.
         variables: The values of variables; more than one for an array.
-        functions: Functions, with the source and nodes of each body.
-        aliases: Aliases, with their texts.
+        functions: Functions by name, with the source and nodes of each body.
+        aliases: Aliases by name, with their text.
         positional: The positional parameters.
         checker: Checks paths on the machine or in the container.
         finder: The `find` that runs the command being read.

@@ -25,7 +25,8 @@ EXPANSIONS = _SUBSTITUTIONS | {"simple_expansion", "expansion", "arithmetic_expa
 _ALL_PARAMETERS = frozenset("@*")
 _ALL_ELEMENTS = frozenset(("[@]", "[*]"))
 _DEFAULT_IFS = " \t\n"
-# Parts of longer values are unknown, because finding what a pattern matches takes quadratic time.
+# Parts of longer values count as unknown, because finding what a pattern matches takes quadratic
+# time.
 MAX_CUT = 512
 # `${x%pattern}`, `${x##pattern}`, `${x:1:2}`: parts of a value.
 _PART = re.compile(r"\$\{(\w+)(?:(%%?|##?)(.*)|:(\d{1,4})(?::(\d{1,4}))?)\}", re.DOTALL)
@@ -33,7 +34,7 @@ _EXPANSION = re.compile(r"\$\{(\w+|[@*?#$!-])(\[[@*]\]|\[0\])?(?:(:?[-=+?])(.*))
 
 
 class Expander(ABC):
-    """A reader of words, with the current state of the shell.
+    """A reader of words that knows the shell's current state.
 
     This is the base class of `ShellReader`, which reads commands.
     """
@@ -50,24 +51,24 @@ class Expander(ABC):
 
     @abstractmethod
     def read_nodes(self, nodes: list[Node], stdin: str | None) -> str | None:
-        """Read nodes one after another; return what they print, None if that is not known."""
+        """Read nodes one after another; return what they print, or None if unknown."""
 
     @abstractmethod
     def read_listing(self, nodes: list[Node]) -> tuple[str | None, FindAction | None]:
-        """Read nodes; return what they print, and the `find` that lists it, if there is one."""
+        """Read nodes; return what they print, and the `find` that lists the paths, if any."""
 
     @abstractmethod
     def read_nested(
         self, text: str, positional: tuple[str, ...] = (), stdin: str | None = None
     ) -> str | None:
-        """Read a text that a command of this text runs in another shell."""
+        """Read text that a command in the current text runs in another shell."""
 
     def node_text(self, node: Node) -> str:
-        """Return the text of a node as the user wrote it."""
+        """Return a node's text as written."""
         return shell_words.decode_source(self.source.text[node.start_byte : node.end_byte])
 
     def node_start(self, node: Node) -> int:
-        """Return the position of a node, without the whitespace that the grammar includes."""
+        """Return a node's position, without the whitespace that the grammar includes."""
         raw = self.source.text[node.start_byte : node.end_byte]
         return node.start_byte + len(raw) - len(raw.lstrip())
 
@@ -87,7 +88,7 @@ class Expander(ABC):
         return spans
 
     def read_words(self, nodes: list[Node]) -> list[Word]:
-        """Return the words that result from some nodes."""
+        """Return the words that result from the given nodes."""
         words: list[Word] = []
         for start, marked, plain in self._lex(nodes):
             fields = shell_words.split_fields(marked, plain, self.find_home)
@@ -97,7 +98,7 @@ class Expander(ABC):
         return words
 
     def read_values(self, nodes: list[Node]) -> list[Word]:
-        """Return the words of some nodes, neither split nor brace-expanded, as in `x=VALUE`."""
+        """Return the words in some nodes, neither split nor brace-expanded, as in `x=VALUE`."""
         words: list[Word] = []
         for start, marked, plain in self._lex(nodes):
             value = shell_words.unmark(shell_words.expand_tilde(marked, self.find_home))
@@ -108,7 +109,7 @@ class Expander(ABC):
         return words
 
     def _lex(self, nodes: list[Node]) -> list[tuple[int, str, bool]]:
-        """Return the start, the marked text, and the plainness of each word."""
+        """Return each word's start position, its marked text, and whether it is plain."""
         inner = self._find_expansions(nodes)
         lexed = []
         for start, end in self.join_spans(nodes):
@@ -119,7 +120,7 @@ class Expander(ABC):
         return lexed
 
     def _find_expansions(self, nodes: list[Node]) -> dict[int, Node]:
-        """Return the outermost expansions in some nodes by their position."""
+        """Return the outermost expansions in the given nodes, by position."""
         found: dict[int, Node] = {}
         waiting = list(nodes)
         while waiting:
@@ -181,8 +182,8 @@ class Expander(ABC):
         separators = self.state.variables.get("IFS", (_DEFAULT_IFS,))[0]
         if separators in (_DEFAULT_IFS, UNKNOWN):
             return marked
-        # Only the characters of `IFS` split words: protect whitespace, and turn each of them into a
-        # space.
+        # Only the characters in `IFS` split words: protect whitespace, and turn each `IFS`
+        # character into a space.
         table: dict[int, int | str] = {ord(char): shell_words.MARK + ord(char) for char in " \t\n"}
         for char in separators:
             table[ord(char)] = " "
@@ -190,7 +191,7 @@ class Expander(ABC):
         return " ".join(shell_words.mark_value(value).translate(table) for value in values)
 
     def _find_values(self, name: str, all_values: bool) -> tuple[str, ...]:
-        """Return the values of a variable: all of an array, or the first one."""
+        """Return a variable's values: all values of an array, or only the first."""
         if name in _ALL_PARAMETERS:
             return self.state.positional
         if name.isdigit() and name != "0":
@@ -209,7 +210,7 @@ class Expander(ABC):
         default = (UNKNOWN,) if is_dynamic else (word.strip("\"'"),)
         if operator.endswith("+"):
             return ("",) if unset else default
-        # The shell ends with a message where `:?` finds no value.
+        # The shell exits with a message if `:?` finds no value.
         if operator.endswith("?"):
             return (UNKNOWN,) if unset else values
         if unset and operator.endswith("="):
@@ -229,7 +230,8 @@ class Expander(ABC):
         self.add_doubt("It passes the output of one command to another.")
         output, listed = self._read_substituted(node, text)
         if node.type == "process_substitution":
-            # Like Bash, count down from 63. A shell that reads this path receives the text.
+            # Like Bash, count down from 63. A shell that reads this path receives the command's
+            # output.
             path = f"/dev/fd/{63 - len(self.piped_texts)}"
             if text.startswith("<") and output is not None:
                 self.piped_texts[path] = output
@@ -243,11 +245,11 @@ class Expander(ABC):
         return shell_words.mark(output) if quoted else shell_words.mark_value(output)
 
     def _read_substituted(self, node: Node, text: str) -> tuple[str | None, FindAction | None]:
-        """Return the output of a substitution, and the `find` that lists it, if there is one."""
+        """Return a substitution's output, and the `find` that lists the paths in it, if any."""
         outer = self.state
         self.state = self.state.copy()
         try:
-            # In backquotes a backslash is removed before the inner text is read.
+            # Within backquotes, a backslash is removed before the inner text is read.
             if text.startswith("`") and "\\" in text:
                 inner = re.sub(r"\\([$`\\])", r"\1", text[1:-1])
                 return self.read_nested(shell_words.decode_source(inner)), None
@@ -257,9 +259,9 @@ class Expander(ABC):
 
 
 def _cut_value(value: str, part: re.Match[str]) -> str:
-    """Return what `${x%pattern}`, `${x#pattern}` or `${x:1:2}` leaves of a value.
+    """Return the part of a value that `${x%pattern}`, `${x#pattern}` or `${x:1:2}` keeps.
 
-    The result is `UNKNOWN` if it is known only at run time.
+    The result is `UNKNOWN` if the part is known only at run time.
     """
     _, operator, pattern, start, length = part.groups()
     if UNKNOWN in value or len(value) > MAX_CUT:
@@ -272,8 +274,8 @@ def _cut_value(value: str, part: re.Match[str]) -> str:
     if re.search(r"[$`\\\"']", pattern):
         return UNKNOWN
     cuts = range(len(value) + 1)
-    # The longest match removes most: a prefix ends as far right, a suffix begins as far left as
-    # possible.
+    # The longest match removes the most: a prefix ends as far right as possible, and a suffix
+    # begins as far left as possible.
     is_longest = len(operator) == 2
     if operator[0] == "#":
         ends = reversed(cuts) if is_longest else cuts

@@ -1,9 +1,9 @@
-"""Parse shell text with the grammar of Bash, and check the result with a second reader.
+"""Parse shell text with the Bash grammar, and check the result with a second parser.
 
 tree-sitter-bash finds the structure: the commands and the operators that join them. The grammar
 differs from Bash: it splits some words that Bash joins, and joins some that Bash splits. Therefore
-words are read from the text (`shell_words`), and a text counts as harmless only if `shlex` of the
-standard library, which shares no code with the grammar, finds the same words.
+words are read from the text (`shell_words`), and the text counts as harmless only if the standard
+library's `shlex`, which shares no code with the grammar, finds the same words.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import tree_sitter_bash
 from hilum_guard.commands.shell_words import BRACE, Unreadable
 
 MAX_TEXT = 16_000
-"""Maximum length of a command in characters; longer ones are not read."""
+"""Maximum length of a command, in characters; longer commands are not read."""
 MAX_HEREDOCS = 20
-"""Maximum number of here-documents in a text; parsing takes quadratic time in their number."""
+"""Maximum number of here-documents in shell text; parsing takes quadratic time in their number."""
 
-# The grammar treats every `{` at the start of a command as a group. For Bash, `{rm,-rf,/}` is a
-# word.
+# The grammar treats every `{` at the start of a command as the beginning of a group. In Bash,
+# `{rm,-rf,/}` is a word.
 _WORD_BRACE = re.compile(r"(?<!\$)\{(?=[^\s}])")
 _OPERATORS = frozenset("; & && || | |& > >> < &> &>> >| >& <& ( )".split())
 _OPERATOR_CHARACTERS = "();<>|&"
@@ -36,18 +36,18 @@ class Source:
     """A parsed text.
 
     Attributes:
-        text: The parsed text with one character per byte, so that positions in the tree are
+        text: The parsed text, with one character per byte, so that positions in the tree are also
             positions in the text.
         root: The root node of the tree.
-        doubts: Why the text cannot be harmless, regardless of its commands.
+        doubts: Why the text is not harmless, regardless of its commands.
     """
 
     def __init__(self, text: str) -> None:
         """Parse a text.
 
         Raises:
-            Unreadable: The text is too long, has characters that no command needs, or does not
-                parse.
+            Unreadable: The text is too long, contains characters that no command needs, or cannot
+                be parsed.
         """
         if len(text) > MAX_TEXT:
             raise Unreadable(f"The command is longer than {MAX_TEXT:,} characters.")
@@ -59,7 +59,7 @@ class Source:
         self._joined_text = self._join_lines(text)
         data = _WORD_BRACE.sub(BRACE, self._joined_text).encode()
         self.text = data.decode("latin-1")
-        # Keep a reference to the tree, because its nodes do not.
+        # Keep a reference to the tree, because its nodes do not keep it alive.
         self._tree = tree_sitter.Parser(_load_language()).parse(data)
         self.root = self._tree.root_node
         if self.root.has_error:
@@ -69,7 +69,7 @@ class Source:
         """Return the text without line continuations."""
         if "\\\n" not in text:
             return text
-        # In single quotes, here-documents and comments a backslash does not join lines.
+        # In single quotes, here-documents and comments, a backslash does not join lines.
         if "'" in text or "<<" in text or "#" in text:
             self.doubts.append(
                 "The command combines a line continuation with quotes, a here-document or a comment."
@@ -80,7 +80,7 @@ class Source:
         """Return whether `shlex` finds exactly these words in this order.
 
         Args:
-            words: All words of all commands, including the targets and numbers of redirections.
+            words: All words in all commands, including the targets and numbers of redirections.
         """
         reader = shlex.shlex(self._joined_text, posix=True, punctuation_chars=True)
         reader.whitespace_split = True
@@ -91,8 +91,8 @@ class Source:
         operators = [word for word in found if _is_operator(word)]
         if any(word not in _OPERATORS for word in operators):
             return False
-        # `shlex` cannot distinguish a quoted `;` from an operator, so words that consist only of
-        # operators are left out on both sides.
+        # `shlex` cannot distinguish a quoted `;` from an operator, so both lists omit words that
+        # consist only of operators.
         return _without_operators(found) == _without_operators(words)
 
 
@@ -105,9 +105,9 @@ def _without_operators(words: list[str]) -> list[str]:
 
 
 def _find_odd_characters(text: str) -> list[str]:
-    """Yield why characters of a text are doubtful.
+    """Yield the reasons why characters in shell text are doubtful.
 
-    Some characters look like others, and some are whitespace only to the grammar.
+    Some characters look like others, and some count as whitespace only in the grammar.
     """
     for char in text:
         category = unicodedata.category(char)

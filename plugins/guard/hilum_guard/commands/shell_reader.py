@@ -1,9 +1,9 @@
-"""Read shell text as Bash would run it, without running it.
+"""Interpret shell text as Bash would run it, without running it.
 
-The result is every simple command with the words that it would get. The reader follows assignments,
-`cd`, functions, loops over literal words, pipes of literal text into shells, and the commands that
-other commands run (`nested_commands`), as far as the text alone determines them. Everything else is
-`UNKNOWN`, and the text then counts as doubtful.
+The result is every simple command with the words that it would receive. The reader follows
+assignments, `cd`, functions, loops over literal words, pipes of literal text into shells, and the
+commands that other commands run (`nested_commands`), as far as the text alone determines them.
+Everything else is `UNKNOWN`, which makes the text doubtful.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-# A hostile text must not keep the reader busy. A text that exceeds these limits counts as
+# Hostile shell text must not keep the reader busy. Text that exceeds these limits counts as
 # unreadable, so it needs approval.
 MAX_DEPTH = 40
 MAX_NESTED = 8
@@ -53,17 +53,18 @@ _UNKNOWN_WORD = Word(UNKNOWN, plain=False)
 
 
 class ShellReader(Expander):
-    """A reader of one text and of the texts that are nested in it.
+    """A reader of shell text and of the shell text nested in it.
 
     Attributes:
         commands: The simple commands in the order in which they would run.
-        doubts: Why the text as a whole is not harmless; empty if only its commands decide that.
+        doubts: Why the text as a whole is not harmless; empty if its commands alone decide whether
+            it is.
         fork_bombs: Functions that start copies of themselves.
-        git_settings: Settings that `git config` in the text changes for later commands.
-        unresolved: Commands whose sub-command is not known, each with the reason.
+        git_settings: Settings that `git config` commands in the text change for later commands.
+        unresolved: Commands whose sub-command is unknown, each with the reason.
         written_files: Files that the text writes, with their contents; None for contents that are
             known only at run time.
-        program_copies: New names for programs that links and copies in the text create, with the
+        program_copies: New names that links and copies in the text give to programs, with the
             originals.
         implied_depth: The number of aliases and links that led to the command being read.
     """
@@ -95,10 +96,10 @@ class ShellReader(Expander):
     # --- texts ------------------------------------------------------------------------------------
 
     def read(self, text: str) -> str | None:
-        """Read a text; return what it prints, None if that is not known.
+        """Read shell text; return what it prints, or None if unknown.
 
         Raises:
-            Unreadable: The text does not parse, or is too large to read.
+            Unreadable: The text cannot be parsed, or is too large to read.
         """
         self.source = Source(text)
         self.doubts += self.source.doubts
@@ -107,11 +108,11 @@ class ShellReader(Expander):
     def read_nested(
         self, text: str, positional: tuple[str, ...] = (), stdin: str | None = None
     ) -> str | None:
-        """Read a text that a command of this text runs in another shell."""
+        """Read text that a command in the current text runs in another shell."""
         if not text.strip():
             return None
-        # The second word reader (`Source.matches_shlex`) does not check nested texts.
-        self.add_doubt("It runs a text with commands of its own.")
+        # The second word reader (`Source.matches_shlex`) does not check nested text.
+        self.add_doubt("It runs shell text that contains other commands.")
         if self.nested >= MAX_NESTED:
             raise Unreadable("The command nests commands too deeply.")
         if UNKNOWN in text:
@@ -120,7 +121,7 @@ class ShellReader(Expander):
         outer = (self.source, self.state, self.nested)
         self.state = self.state.copy()
         self.state.positional = positional or self.state.positional
-        # The words of a nested text are not the files found by an outer `find`.
+        # The words in nested text are not the files found by an outer `find`.
         self.state.finder = None
         self.state.listed = None
         self.nested += 1
@@ -134,7 +135,7 @@ class ShellReader(Expander):
             self.source, self.state, self.nested = outer
 
     def _read_unknown(self, text: str, positional: tuple[str, ...], stdin: str | None) -> None:
-        """Read a text with an unknown part, which may contain commands; all of it is implied."""
+        """Read text with an unknown part, which may contain commands; all of them are implied."""
         with self.implying():
             self.add_unknown()
             self.read_nested(text.replace(UNKNOWN, UNKNOWN_TEXT), positional, stdin)
@@ -153,7 +154,7 @@ class ShellReader(Expander):
 
     @contextmanager
     def implying(self) -> Iterator[None]:
-        """Mark the commands added inside the block as implied."""
+        """Mark the commands added in the `with` block as implied."""
         before = len(self.commands)
         yield
         implied = [attrs.evolve(command, implied=True) for command in self.commands[before:]]
@@ -161,14 +162,14 @@ class ShellReader(Expander):
 
     def add_doubt(self, why: str) -> None:
         """Add a reason why the text is not harmless."""
-        # A loop would add the same doubt for each iteration.
+        # A loop would add the same doubt in each iteration.
         if why not in self.doubts:
             self.doubts.append(why)
 
     # --- structure --------------------------------------------------------------------------------
 
     def read_node(self, node: Node, stdin: str | None) -> str | None:
-        """Read a node and its children; return what it prints, None if that is not known."""
+        """Read a node and its children; return what it prints, or None if unknown."""
         self.depth += 1
         self.steps += 1
         if self.depth > MAX_DEPTH or self.steps > MAX_STEPS:
@@ -184,7 +185,7 @@ class ShellReader(Expander):
             self.depth -= 1
 
     def _is_separated(self, node: Node) -> bool:
-        """Return whether a newline or operator separates the commands of a list.
+        """Return whether a newline or operator separates the commands in a list.
 
         Without a separator, the shell sees a single command.
         """
@@ -197,7 +198,7 @@ class ShellReader(Expander):
         return True
 
     def read_nodes(self, nodes: list[Node], stdin: str | None) -> str | None:
-        """Read nodes one after another; return what they print, None where that is not known."""
+        """Read nodes one after another; return what they print, or None if unknown."""
         known = []
         is_known = True
         for node in nodes:
@@ -218,11 +219,11 @@ class ShellReader(Expander):
         return ""
 
     def read_listing(self, nodes: list[Node]) -> tuple[str | None, FindAction | None]:
-        """Read nodes; return what they print, and the `find` that lists it, if there is one."""
+        """Read nodes; return what they print, and the `find` that lists the paths, if any."""
         self.state.listed = None
         before = len(self.commands)
         printed = self.read_nodes(nodes, None)
-        # The filters of a pipeline pass on what its first command lists.
+        # The filters in a pipeline pass on the paths that its first command lists.
         listed = None
         for command in self.commands[before:]:
             listed = command_runners.find_listed([command], listed)
@@ -232,7 +233,8 @@ class ShellReader(Expander):
         outer = self.state
         listed = None
         for child in node.named_children:
-            # Each part of a pipeline runs in a subshell: its assignments and its `cd` end with it.
+            # Each part of a pipeline runs in a subshell: its assignments and its `cd` end with the
+            # subshell.
             self.state = outer.copy()
             self.state.listed = listed
             before = len(self.commands)
@@ -256,7 +258,8 @@ class ShellReader(Expander):
             raise Unreadable("A function in the command could not be read.")
         function = self.node_text(name)
         self.state.functions[function] = (self.source, body)
-        # The body is read when the function is called, with the shell state at that time.
+        # The function's body is read when the function is called, with the shell state at that
+        # time.
         if self._is_fork_bomb(body, function):
             self.fork_bombs.append(function)
         return ""
@@ -281,14 +284,15 @@ class ShellReader(Expander):
         values = tuple(map(shell_words.encode_value, words))
         if not any(child.type == "in" for child in node.children):
             values = self.state.positional
-        # Without values, the commands in the body would not be read and therefore not judged.
+        # If a `for` loop had no values, the commands in its body would not be read and therefore
+        # not judged.
         for value in values[:MAX_LOOP] or (UNKNOWN,):
             self.state.variables[self.node_text(variable)] = (value,)
             self.read_node(body, stdin)
         return None
 
     def _read_while(self, node: Node, stdin: str | None) -> str | None:
-        """Read `while` and `until`; a `read` in the condition gets one line of input at a time."""
+        """Read `while` and `until`; each `read` in the condition receives one line of input."""
         lines = list(filter(None, (stdin or "").split("\n")))
         if not lines:
             return self.read_nodes(node.named_children, stdin)
@@ -315,13 +319,13 @@ class ShellReader(Expander):
                 self.add_doubt("It has words after a redirection.")
             printed = self.read_node(body, stdin) if body is not None else ""
             self._add_redirects(redirects, node)
-        # The grammar includes the text after `<<E |` in the here-document.
+        # The grammar treats the text after `<<E |` as part of the here-document.
         heredocs = [child for child in node.named_children if child.type == "heredoc_redirect"]
         for heredoc in heredocs:
             for child in heredoc.named_children:
                 if child.type not in _HEREDOC_PARTS:
                     printed = self.read_node(child, printed)
-        # The output goes to a file and not into the pipeline.
+        # The command's output goes to a file, not into the pipeline.
         if any(">" in redirect.operator for redirect in redirects):
             return None
         return printed
@@ -343,7 +347,8 @@ class ShellReader(Expander):
         """Read the redirections of a node.
 
         Returns:
-            The redirections, the words after their targets, and the text that they pipe in.
+            The redirections, the words after their targets, and the text that the redirections pipe
+            in.
         """
         redirects: list[Redirect] = []
         extra: list[Node] = []
@@ -446,7 +451,7 @@ class ShellReader(Expander):
         return printed
 
     def _split_lines(self, nodes: list[Node]) -> list[list[Node]]:
-        """Split the words of a command at newlines.
+        """Split a command's words at newlines.
 
         The grammar continues a command on the next line if that line begins with an escape.
         """
@@ -465,7 +470,8 @@ class ShellReader(Expander):
             else:
                 others.append(child)
         self.read_words(others)
-        # `export` and `declare` run nothing, so their source text is exact enough to use as words.
+        # `export` and `declare` do not run anything, so their source text is exact enough to use as
+        # words.
         self.add_command(tuple(map(Word, self.node_text(node).split())), node)
         return ""
 
@@ -502,7 +508,7 @@ class ShellReader(Expander):
         return name
 
     def _read_assigned(self, node: Node, name: str, value: Node | None) -> list[Word]:
-        """Return the words of an assigned value."""
+        """Return the words in an assigned value."""
         self.literal_words.append((node.start_byte, f"{name}="))
         if value is None:
             return []
@@ -523,7 +529,7 @@ class ShellReader(Expander):
         redirects: tuple[Redirect, ...] = (),
         stdin: str | None = None,
     ) -> str | None:
-        """Add a simple command of the text, and read the commands that it runs."""
+        """Add a simple command in the text, and read the commands that it runs."""
         command = ParsedCommand(
             words,
             assigned=assigned,
@@ -543,7 +549,7 @@ class ShellReader(Expander):
     def read_inner(
         self, command: ParsedCommand, words: tuple[Word, ...], stdin: str | None = None
     ) -> str | None:
-        """Read a command that another one runs; by default it inherits the other's input."""
+        """Read a command that another one runs; by default, both share standard input."""
         if not words or self.depth > MAX_DEPTH:
             return None
         self.depth += 1
@@ -575,7 +581,7 @@ class ShellReader(Expander):
 
 
 def _runs_in_parallel(node: Node, body: Node) -> bool:
-    """Return whether a node in a body is part of a pipeline or runs in the background."""
+    """Return whether a node in a function body is part of a pipeline or runs in the background."""
     above = node.parent
     while above is not None and above.id != body.id:
         after = above.next_sibling

@@ -1,8 +1,9 @@
 """Read the words of a command as Bash does: quotes, escapes, braces, tildes, field splitting.
 
-Quoting decides what the shell still expands. While a word is read, the code point of each protected
-character is increased by `MARK`, so that a quoted `*` or `{` cannot be mistaken for an active one.
-The functions here call such text *marked*. `unmark` removes the marks after all expansions.
+Quoting determines which characters the shell still expands. While a word is read, the code point of
+each protected character is increased by `MARK`, so that a quoted `*` or `{` cannot be mistaken for
+an active one. The functions in this module call such text *marked*. `unmark` removes the marks
+after all expansions.
 """
 
 from __future__ import annotations
@@ -23,29 +24,31 @@ MARK = 0xF0000
 UNKNOWN = "\U000f1000"
 """Replaces each part of a word whose value is known only at run time."""
 UNKNOWN_TEXT = "${HILUM_UNKNOWN_TEXT}"
-"""Shell text that stands for such a part in a text that is read again."""
+"""Shell text that stands for an unknown part in text that is parsed again."""
 _EMPTY = "\U000f1001"
 FOUND = "\U000f1002"
-"""Precedes a path in a variable that stands for everything that a `find` finds there."""
-# Braces multiply: `{a,b}{a,b}…` doubles with each pair, so the number of words is limited.
+"""Precedes a path in a variable to indicate everything that a `find` finds below the path."""
+# Braces multiply: `{a,b}{a,b}…` doubles the words with each pair, so the number of words is
+# limited.
 MAX_FIELDS = 64
-# `x=$x$x` doubles a value; a longer one becomes unknown.
+# `x=$x$x` doubles a value, so a value that exceeds this length becomes unknown.
 MAX_VALUE = 4096
 
 _MARKED = {code: code + MARK for code in range(256)}
-# A variable that a loop sets to the matches of a pattern holds the pattern. Its characters stay
-# active in quotes: in `for f in /*; do rm "$f"; done`, `"$f"` is a path and not the text `/*`.
+# If a loop sets a variable to the matches of a pattern, the variable's value is the pattern. The
+# pattern's characters stay active in quotes: in `for f in /*; do rm "$f"; done`, `"$f"` is a path
+# and not the text `/*`.
 _MATCHED = {ord(char): 0xF2000 + ord(char) for char in "*?[]"}
 _UNMARKED = (
     {code + MARK: code for code in range(256)}
     | {matched: code for code, matched in _MATCHED.items()}
     | {ord(_EMPTY): None, ord(FOUND): None}
 )
-# The shell still splits and globs the value of an unquoted expansion.
+# The shell still splits and globs an unquoted expansion's value.
 _VALUE = _MARKED | {ord(char): char for char in " \t\n*?[]"}
 _BRACE_BYTES = BRACE.encode().decode("latin-1")
-# Characters that can begin a quote, an escape or an expansion end a run of ordinary ones. The lexer
-# reads a whole run at once, which is several times as fast as reading single characters.
+# Characters that can begin a quote, an escape or an expansion end a run of ordinary characters. The
+# lexer reads a whole run at once, which is several times as fast as reading single characters.
 EXPANSION_STARTS = "$`<>("
 _ORDINARY = re.compile(rf"[^{re.escape(EXPANSION_STARTS)}\\'\"{_BRACE_BYTES[0]}]+")
 # ASCII only: Python treats a byte of a UTF-8 character as a letter, but in the shell it ends a
@@ -68,7 +71,7 @@ _SIMPLE_ESCAPES = {
     "r": "\r",
     "v": "\v",
 }
-# `\cX` is a control character; any other character after a backslash stays as it is.
+# `\cX` is a control character; any other character after a backslash stays unchanged.
 _ESCAPE = re.compile(
     r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL
 )
@@ -81,7 +84,7 @@ _UNCLOSED = "A quote in the command is not closed."
 
 
 class Unreadable(Exception):
-    """A text that cannot be parsed with certainty; the message explains why to the user."""
+    """An exception for text that cannot be parsed reliably; the message tells the user why."""
 
 
 @attrs.frozen
@@ -91,7 +94,7 @@ class Word:
     Attributes:
         value: The text. `UNKNOWN` replaces each part that is known only at run time.
         glob: Whether the shell matches the word against file names.
-        plain: Whether the source differs from this value only in its quotes.
+        plain: Whether the word's source differs from its value only in quoting.
         placeholder: The text with ``{}`` for each file that a `find` finds; empty if the word does
             not depend on a `find`.
         tree: Whether the word also stands for everything below this path, because a `find` lists
@@ -111,21 +114,21 @@ class Word:
 
 
 def mark(text: str) -> str:
-    """Return a text with all its characters marked as protected."""
+    """Return text with all its characters marked as protected."""
     return text.translate(_MARKED)
 
 
 def mark_value(text: str) -> str:
-    """Return the value of an unquoted expansion, with spaces and glob characters left active."""
+    """Return an unquoted expansion's value as marked text, with spaces and globs active."""
     return text.translate(_VALUE)
 
 
 def unmark(text: str) -> str:
-    """Return a marked text as a program receives it."""
+    """Return marked text as a program receives it."""
     text = text.translate(_UNMARKED)
     if text.isascii():
         return text
-    # The source has one character per byte; `UNKNOWN` is not one of them and cannot be encoded.
+    # The source has one character per byte, except `UNKNOWN`, which cannot be encoded.
     return "".join(_decode(part) for part in re.split(f"({UNKNOWN})", text))
 
 
@@ -137,7 +140,7 @@ def _decode(text: str) -> str:
 
 
 def encode_source(text: str) -> str:
-    """Convert a text to the form of a parsed source: one character for each byte."""
+    """Convert text to the form of a parsed source: one character for each byte."""
     if text.isascii() or UNKNOWN in text:
         return text
     return text.encode(errors="replace").decode("latin-1")
@@ -152,23 +155,24 @@ def encode_value(word: Word) -> str:
 
 
 def encode_output(text: str, is_found: bool) -> str:
-    """Return the value of a variable that is set to a text that a command prints.
+    """Return the value of a variable that is set to a command's output.
 
     Args:
         text: The text.
-        is_found: Whether a `find` prints it, so that each line stands for everything found there.
+        is_found: Whether a `find` prints the output, so that each line also stands for everything
+            below that path.
     """
     encoded = encode_source(text)
     return FOUND + encoded.replace("\n", f"\n{FOUND}") if is_found else encoded
 
 
 def has_matches(marked: str) -> bool:
-    """Return whether a marked word contains the matches of a pattern from a variable."""
+    """Return whether a marked word contains matches for a pattern from a variable."""
     return any(char in marked for char in _MATCHED_CHARACTERS)
 
 
 def decode_source(text: str) -> str:
-    """Return a part of a parsed source as the user wrote it."""
+    """Return a part of a parsed source as originally written."""
     return _decode(text.replace(_BRACE_BYTES, "{"))
 
 
@@ -179,10 +183,10 @@ class WordLexer:
         text: The parsed source.
         start: Where the word begins.
         end: Where it ends.
-        nodes: The expansions in the word, by their position.
-        expand: Returns the marked value of an expansion; its second argument is whether the
+        nodes: The expansions in the word, by position.
+        expand: Returns the marked value of an expansion; the second argument tells whether the
             expansion is in double quotes.
-        expand_name: Like ``expand``, for a variable that the grammar did not recognise.
+        expand_name: Like ``expand``, but for a variable that the grammar did not recognise.
     """
 
     def __init__(
@@ -249,7 +253,7 @@ class WordLexer:
         elif following == "'":
             self._read_quoted(_ANSI_QUOTED)
         elif following == '"':
-            self._at += 1  # `$"…"` is a translated text: the quote itself follows
+            self._at += 1  # `$"…"` is translated text: the quote itself follows
         else:
             self._add("$")
 
@@ -268,7 +272,7 @@ class WordLexer:
 
     def _read_double_quote(self) -> None:
         self._quoted = not self._quoted
-        self._out.append(_EMPTY)  # so that `""` stays a word
+        self._out.append(_EMPTY)  # keeps `""` as a word
         self._at += 1
 
     def _read_backslash(self) -> None:
@@ -307,7 +311,7 @@ class WordLexer:
 
 
 def resolve_escapes(text: str) -> str:
-    """Return a text with the escapes of `$'…'` and `echo -e` resolved."""
+    """Return text with the escapes of `$'…'` and `echo -e` resolved."""
     return _ESCAPE.sub(_resolve_escape, text)
 
 
@@ -331,12 +335,12 @@ def _resolve_escape(match: re.Match[str]) -> str:
 
 
 def split_fields(text: str, plain: bool, find_home: Callable[[str], str]) -> list[Word]:
-    """Return the words that result from a marked word: expand braces and tilde, then split it.
+    """Return the words that result from a marked word: expand its braces and tilde, then split it.
 
     Args:
         text: The marked word.
         plain: Whether the word has been plain so far.
-        find_home: Returns the folder for what follows a tilde (nothing, a user, `+`, `-`).
+        find_home: Returns the folder for the text after a tilde (nothing, a user, `+` or `-`).
     """
     words = []
     variants = expand_braces(text)
@@ -370,7 +374,7 @@ def expand_tilde(text: str, find_home: Callable[[str], str]) -> str:
 
 def expand_braces(text: str) -> list[str]:
     """Return the brace expansion of a marked word; too many words become unknown."""
-    # Searching for closing braces takes quadratic time in the number of open ones.
+    # Searching for closing braces takes quadratic time in the number of open braces.
     if text.count("{") > MAX_FIELDS:
         return [UNKNOWN]
     expanded: list[str] = []
@@ -395,7 +399,7 @@ def _find_brace(text: str, begin: int) -> tuple[int, int, list[str]] | None:
     while start >= 0:
         cuts = _cut_brace(text, start)
         parts = [text[before + 1 : after] for before, after in pairwise(cuts)]
-        # `{a}` is literal for the shell, and `{1..3}` is a sequence.
+        # The shell treats `{a}` as literal text and `{1..3}` as a sequence.
         if len(parts) == 1:
             parts = _expand_sequence(parts[0])
         if parts:
@@ -405,7 +409,7 @@ def _find_brace(text: str, begin: int) -> tuple[int, int, list[str]] | None:
 
 
 def _cut_brace(text: str, start: int) -> list[int]:
-    """Return the positions of a brace, its commas and its end; empty if it is not closed."""
+    """Return the positions of a brace, its commas and its end; empty if the brace is not closed."""
     depth = 0
     cuts = [start]
     for at in range(start, len(text)):
@@ -432,7 +436,7 @@ def _expand_sequence(text: str) -> list[str]:
     last = convert(match[2])
     step = abs(int(match[3] or 1)) or 1
     if abs(last - first) // step > MAX_FIELDS:
-        # Two words, so that the result does not count as a plain one.
+        # Return two words, so that the result does not count as a plain word.
         return [UNKNOWN, UNKNOWN]
     if first > last:
         step = -step

@@ -1,6 +1,6 @@
-"""Splits a shell text into statements without parsing it.
+"""Split shell text into statements without parsing it.
 
-This handles texts that are too long or too unusual for the grammar.
+This module handles text that is too long or too unusual for the grammar.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ MAX_TEXT = 2_000_000
 """Maximum number of characters to search; no system accepts a longer command line."""
 MAX_STATEMENT = 4_000
 _HEREDOC = re.compile(r"<<-?\s*(\\?)(['\"]?)(\w+)\2")
-# Only statements with one of these words can be destructive, so the others are skipped.
+# Only statements with one of these words can be destructive, so all others are skipped.
 _SUSPECT = re.compile(
     r"\b(rm|dd|mkfs|newfs|shred|wipe|mv|chmod|chown|find|fd|kill|pkill|killall|git|tee|parted"
     r"|fdisk|sfdisk|sgdisk|cp|truncate"
@@ -22,7 +22,7 @@ _SUSPECT = re.compile(
 
 
 def split_statements(text: str) -> Iterator[str]:
-    """Yield the potentially destructive statements of a text, without here-documents."""
+    """Yield the potentially destructive statements in shell text, without here-documents."""
     seen: set[str] = set()
     for piece in _split(text[:MAX_TEXT]):
         short = re.sub(r"[ \t]+", " ", piece).strip(" \t(){}!")
@@ -32,7 +32,7 @@ def split_statements(text: str) -> Iterator[str]:
 
 
 def _split(text: str) -> Iterator[str]:
-    """Yield all statements of a text."""
+    """Yield all statements in shell text."""
     start = 0
     at = 0
     waiting: list[str] = []  # here-documents whose bodies begin with the next line
@@ -60,7 +60,7 @@ def _split(text: str) -> Iterator[str]:
 
 
 def _after(text: str, at: int, names: list[str]) -> int:
-    """Return the position after the here-documents that begin at a position."""
+    """Return the position after the here-documents that begin at the given position."""
     for name in names:
         end = re.compile(rf"^\t*{name}$", re.MULTILINE).search(text, at)
         at = end.end() if end else len(text)

@@ -11,7 +11,7 @@ import attrs
 
 @attrs.frozen
 class SimpleCommand:
-    """One simple command of a command line, for rules such as ``run_terminal_cmd(git status *)``.
+    """One simple command in a command line, for rules such as ``run_terminal_cmd(git status *)``.
 
     An allow rule must match every command that is not a ``wrapper``, and each of these commands
     must be ``literal``. A deny rule needs to match only one command.
@@ -22,21 +22,22 @@ class SimpleCommand:
         source: The command as written in the text. A command that another command runs is shown as
             it would be written alone.
         literal: Whether every word appears literally in the text, apart from quotes.
-        assigned: Variables set for this command, or by it.
-        writes: Files that its redirections write to, as written in the text.
-        wrapper: Whether it runs the next command in ``CommandVerdict.commands``, as ``timeout 5``
-            does in ``timeout 5 ls``.
-        cwd: The folder that it runs in, if it is known.
-        cwds: All known folders that it may run in. There may be several, because a ``cd`` may fail.
-        reads: Files that it reads by redirection, as written in the text.
-        stdin: Its standard input, if it is known.
-        found: If a ``find`` runs the command, its words with ``{}`` for each found file.
-        finder: The words of that ``find``.
+        assigned: Variables that are set for this command or by it.
+        writes: Files that the command's redirections write to, as written in the text.
+        wrapper: Whether the command runs the next one in ``CommandVerdict.commands``, as
+            ``timeout 5`` does in ``timeout 5 ls``.
+        cwd: The folder that the command runs in, if known.
+        cwds: All known folders that the command may run in. There may be several, because a ``cd``
+            may fail.
+        reads: Files that the command's redirections read, as written in the text.
+        stdin: The command's standard input, if known.
+        found: If a ``find`` runs the command, the command's words with ``{}`` for each found file.
+        finder: The words of the ``find`` that runs the command.
         finder_at: The position in ``finder`` of the action that runs the command; 0 if the command
-            receives everything that the ``find`` prints, -1 if it receives a part of it.
-        recipe: Whether it is in a recipe or an npm script. The program that runs it may expand more
-            in it than a shell does.
-        damage: What it destroys for good, as a sentence; empty if nothing is certain.
+            receives everything that the ``find`` prints, -1 if it receives only a part.
+        recipe: Whether the command is in a recipe or an npm script. The program that runs the
+            command may expand more in it than a shell does.
+        damage: What the command certainly destroys for good, as a sentence; empty if nothing.
     """
 
     words: tuple[str, ...]
@@ -57,12 +58,12 @@ class SimpleCommand:
 
     @property
     def program(self) -> str:
-        """The name of its program, case-folded; empty if it has none."""
+        """The name of the command's program, case-folded; empty if it has none."""
         return program_name(self.words)
 
 
 def program_name(words: Sequence[str]) -> str:
-    """Return the name of the program that words run, case-folded; empty if there are no words."""
+    """Return the case-folded name of the program that words run; empty if there are no words."""
     if not words:
         return ""
     return os.path.basename(words[0].rstrip("/")).casefold().removesuffix(".exe")
@@ -74,7 +75,7 @@ class Unresolved:
 
     Attributes:
         words: Program and arguments.
-        reason: Why it is unknown, as a sentence without a full stop.
+        reason: Why the command may run something unknown, as a sentence without a full stop.
     """
 
     words: tuple[str, ...]
@@ -83,7 +84,7 @@ class Unresolved:
 
 @attrs.frozen
 class CommandVerdict:
-    """The verdict on a command line, with what was read in it.
+    """The verdict on a command line, with the commands found in it.
 
     Attributes:
         kind: ``block`` (certainly destructive), ``auto`` (harmless as written) or ``ask``
@@ -91,14 +92,14 @@ class CommandVerdict:
         reason: The reason for the verdict, as one sentence for the user and the model.
         commands: The simple commands in the text, including those that other commands run;
             incomplete if the text could not be read.
-        writes: The resolved workspace files that an ``auto`` text writes by redirection; they are
-            judged like ``write_file`` calls.
+        writes: The resolved workspace files that an ``auto`` command line writes by redirection;
+            these writes are judged like ``write_file`` calls.
         complete: Whether the whole text was read, so that ``commands`` contains all commands.
         grave: Why approval is needed under every policy, unless a rule allows this exact text;
             usually empty.
         implied: Commands that the text runs or may run without naming them, for example those of a
-            Git alias, a workspace script or ``python -m``. Ask and deny rules apply to them; allow
-            rules apply to ``commands``.
+            Git alias, a workspace script or ``python -m``. Ask and deny rules apply to these
+            commands; allow rules apply to ``commands``.
         unresolved: Commands that may run something unknown, such as an unknown sub-command of Git.
     """
 
@@ -113,5 +114,5 @@ class CommandVerdict:
 
     @property
     def all_commands(self) -> tuple[SimpleCommand, ...]:
-        """The commands of the text and the implied ones."""
+        """The commands in the text and the implied commands."""
         return self.commands + self.implied

@@ -1,1 +1,1 @@
-"""Find what is dangerous or notable in a call, for the people who approve calls."""
+"""Find what is dangerous or notable in a tool call, for the people who approve calls."""

@@ -1,4 +1,4 @@
-"""Find what is dangerous or notable in a call that waits for approval."""
+"""Find what is dangerous or notable in a tool call that awaits approval."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from hilum_guard.hosts.addresses import host_of, is_web_address
 
 
 def find_dangers(asked: ApprovalAsked, session: Session | None = None) -> Sequence[Danger]:
-    """Return what is dangerous or notable in a call, most important first, at most five phrases.
+    """Return at most five phrases on what is dangerous or notable in a call, most important first.
 
-    May read files. A face shows the phrases with the question, and offers no lasting approval if
-    one of them is grave. No phrase does not mean that the call is harmless: code in scripts, tests
-    and other languages is not read.
+    May read files. A user interface shows the phrases with the question, and offers no lasting
+    approval if one of them is grave. The absence of phrases does not mean that the call is
+    harmless: code in scripts, tests and other languages is not read.
 
     Args:
         asked: The question.
@@ -67,12 +67,12 @@ def _mark_command_line(
 
 
 def _find_written_host(url: str) -> str:
-    """Return the host of a URL as it is written, or in Punycode if that cannot be told."""
+    """Return a URL's host as written, or in Punycode if the written form cannot be determined."""
     return next(iter(hosts_of(url)), host_of(url))
 
 
 def _read_call(asked: ApprovalAsked, session: Session | None) -> CheckedCall | None:
-    """Return the call as the guard judges it; None if there is no such tool."""
+    """Return the call as the guard judges it, or None if the tool does not exist."""
     tool = None if session is None else session.tools.get(asked.call.name)
     if session is None or tool is None:
         return None

@@ -1,4 +1,4 @@
-"""Find what is dangerous or notable in a command line, from the commands in it and their effects."""
+"""Find what is dangerous or notable in a command line, based on its commands and their effects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hilum_guard.programs import options
 from hilum_guard.programs.program_names import PREFIXES
 
 MAX_COMMANDS = 200
-"""Maximum number of commands whose effects are marked; a longer text counts as unreadable."""
+"""Maximum number of commands whose effects are marked; longer text counts as unreadable."""
 UNREADABLE = Mark(Rank.UNREADABLE, "could not be read completely and may do anything")
 _OTHER_USER = frozenset("sudo doas pkexec su runuser".split())
 _SU_VALUED = "cgGswT"
@@ -31,18 +31,18 @@ _NOT_PUBLISHING = ("-n", "--dry-run", "--help")
 
 
 def find_marks(verdict: CommandVerdict, roots: Sequence[str]) -> Iterator[Mark]:
-    """Yield the marks of a command line. Reads the disk.
+    """Yield the marks for a command line. Reads the disk.
 
     Args:
         verdict: The command line, as read by ``judge_command``.
-        roots: The resolved folders of the workspace, the root first.
+        roots: The workspace's resolved folders, the root first.
     """
     # A loop or a recipe may contain the same command many times.
     every = tuple(dict.fromkeys(verdict.all_commands))
     commands = every[:MAX_COMMANDS]
     if not verdict.complete or len(every) > MAX_COMMANDS:
         yield UNREADABLE
-    # What only several commands together destroy has no command of its own.
+    # Damage that only several commands together cause cannot be attributed to one command.
     if verdict.kind == "block" and not any(command.damage for command in every):
         yield Mark(Rank.DAMAGE, make_phrase(verdict.reason))
     for command in every:
@@ -71,7 +71,7 @@ def _mark_files(
     yield from file_dangers.mark_secrets(
         effects.program, resolved, roots[0], uses_network=uses_network
     )
-    # The phrase for the damage says it already.
+    # The phrase about the damage already describes these effects.
     if command.damage:
         return
     deletions = list(file_dangers.mark_deletions(command, effects))
@@ -84,7 +84,7 @@ def _mark_files(
 
 
 def _mark_program(command: SimpleCommand, effects: CommandEffects) -> Iterator[Mark]:
-    """Yield what a command's program and options show."""
+    """Yield the marks that follow from a command's program and options."""
     name = effects.program
     shown = show_command(command)
     if name in _OTHER_USER:

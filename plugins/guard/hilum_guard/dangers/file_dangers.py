@@ -22,14 +22,15 @@ _REMOVERS = frozenset("rm grm unlink shred srm wipe rimraf del trash trash-put g
 _RECURSIVE_REMOVERS = frozenset(("rimraf",))
 _RECURSIVE = ("-r", "-R", "--recursive")
 _TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm", "/private/tmp")
-# Programs that use keys to log in: they do not send them.
+# Programs that use keys to log in without sending them.
 _LOGS_IN = frozenset("ssh scp sftp rsync git".split())
 
 
 def select_changes(effects: Iterable[Effect], root: str) -> list[Effect]:
-    """Return the certain writes and deletions, without paths that another one makes redundant.
+    """Return the certain writes and deletions, without those that another makes redundant.
 
-    A copy counts as writing to its target, and to a file in it if the target is or becomes a folder.
+    A copy counts as a write to its target, and to a file in the target if that is or becomes a
+    folder.
 
     Args:
         effects: The effects of a command or call.
@@ -41,7 +42,7 @@ def select_changes(effects: Iterable[Effect], root: str) -> list[Effect]:
     kept = []
     for each in changes:
         folder = os.path.dirname(each.path)
-        # If the target of a copy is a file, there is nothing in it.
+        # If the target of a copy is a file, it cannot contain the copy.
         is_inside_file = folder in paths and not os.path.isdir(os.path.join(root, folder))
         is_just_folder = each.path in above and os.path.isdir(os.path.join(root, each.path))
         if not is_inside_file and not is_just_folder:
@@ -52,22 +53,23 @@ def select_changes(effects: Iterable[Effect], root: str) -> list[Effect]:
 def mark_executed(
     changes: Iterable[Effect], root: str, *, is_command: bool = True, is_git: bool = False
 ) -> Iterator[Mark]:
-    """Yield marks of changed files that other programs execute.
+    """Yield marks for changed files that other programs execute.
 
     Args:
         changes: Writes and deletions.
         root: Root of the workspace, resolved.
-        is_command: Whether a command makes the changes, and not a tool for files.
-        is_git: Whether Git makes the changes; it writes its own folder all the time.
+        is_command: Whether a command makes the changes, rather than a file tool.
+        is_git: Whether Git makes the changes; Git writes to its own folder all the time.
     """
     for change in changes:
         found = executed_files.find_path(change.path)
         if found is not None:
             row = found[1]
-            # Ordinary work writes the files of package managers (see `executed_files`).
+            # Ordinary work includes writing package managers' files (see `executed_files`).
             if (row.data and is_command) or (row.program == "git" and is_git):
                 continue
-            # The table also describes how; a phrase has room only for the main point.
+            # The table also describes how a file is executed; a phrase has room only for the main
+            # point.
             when = row.when.partition(",")[0]
             text = f"changes a file that is executed by {row.program} {when}: {{}}"
             yield Mark(Rank.EXECUTED, text, show_path(change.path))
@@ -77,7 +79,7 @@ def mark_executed(
 
 
 def mark_outside(changes: Iterable[Effect], roots: Sequence[str]) -> Iterator[Mark]:
-    """Yield marks of changes outside the workspace and the folders for temporary files."""
+    """Yield marks for changes outside the workspace and the temporary folders."""
     allowed = (*roots, "/dev", *_temporary_folders())
     for change in changes:
         path = os.path.join(roots[0], change.path)
@@ -91,7 +93,7 @@ def _temporary_folders() -> tuple[str, ...]:
 
 
 def mark_deletions(command: SimpleCommand, effects: CommandEffects) -> Iterator[Mark]:
-    """Yield marks of the files that a command deletes."""
+    """Yield marks for the files that a command deletes."""
     if command.found:
         if _finds_deletion(effects):
             found = " ".join(command.finder)
@@ -113,7 +115,7 @@ def _mark_deletion(command: SimpleCommand, path: str, *, is_recursive: bool) -> 
     if UNKNOWN in path:
         text = f"deletes files{how} that are only known at run time ({{}})"
         return Mark(Rank.DELETION, text, show_command(command))
-    # The recipes of a project routinely delete what they build.
+    # A project's recipes routinely delete what they build.
     is_own = command.recipe and not path.startswith(("/", "~", "."))
     rank = Rank.DELETION if is_recursive and not is_own else Rank.OTHER
     return Mark(rank, f"deletes {{}}{how}", show_path(path))
@@ -127,7 +129,7 @@ def _finds_deletion(effects: CommandEffects) -> bool:
 def mark_secrets(
     program: str, effects: Iterable[Effect], root: str, *, uses_network: bool
 ) -> Iterator[Mark]:
-    """Yield marks of the files with secrets that a program uses.
+    """Yield marks for the files with secrets that a program uses.
 
     Args:
         program: The program.
@@ -144,7 +146,7 @@ def mark_secrets(
             continue
         shown = show_path(effect.path)
         if effect.kind == "write":
-            # The mark of an executed file says more.
+            # The mark for an executed file says more.
             if executed_files.find_path(effect.path) is None:
                 yield Mark(Rank.SECRET, "changes a file with secrets: {}", shown)
         elif uses_network and not (effect.kind == "any" and program in _LOGS_IN):

@@ -1,4 +1,4 @@
-"""Find what Git commands discard, rewrite or publish, from their sub-commands and options."""
+"""Find what Git commands discard, rewrite or publish, based on their sub-commands and options."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class _Row(NamedTuple):
     """What a sub-command does.
 
     Attributes:
-        options: With one of these options; without any, it always does it.
+        options: Options of which one must be present; if empty, the row always applies.
         rank: How important that is.
         text: The phrase.
-        action: Only if this is the first operand (``git worktree remove``); empty for any.
-        extra: Only together with one of these options.
+        action: The first operand that the row requires (``git worktree remove``); empty for any.
+        extra: Further options of which one must be present.
     """
 
     options: str
@@ -87,7 +87,7 @@ _DRY = ("-n", "--dry-run")
 
 
 def find_marks(command: SimpleCommand, effects: CommandEffects) -> Iterator[Mark]:
-    """Yield the marks of a Git command.
+    """Yield the marks for a Git command.
 
     Args:
         command: The command.
@@ -107,7 +107,7 @@ def find_marks(command: SimpleCommand, effects: CommandEffects) -> Iterator[Mark
         if _fits(row, parsed):
             yield Mark(row.rank, row.text, shown)
             if row.rank <= Rank.LAST_GRAVE:
-                return  # the phrases of the later rows would only weaken this one
+                return  # the phrases from later rows would only weaken this one
     if verb in ("checkout", "restore"):
         yield from _mark_restored(verb, parsed, effects, shown)
     for found in effects.found:
@@ -136,7 +136,7 @@ def _fits(row: _Row, parsed: Parsed) -> bool:
 
 
 def _parse(verb: str, rest: tuple[str, ...]) -> Parsed:
-    """Parse the words after a sub-command; abbreviated options of the table are completed."""
+    """Parse the words after a sub-command; abbreviations of options in the table are completed."""
     syntax = get_syntax(verb)
     if verb in _VALUED:
         syntax = options.valued_only(frozenset(_VALUED[verb].split()))

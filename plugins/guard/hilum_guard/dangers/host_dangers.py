@@ -1,4 +1,4 @@
-"""Find the hosts of a call that are not ordinary names."""
+"""Find hosts in a tool call that are not ordinary names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hilum_guard.hosts.addresses import ascii_host
 
 
 def mark_hosts(hosts: Iterable[str]) -> Iterator[Mark]:
-    """Yield marks of hosts that are not ordinary names."""
+    """Yield marks for hosts that are not ordinary names."""
     for host in hosts:
         if not host.isascii() or any(part.startswith("xn--") for part in host.split(".")):
             name = host if host.isascii() else f"{host}, which is {ascii_host(host) or 'not valid'}"
@@ -25,7 +25,7 @@ def mark_hosts(hosts: Iterable[str]) -> Iterator[Mark]:
 
 
 def _find_address(host: str) -> IPv4Address | IPv6Address | None:
-    """Return the IP address that a host is; None for a name."""
+    """Return the IP address that a host represents, or None for a name."""
     try:
         return ip_address(host.strip("[]"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Collect the marks of a call, and turn them into a few short phrases."""
+"""Collect the marks for a tool call, and turn them into a few short phrases."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MAX_DANGERS = 5
 MAX_NAMES = 3
 """Maximum number of files or commands in one phrase."""
 MAX_NAME = 60
-"""Maximum number of characters of a file or command in a phrase."""
+"""Maximum number of characters to show of a file or command in a phrase."""
 
 
 class Rank(IntEnum):
-    """How important a mark is; lower numbers come first.
+    """The importance of a mark; lower numbers come first.
 
     No lasting approval is offered for a call with a mark up to ``LAST_GRAVE``.
     """
@@ -48,12 +48,12 @@ class Rank(IntEnum):
 
 @attrs.frozen
 class Mark:
-    """One dangerous or notable thing in a call.
+    """A description of one dangerous or notable effect of a call.
 
     Attributes:
         rank: Its importance.
-        text: A phrase in which ``{}`` stands for the names; the names of equal phrases are joined.
-        name: The file or command that it is about; empty if there is none.
+        text: A phrase in which ``{}`` stands for the names of all marks with the same phrase.
+        name: The file or command that the mark is about; empty if there is none.
     """
 
     rank: Rank
@@ -68,7 +68,7 @@ def summarize(marks: Iterable[Mark]) -> tuple[Danger, ...]:
         found = names.setdefault((mark.rank, mark.text), [])
         if mark.name and mark.name not in found:
             found.append(mark.name)
-    # Sorting is stable, so marks of equal rank stay in the order of the commands.
+    # Sorting is stable, so marks of equal rank remain in the order of their commands.
     groups = sorted(names.items(), key=lambda item: item[0][0])
     dangers = []
     for (rank, text), found in groups[:MAX_DANGERS]:
@@ -90,7 +90,7 @@ def _fill(text: str, names: Sequence[str]) -> str:
 
 
 def shorten(name: str) -> str:
-    """Return a name in one line, without control characters, shortened in its middle."""
+    """Return a name on one line, without control characters, shortened in the middle."""
     plain = _one_line(name)
     if len(plain) <= MAX_NAME:
         return plain
@@ -103,13 +103,13 @@ def _one_line(text: str) -> str:
 
 
 def show_command(command: SimpleCommand) -> str:
-    """Return a command as the user would recognize it."""
+    """Return a command in a form that the user recognises."""
     source = command.source.replace(UNKNOWN_TEXT, UNKNOWN)
     return source or " ".join(command.words)
 
 
 def show_path(path: str) -> str:
-    """Return an absolute path with ``~`` for the home folder."""
+    """Return an absolute path with ``~`` in place of the home folder."""
     home = os.path.realpath(os.path.expanduser("~"))
     if path == home or path.startswith(home.rstrip("/") + "/"):
         return "~" + path[len(home) :]

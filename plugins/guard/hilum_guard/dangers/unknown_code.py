@@ -1,4 +1,4 @@
-"""Find the commands that run code which the command line does not contain."""
+"""Find the commands that run code that is not part of the command line."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _NO_DOWNLOAD = frozenset(("git", "ssh"))
 def mark_unknown_code(
     commands: Sequence[SimpleCommand], effects: Sequence[CommandEffects]
 ) -> Iterator[Mark]:
-    """Yield marks of downloaded code, and of code that is only known at run time.
+    """Yield marks for downloaded code, and for code that is known only at run time.
 
     Args:
-        commands: The commands of a command line, in order.
+        commands: The commands in a command line, in order.
         effects: Their effects.
     """
     downloader = ""
@@ -40,7 +40,7 @@ def mark_unknown_code(
             for access in effect.files:
                 if access.kind == "write":
                     downloaded.add(os.path.normpath(access.path))
-    # The reader of commands adds such a command after what runs it, which usually has a mark.
+    # The shell reader adds such a command after the one that runs it, which usually has a mark.
     if is_unknown and not is_marked:
         yield Mark(Rank.UNKNOWN_CODE, "runs code that is only known at run time")
 
@@ -57,8 +57,8 @@ def _mark_runner(
             return Mark(Rank.UNKNOWN_CODE, "runs code from the network ({})", names)
         return Mark(Rank.UNKNOWN_CODE, _RUN_TIME, show_command(command))
     is_program_unknown = bool(command.words) and UNKNOWN in command.words[0]
-    # A command of a single unknown word stands for code that another command runs, unless it is in
-    # the text.
+    # A command that is a single unknown word stands for code that another command runs, unless it
+    # is in the text.
     if is_program_unknown and show_command(command) != UNKNOWN:
         text = "runs a program that is only known at run time ({})"
         return Mark(Rank.UNKNOWN_CODE, text, show_command(command))
@@ -66,7 +66,7 @@ def _mark_runner(
 
 
 def _runs_unknown_code(command: SimpleCommand, effects: CommandEffects) -> bool:
-    """Return whether an interpreter or `eval` runs code that only exists at run time."""
+    """Return whether an interpreter or `eval` runs code that exists only at run time."""
     if effects.code_origin == "input":
         return command.stdin is None or UNKNOWN in command.stdin
     if effects.script is not None and effects.script.path.startswith("/dev/fd/"):

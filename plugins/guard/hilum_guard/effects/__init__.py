@@ -1,1 +1,1 @@
-"""Read what commands do: to files, to repositories, over the network, and which code they run."""
+"""Read what commands do to files, to repositories and over the network, and which code they run."""

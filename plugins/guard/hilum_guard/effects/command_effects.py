@@ -1,8 +1,8 @@
 """Read the effects of simple commands, program by program, as ``CommandEffects``.
 
-A program that no table here describes, and that ``program_files`` does not know completely, may do
-anything with the files that its arguments name. Paths stay as written; ``resolved_effects``
-resolves them.
+A program that no table in this module describes, and that ``program_files`` does not know
+completely, may do anything with the files that its arguments name. Paths stay as written;
+``resolved_effects`` resolves them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hilum_guard.programs.options import Parsed
 ANY_FILE = "any file"
 """Stands for any file below a searched folder, so that rules about the whole folder match."""
 
-# Programs that open none of the files that their arguments name.
+# Programs that do not open the files that their arguments name.
 _TEXTUAL = frozenset(
     """: [ alias basename cd command date declare dirname echo env exit export false getconf
     groups hash help hostname id jobs kill local logname man nproc popd printf ps pushd pwd read
@@ -57,7 +57,7 @@ _READERS: dict[str, str] = {
 _PATTERN_FIRST = frozenset(
     "grep egrep fgrep zgrep rg ag ack jq yq look sed gsed awk gawk mawk perl ruby".split()
 )
-# With one of these options every operand is a path.
+# With one of these options, every operand is a path.
 _PATTERN_OPTIONS = (
     "-e",
     "-f",
@@ -79,7 +79,7 @@ _PATCH_INPUT = options.valued_only(frozenset("-p -F -V -B -Y -z -g -d -D -i -o -
 
 
 def read_effects(command: SimpleCommand) -> CommandEffects:
-    """Return the effects of a simple command. Reads the disk for folders and patches."""
+    """Return the effects of a simple command. Reads folders and patches on the disk."""
     call = _make_invocation(command, command.words)
     for path in command.writes:
         call.access("write", path)
@@ -131,8 +131,8 @@ def _read_by_table(call: Invocation) -> None:
     syntax = options.SYNTAX.get(call.name, _ANY_OPTIONS)
     parsed = options.parse(call.words, syntax)
     if parsed.unknown and not _is_mode(call):
-        # An unknown option may take the next word as its value, or read a file, so it is not
-        # certain which words are files.
+        # An unknown option may take the next word as its value or read a file, so it is uncertain
+        # which words are files.
         call.mention(call.words)
     _read_option_files(call, parsed, syntax.reads)
     if call.name in _TEXTUAL | _LISTERS or program_files.is_known(call.name):
@@ -153,14 +153,14 @@ def _read_option_files(call: Invocation, parsed: Parsed, reads: frozenset[str]) 
             continue
         call.access("read", value)
         if option in options.LISTS or (call.name == "file" and option == "-f"):
-            call.unknown = "all"  # the file names further files
+            call.unknown = "all"  # the file names other files
 
 
 # --- files that a search finds --------------------------------------------------------------------
 
 
 def _read_found_files(command: SimpleCommand) -> tuple[FoundFiles, ...]:
-    """Return what a command that a `find` runs does to the found files."""
+    """Return what a command that `find` runs does to the found files."""
     if not command.found:
         return ()
     return tuple(_read_found_in(command, cwd) for cwd in command.cwds or (command.cwd,))
@@ -187,14 +187,14 @@ def _read_found_in(command: SimpleCommand, cwd: str | None) -> FoundFiles:
 
 
 def _move_to_found(access: FileAccess) -> FileAccess:
-    """Return an access relative to the folder of a found file, which may be any folder."""
+    """Return an access relative to a found file's folder, which may be any folder."""
     if "{}" in access.path or access.path.startswith(("/", "~")):
         return access
     return attrs.evolve(access, path=f"{UNKNOWN}/{access.path}")
 
 
 def _find_patterns(finder: tuple[str, ...]) -> list[FileAccess]:
-    """Return patterns for what a `find` may find: its folders, or the names in its tests."""
+    """Return patterns for what `find` may find: its folders, or the names in its tests."""
     starts, tests = split_find_words(finder)
     names = []
     for word, following in pairwise(tests):
@@ -216,7 +216,7 @@ def _read_removal(call: Invocation, parsed: Parsed) -> None:
 
 def _read_copy(call: Invocation, parsed: Parsed) -> None:
     if call.name in ("install", "ginstall") and parsed.has("-d", "--directory"):
-        return  # `program_files` adds the folders that it makes
+        return  # `program_files` adds the folders that `install` makes
     *sources, target = _get_sources_and_target(parsed)
     call.copy(sources, target, moves=call.name in ("mv", "gmv"))
     if parsed.has("-l", "--link"):
@@ -257,7 +257,7 @@ def _read_attributes(call: Invocation, parsed: Parsed) -> None:
 
 
 def _read_stream_editor(call: Invocation, parsed: Parsed) -> None:
-    """Read `sed`, `awk`, `perl` and `ruby`; `program_files` adds what `-i` changes."""
+    """Read `sed`, `awk`, `perl` and `ruby`; `program_files` adds the files that `-i` changes."""
     is_plain = call.name in ("sed", "gsed") and _is_plain_sed(call)
     uses_gawk_library = "inplace" in call.words
     if uses_gawk_library or any(_IN_PLACE.match(word) for word in call.words):
@@ -302,7 +302,7 @@ def _read_dd(call: Invocation, parsed: Parsed) -> None:
 
 def _read_patch(call: Invocation, parsed: Parsed) -> None:
     given = options.parse(call.words, _PATCH_INPUT)
-    # `patch FILE` changes that file, whichever names the patch contains.
+    # `patch FILE` changes FILE, whichever names the patch contains.
     if not given.operands and not call.patch(call.words, given.values("-i", "--input")):
         call.access("write", UNKNOWN)
     call.mention(call.words)
@@ -397,7 +397,7 @@ def _get_changed(call: Invocation, parsed: Parsed) -> tuple[str, ...]:
 
 
 def _reads_everything_below(name: str, parsed: Parsed) -> bool:
-    """Return whether a program reads everything below the folders in its operands."""
+    """Return whether a program reads everything below the folders among its operands."""
     deep = _READERS.get(name, "")
     if deep == "*" or "recurse" in parsed.values("-d", "--directories"):
         return True
@@ -410,9 +410,9 @@ def _reads_everything_below(name: str, parsed: Parsed) -> bool:
 
 
 def _is_plain_sed(call: Invocation) -> bool:
-    """Return whether every script of `sed` only prints, deletes or replaces text.
+    """Return whether every `sed` script only prints, deletes or replaces text.
 
-    Commands such as `w` and `e` do more.
+    `sed` commands such as `w` and `e` do more.
     """
     parsed = options.parse(call.words, options.SYNTAX["sed"])
     if parsed.has("-f", "--file"):

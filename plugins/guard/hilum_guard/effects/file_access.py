@@ -20,17 +20,18 @@ class FileAccess:
     """One access of a command to a path.
 
     Attributes:
-        kind: What the command does. `write` creates or changes, `link` gives the file another name,
-            and `any` means that a program gets the path and may do anything with it.
-        path: The path as written, relative to the working folder. It may contain patterns and
+        kind: What the command does. `write` creates or changes the file, `link` gives the file
+            another name, and `any` means that a program receives the path and may do anything with
+            it.
+        path: The path as written, relative to the working folder. The path may contain patterns and
             ``UNKNOWN``.
-        deep: Whether the access extends to files below the path: to ``some`` of them, or to
-            ``all``.
+        deep: Whether the access extends to files below the path: to ``some`` or ``all`` of them.
         certain: Whether the access certainly happens.
         stored: Whether the contents come from a Git object database, in which no sandbox can hide a
             path.
         existing: Whether the command changes the file only if it exists.
-        generated: Whether a program generates the content, so that the call does not contain it.
+        generated: Whether a program generates the content, so that the content is not part of the
+            call.
         if_folder: Whether the access happens only if an earlier command makes the target a folder.
         moved: Whether the path is deleted because it is moved elsewhere.
         source: The file or folder whose contents are copied to the path; empty if unknown.
@@ -52,12 +53,12 @@ class FileAccess:
 
 @attrs.frozen
 class FindQuery:
-    """A query for the files that an action of a `find` reaches, which depend on the disk.
+    """A query for the files that a `find` action reaches, which depend on the disk.
 
     Attributes:
         words: The words of `find`.
         at: The position of the action; 0 for everything that `find` prints, -1 for a part of it.
-        cwd: The folder that it runs in.
+        cwd: The folder that `find` runs in.
     """
 
     words: tuple[str, ...]
@@ -67,12 +68,13 @@ class FindQuery:
 
 @attrs.frozen
 class UntrackedQuery:
-    """A query for the files below some paths that Git does not track.
+    """A query for the untracked files below some paths.
 
     Attributes:
         paths: Files and folders.
         cwd: The folder that the paths are relative to.
-        certain: Whether all of them are affected; otherwise some may be kept, such as ignored ones.
+        certain: Whether all untracked files are affected; otherwise, some may be kept, such as
+            ignored files.
     """
 
     paths: tuple[str, ...]
@@ -87,7 +89,7 @@ class FoundFiles:
     Attributes:
         query: The search, which ``file_search.search`` runs.
         files: The accesses; `{}` in a path stands for each file that is found.
-        otherwise: Further accesses that are assumed if the search has no answer.
+        otherwise: Further accesses that are assumed if the search has no result.
     """
 
     query: FindQuery | UntrackedQuery
@@ -101,9 +103,9 @@ class Script:
 
     Attributes:
         path: The path as written.
-        position: Its position in the words; the position after the last word if it is standard
-            input.
-        shell: Whether a shell runs it.
+        position: The position of the path in the program's words; for standard input, the position
+            after the last word.
+        shell: Whether a shell runs the file.
     """
 
     path: str
@@ -113,19 +115,19 @@ class Script:
 
 @attrs.frozen
 class CommandEffects:
-    """The effects of one simple command, as far as its words show them.
+    """The effects of one simple command, as far as they are apparent from its words.
 
     Attributes:
-        program: The name of the program in lower case; empty if there are only redirections.
-        files: Its accesses to files.
-        found: Its accesses to files that a search finds.
-        hosts: The hosts that it contacts by name, in lower case.
-        network: Whether it certainly uses the network.
-        code: Texts that it may run as code in a language that the guard does not parse.
-        script: The file that it runs.
-        code_origin: If it is an interpreter that runs no file, where its code comes from: from its
-            words, or from its standard input.
-        unknown: What else it may do: read any file, or do anything at all.
+        program: The program's name in lower case; empty if there are only redirections.
+        files: The command's accesses to files.
+        found: The command's accesses to files that a search finds.
+        hosts: The hosts that the command contacts by name, in lower case.
+        network: Whether the command certainly uses the network.
+        code: Text that the command may run as code in a language that the guard does not parse.
+        script: The file that the command runs.
+        code_origin: If the program is an interpreter that does not run a file, the origin of its
+            code: its words or its standard input.
+        unknown: What else the command may do: read any file, or do anything at all.
     """
 
     program: str = ""

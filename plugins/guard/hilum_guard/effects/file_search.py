@@ -1,7 +1,7 @@
-"""Search the disk for the files that a `find` or a `git clean` would reach.
+"""Search the disk for the files that a `find` or `git clean` command would reach.
 
-Tests that are not evaluated here (time, size, regular expressions) count as possibly true. The
-search has no result if the command has unknown words.
+`find` tests that this module does not evaluate (time, size, regular expressions) count as possibly
+true. The search has no result if the command has unknown words.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _VALUED = frozenset(
     -perm -user -group -links -inum -uid -gid -samefile -lname -ilname -regex -iregex -regextype
     -printf -fprint -fprint0 -fls -fstype -used""".split()
 )
-# Words of `find` that are true for every file.
+# Words in a `find` expression that are true for every file.
 _TRUE = frozenset(
     """-depth -d -xdev -mount -noleaf -daystart -warn -nowarn -print -print0 -ls -true -printf
     -fprint -fprint0 -fls -maxdepth -mindepth -regextype -ignore_readdir_race
@@ -51,12 +51,13 @@ class Entry:
 
     Attributes:
         printed: The path as the program prints it.
-        path: The absolute path. Links in the folder where the search began are followed.
-        folder: Whether it is a folder.
-        link: Whether it is a link.
-        reached: Maps the position in the words of each action that reaches it to whether that is
-            certain.
-        pruned: Whether the files in it are skipped.
+        path: The absolute path. Links in the path of the folder where the search began are
+            followed.
+        folder: Whether the name is a folder.
+        link: Whether the name is a link.
+        reached: Maps the position of each action that may reach the name to whether it certainly
+            does.
+        pruned: Whether the folder's files are skipped.
     """
 
     printed: str
@@ -72,7 +73,7 @@ class Findings:
     """The result of a search.
 
     Attributes:
-        entries: Each name, with whether it is certainly found.
+        entries: The found names, each with whether it is certainly found.
         cwd: The folder that the program runs in.
     """
 
@@ -84,8 +85,8 @@ def search(query: FindQuery | UntrackedQuery) -> Findings | None:
     """Search for the files that a query describes. Blocks.
 
     Returns:
-        None if there is no answer: too many names, followed links, words that are known only at run
-        time, or no repository.
+        None if the result is unknown: too many names, followed links, words that are known only at
+        run time, or no repository.
     """
     try:
         if isinstance(query, UntrackedQuery):
@@ -235,13 +236,13 @@ class _Finder:
         return _is_true if word in _TRUE else _is_unknown
 
     def _command(self) -> Truth:
-        """Skip the command of an action; return the truth value of the action."""
+        """Skip an action's command; return the action's truth value."""
         before = ""
         word = self._next()
         while word != ";" and not (word == "+" and before == "{}"):
             before = word
             word = self._next()
-        # `-exec … +` is always true; with `;` the exit code of the command decides.
+        # `-exec … +` is always true; with `;`, the command's exit code determines the result.
         return True if word == "+" else None
 
     def _prune(self, entry: Entry, sure: bool) -> Truth:
@@ -261,7 +262,7 @@ def _list_names(folder: str) -> list[str]:
 
 
 def _combine(tests: list[Test], *, stops: bool) -> Test:
-    """Return a test that runs several tests in order until one certainly returns ``stops``."""
+    """Return a test that runs the given tests in order until one certainly returns ``stops``."""
 
     def chained(entry: Entry, sure: bool) -> Truth:
         result: Truth = not stops
@@ -341,7 +342,7 @@ def _type_test(value: str) -> Test:
 
 
 def _name_test(word: str, pattern: str) -> Test:
-    # Python's `fnmatch` treats these differently from the C function.
+    # Python's `fnmatch` treats these pattern parts differently from the C function.
     if any(part in pattern for part in (UNKNOWN, "\\", "[^", "[:")):
         return _is_unknown
     folds = word.startswith("-i")
@@ -377,7 +378,7 @@ def _search_untracked(query: UntrackedQuery) -> Findings | None:
 
 
 def _find_files_below(folder: Path, paths: Iterable[str]) -> Iterator[str]:
-    """Yield the files at and below some paths, without following links."""
+    """Yield the files at and below the given paths, without following links."""
     waiting = [resolve_links(os.path.join(folder, path)) for path in paths]
     seen = 0
     while waiting:
@@ -392,20 +393,19 @@ def _find_files_below(folder: Path, paths: Iterable[str]) -> Iterator[str]:
 
 
 def _read_index(path: Path) -> set[str] | None:
-    """Return the names in an index (gitformat-index, versions 2 and 3); None if that fails."""
+    """Return the names in a Git index (gitformat-index, versions 2 and 3), or None on failure."""
     try:
         if path.stat().st_size > MAX_INDEX_BYTES:
             return None
         data = path.read_bytes()
         signature, version, count = struct.unpack_from(">4sII", data)
-        # Version 4 compresses names, which is not supported here.
+        # Version 4 compresses names, which this reader does not support.
         if signature != b"DIRC" or version not in (2, 3):
             return None
         names = set()
         at = 12
         for _ in range(count):
-            # The name follows 62 bytes of fixed size, and two more in an extended entry of version
-            # 3.
+            # The name follows 62 fixed bytes, and two more in an extended entry (version 3).
             begin = at + 62 + 2 * bool(data[at + 60] & 0x40)
             end = data.index(b"\0", begin)
             names.add(os.fsdecode(data[begin:end]))

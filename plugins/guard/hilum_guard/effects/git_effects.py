@@ -1,4 +1,4 @@
-"""Read what Git commands do to files in the working tree, other folders and the object database."""
+"""Read how Git commands affect files in the working tree, other folders and the object database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hilum_guard.programs.options import Parsed
 _FRONT_VALUED = frozenset(
     "-C -c --git-dir --work-tree --namespace --config-env --attr-source".split()
 )
-# Commands that change no file in the working tree, except with options that are read here.
+# Commands that do not change files in the working tree, except with options that this module reads.
 _READ_ONLY = frozenset(
     """status log show diff blame grep ls-files ls-tree cat-file rev-parse branch tag remote
     config describe shortlog reflog rev-list merge-base for-each-ref name-rev add commit fetch
@@ -65,7 +65,7 @@ class _Git:
         verb: The sub-command.
         rest: The words after the sub-command.
         parsed: The options and operands in ``rest``.
-        front: The words before the sub-command.
+        front: The command's words before the sub-command.
     """
 
     call: Invocation
@@ -86,7 +86,7 @@ class _Git:
 
 
 def find_sub_command(words: Sequence[str]) -> int:
-    """Return the position of the sub-command in the words after `git`."""
+    """Return the position of the sub-command among the words after `git`."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in _FRONT_VALUED else 1
@@ -94,12 +94,12 @@ def find_sub_command(words: Sequence[str]) -> int:
 
 
 def git_words(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words of a Git command without the options before its sub-command."""
+    """Return a Git command's words without the options before its sub-command."""
     return ("git", *words[1 + find_sub_command(words[1:]) :])
 
 
 def get_syntax(verb: str) -> options.Syntax:
-    """Return the options of a Git sub-command that take a value."""
+    """Return a Git sub-command's options that take a value."""
     return _INIT if verb == "init" else options.valued_only(_VALUED.get(verb, _MESSAGE))
 
 
@@ -133,7 +133,7 @@ def _read_front(git: _Git) -> None:
 
 
 def _enter_folders(git: _Git) -> None:
-    """Follow `-C` and `--work-tree`: later paths are relative to that folder."""
+    """Follow `-C` and `--work-tree`: later paths are relative to the folder that they set."""
     front = git.front
     for number, word in enumerate(front):
         name, equals, value = word.partition("=")
@@ -144,7 +144,7 @@ def _enter_folders(git: _Git) -> None:
 
 
 def _enter(cwd: str | None, folder: str) -> str | None:
-    """Return the working folder after a change of folder; None if it is unknown."""
+    """Return the working folder after a change of folder, or None if unknown."""
     folder = os.path.expanduser(folder)
     if UNKNOWN in folder or (cwd is None and not folder.startswith("/")):
         return None
@@ -165,7 +165,7 @@ def _read_stored(git: _Git) -> None:
 
 
 def _find_top(cwd: str | None) -> str | None:
-    """Return the top of a folder's repository; the folder itself if it is in none."""
+    """Return the top folder of a folder's repository, or the folder itself without a repository."""
     folder = cwd
     while folder is not None and not os.path.lexists(os.path.join(folder, ".git")):
         above = os.path.dirname(folder)
@@ -204,7 +204,7 @@ def _read_move(git: _Git) -> bool:
 
 
 def _read_restore(git: _Git) -> bool:
-    """Read `checkout` and `restore` of paths."""
+    """Read `git checkout` and `git restore` with paths."""
     paths = git.pathspecs
     takes_revision = any(word.startswith(("-s", "--source")) for word in git.rest)
     if git.verb == "checkout":
@@ -217,7 +217,7 @@ def _read_restore(git: _Git) -> bool:
         for path in paths:
             git.call.access("write", path, deep="all" if takes_revision else "some")
         return True
-    # Without `--` the first word may be a revision or a path.
+    # Without `--`, the first word may be a revision or a path.
     for number, path in enumerate(git.operands):
         if number > 0 or git.call.exists(path):
             git.call.access("write", path, deep="all" if len(git.operands) > 1 else "some")
@@ -225,7 +225,7 @@ def _read_restore(git: _Git) -> bool:
 
 
 def _read_clean(git: _Git) -> bool:
-    """Read `git clean`, which deletes untracked files, and ignored ones only with `-x`."""
+    """Read `git clean`, which deletes untracked files, but ignored files only with `-x`."""
     if _is_dry(git):
         return True
     paths = git.operands or (".",)
@@ -266,7 +266,7 @@ def _read_clone(git: _Git) -> bool:
 
 
 def _read_added_folder(git: _Git) -> bool:
-    """Read `worktree add FOLDER` and `submodule add ADDRESS FOLDER`."""
+    """Read `git worktree add FOLDER` and `git submodule add ADDRESS FOLDER`."""
     position = 1 if git.verb == "worktree" else 2
     if git.operands[:1] == ("add",):
         for path in git.operands[position : position + 1]:
@@ -301,7 +301,7 @@ def _read_apply(git: _Git) -> bool:
 
 
 def _read_init(git: _Git) -> bool:
-    """Read `git init`, which creates the folder `.git`, and its parent if that is missing."""
+    """Read `git init`, which creates the folder `.git` and, if missing, its parent."""
     parsed = git.parsed
     folder = parsed.operands[0] if parsed.operands else "."
     if not parsed.has("--bare") and git.call.is_folder(folder):
@@ -316,7 +316,7 @@ def _read_init(git: _Git) -> bool:
 
 def _read_hash_object(git: _Git) -> bool:
     _read_add(git)
-    return False  # with `--stdin-paths` it reads files that are not among its words
+    return False  # with `--stdin-paths`, it reads files that its words do not name
 
 
 _VERBS: dict[str, Callable[[_Git], bool]] = {

@@ -1,6 +1,6 @@
 """Find the repository contents that a Git command shows or copies from the object database.
 
-No sandbox can hide a path in that database. A command that names no files may show all files.
+No sandbox can hide a path in the object database. A command that names no files may show all files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Shown(NamedTuple):
     """Contents that a Git command shows.
 
     Attributes:
-        path: The path; empty for everything.
+        path: The path of the contents; empty for everything.
         top: Whether the path is relative to the top of the repository instead of the working
             folder.
         deep: Whether everything below the path is shown as well.
@@ -48,7 +48,7 @@ _PATCH = re.compile(
     r"-p|-u|--patch(-with-\w+)?|-U\d*|--unified(=.*)?|-c|--cc|-W|--function-context|--binary"
     r"|--word-diff.*|--color-words.*|-L.*|--remerge-diff|--full-diff|-i|--interactive|-e|--edit"
 )
-# With one of these options, and without a patch option, no contents are shown.
+# With one of these options and without a patch option, these commands show no contents.
 _SUMMARY = re.compile(
     r"--(stat|shortstat|numstat|dirstat|name-only|name-status|summary|raw|no-patch|quiet"
     r"|compact-summary|cumulative)(=.*)?|-s|-q"
@@ -63,7 +63,7 @@ _VALUED = frozenset(
 
 _ADD_PATCH = re.compile(r"-\w*[pie]\w*|--(patch|interactive|edit)")
 _COMMIT_PATCH = re.compile(r"-p|--patch|--interactive|-\w*v\w*|--verbose")
-# For some commands, fewer options show patches than `_PATCH` matches.
+# For some commands, the options that show patches are only some of those that `_PATCH` matches.
 _PATCH_OPTIONS = {
     **dict.fromkeys(("status", "commit"), _COMMIT_PATCH),
     **dict.fromkeys(("add", "stage"), _ADD_PATCH),
@@ -72,7 +72,7 @@ _PATCH_OPTIONS = {
     ),
 }
 _WITH_SUMMARY = frozenset(("diff", "show", "range-diff", "diff-pairs"))
-# Options that take no value in these commands, although they do in others.
+# Options that take no value in these commands, although they take one in others.
 _FLAGS = {
     **dict.fromkeys(("diff", "show", "log"), frozenset("-b -B -M -C -u -c --cc -m".split())),
     "grep": frozenset(("-v", "-l", "-n", "-c")),
@@ -118,7 +118,7 @@ def _find_named(
     paths: list[str],
     is_path: Callable[[str], bool],
 ) -> Iterator[Shown]:
-    """Yield the contents that operands name; everything if they name none."""
+    """Yield the contents that operands name; everything if they do not name any."""
     if verb == "bundle" and operands[:1] != ["create"]:
         return
     operands = _drop_leading_text(verb, rest, operands)
@@ -133,7 +133,7 @@ def _find_named(
             existing += operands[-1:]
         named += map(Shown, existing)
     if stored and not named and not revisions:
-        return  # shows the names in a tree, but no contents
+        return  # this form shows the names in a tree, but no contents
     yield from named
     # `git show REV:path REV` shows all of the second revision.
     shows_revision = verb in ("show", "cat-file") and stored and revisions
@@ -151,7 +151,7 @@ def _find_in_pathspecs(paths: Sequence[str]) -> Iterator[Shown]:
 
 
 def _find_in_line_ranges(rest: Sequence[str]) -> Iterator[Shown]:
-    """Yield the files of `git log -L1,2:FILE`."""
+    """Yield the files in `git log -L1,2:FILE`."""
     for word in rest:
         line_range = re.match(r"-L(?:.*?):?([^:]+)$", word)
         if line_range:
@@ -159,7 +159,7 @@ def _find_in_line_ranges(rest: Sequence[str]) -> Iterator[Shown]:
 
 
 def _drop_leading_text(verb: str, rest: Sequence[str], operands: list[str]) -> list[str]:
-    """Return the operands without the pattern of `git grep` or the verb of `git stash`."""
+    """Return the operands without the `git grep` pattern or the `git stash` verb."""
     if verb == "grep" and {"-e", "-f"}.isdisjoint(rest):
         return operands[1:]
     if verb == "stash" and operands[:1] in (["show"], ["list"]):
@@ -190,10 +190,10 @@ def _shows_contents(verb: str, rest: Sequence[str]) -> bool:
     if verb not in _ALWAYS:
         return False
     if verb == "cat-file":
-        # These options show only the type, the size or the existence of an object.
+        # These options show only the type, size or existence of an object.
         return {"-t", "-s", "-e"}.isdisjoint(options)
     if verb == "fsck":
-        # This option writes the contents of unreachable objects to files.
+        # `--lost-found` writes the contents of unreachable objects to files.
         return "--lost-found" in rest
     if verb == "request-pull":
         return "-p" in options
@@ -219,17 +219,17 @@ def _split(verb: str, rest: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _is_in_revision(word: str) -> bool:
-    """Return whether a word names a path in a revision: `HEAD:docs/x.md`, `:docs/x.md`."""
+    """Return whether a word refers to a path in a revision: `HEAD:docs/x.md`, `:docs/x.md`."""
     # `:/text` names a commit by its message (gitrevisions(7)), and the other prefixes are pathspec
     # magic (gitglossary(7)).
     return ":" in word and not word.startswith((":/", ":(", ":!", ":^"))
 
 
 def _read_path_in_revision(word: str) -> list[Shown]:
-    """Return the path of `REVISION:PATH`; nothing for a whole tree."""
+    """Return the path in `REVISION:PATH`; nothing for a whole tree."""
     revision, _, path = word.partition(":")
     if not revision:
-        # `:2:path` names one of the versions of a file in the index during a merge.
+        # During a merge, `:2:path` names one of a file's versions in the index.
         path = re.sub(r"^[0-3]:", "", path)
     is_relative = path.startswith(("./", "../"))
     return [Shown(path, top=not is_relative)] if path else []
@@ -260,7 +260,7 @@ def _read_pathspec(word: str) -> list[Shown]:
 
 
 def _find_message_files(verb: str, rest: Sequence[str]) -> Iterator[Shown]:
-    """Yield the files used as a message, which `git log` then shows: `git commit -F FILE`."""
+    """Yield the files used as commit messages, which `git log` then shows: `git commit -F FILE`."""
     if verb not in _WITH_MESSAGE:
         return
     for before, word in pairwise(rest):

@@ -15,7 +15,7 @@ from hilum_guard.programs.program_names import SHELLS
 if TYPE_CHECKING:
     from hilum_guard.commands.verdicts import SimpleCommand
 
-# Interpreters that run their standard input if their words contain neither code nor a file.
+# Interpreters that run their standard input if their arguments contain neither code nor a file.
 _LANGUAGE = re.compile(
     r"(?:python|ipython|pypy)[\d.]*|node|nodejs|ts-node|ruby|perl|php|lua|luajit|tclsh|julia"
     r"|osascript|guile|expect"
@@ -27,8 +27,8 @@ _INTERPRETER = re.compile(
 )
 # Programs that read code from standard input, and whose operands are not code files.
 _INPUT_ONLY = frozenset("sqlite3 vim nvim vi emacs sed gsed make gmake npm npx jq ssh".split())
-# Programs whose arguments are patterns, or texts for people: they do not run commands in their
-# arguments.
+# Programs whose arguments are patterns or text for people: these programs do not run commands in
+# their arguments.
 _TEXTUAL = frozenset(
     """echo printf git gh glab hub grep egrep fgrep rg ag ack cat tee head tail wc sort diff less
     more comm tr cut jq yq hilum""".split()
@@ -40,9 +40,9 @@ class Code:
     """The code that a program runs.
 
     Attributes:
-        texts: Texts that may be code in a language that the guard does not parse.
-        script: The file that it runs.
-        origin: If it is an interpreter that runs no file, where its code comes from.
+        texts: Text that may be code in a language that the guard does not parse.
+        script: The file that the program runs.
+        origin: If the program is an interpreter that does not run a file, the origin of its code.
     """
 
     texts: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class Code:
 
 def read_code(command: SimpleCommand) -> Code:
     """Return the code that a simple command runs."""
-    # If code only prints, the program that reads its output is judged by that output.
+    # If code only prints, the program that reads the output is judged by that output.
     if _only_prints(command):
         return Code()
     name = command.program
@@ -66,12 +66,13 @@ def read_code(command: SimpleCommand) -> Code:
 
 
 def _may_be_code(word: str) -> bool:
-    # Code that does anything contains one of these characters; most options and file names do not.
+    # Code with an effect contains at least one of these characters; most options and file names do
+    # not.
     return len(word) > 2 and re.search(r"[\s(;'\"]", word) is not None
 
 
 def _only_prints(command: SimpleCommand) -> bool:
-    """Return whether a command is `python -c` with code that only prints literal texts."""
+    """Return whether a command is `python -c` with code that only prints literal text."""
     words = command.words
     if len(words) != 3 or words[1] != "-c" or command.assigned:
         return False
@@ -80,7 +81,7 @@ def _only_prints(command: SimpleCommand) -> bool:
 
 
 def _find_script(command: SimpleCommand) -> Script | None:
-    """Return the file that a command runs; None if it runs none."""
+    """Return the file that a command runs, or None if it does not run a file."""
     name = command.program
     is_shell = name in SHELLS or name in ("source", ".")
     if not is_shell and not _INTERPRETER.fullmatch(name):
@@ -100,7 +101,7 @@ def _find_script(command: SimpleCommand) -> Script | None:
 
 
 def _find_origin(command: SimpleCommand) -> CodeOrigin:
-    """Return where the code of an interpreter comes from; empty if it runs a file or nothing."""
+    """Return where an interpreter's code comes from; empty if it runs a file or nothing."""
     name = command.program
     is_shell = name in SHELLS
     if not is_shell and not _LANGUAGE.fullmatch(name):
@@ -121,7 +122,7 @@ _OPTIONS = options.valued_only(frozenset(f"-{letter}" for letter in "cefImMOoWX"
 
 
 def _has_code_option(command: SimpleCommand, is_shell: bool) -> bool:
-    """Return whether the code is in the arguments or in a module."""
+    """Return whether an interpreter's code is in its arguments or in a module."""
     letters = "c"
     if not is_shell and command.program.startswith(("python", "pypy")):
         letters = "cm"

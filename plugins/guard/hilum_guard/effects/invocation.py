@@ -31,14 +31,14 @@ class Invocation:
     """A program whose arguments are being read.
 
     Attributes:
-        name: Its name in lower case.
-        words: The words after it.
-        cwds: The folders that it may run in.
-        stdin: The text that is piped into it, if that is known.
-        fed: The files from which its standard input is redirected.
-        files: What it does to files, as far as its words have been read.
-        found: What it does to files that a search finds.
-        unknown: What else it may do.
+        name: The program's name in lower case.
+        words: The words after the program.
+        cwds: The folders that the program may run in.
+        stdin: The text that is piped into the program, if known.
+        fed: The files from which the program's standard input is redirected.
+        files: What the program does to files, as far as its words have been read.
+        found: What the program does to files that a search finds.
+        unknown: What else the program may do.
     """
 
     name: str
@@ -51,17 +51,17 @@ class Invocation:
     unknown: Unknown = ""
 
     def access(self, kind: AccessKind, path: str, **details: Any) -> None:
-        """Add an access of the program to a path."""
+        """Add an access to a path by the program."""
         self.add(FileAccess(kind, path, **details))
 
     def add(self, access: FileAccess) -> None:
-        """Add an access in the program's folders; accesses to streams are ignored."""
+        """Add an access with the program's working folders; accesses to streams are ignored."""
         if access.path in ("", "-") or _STREAM.fullmatch(access.path):
             return
         self.files.append(attrs.evolve(access, cwds=self.cwds))
 
     def mention(self, words: Sequence[str]) -> None:
-        """Record that the program may do anything with the files that some of its words name."""
+        """Record that the program may do anything with the files that the given words name."""
         self.unknown = "all"
         for word in words:
             for text in _find_mentioned(word):
@@ -71,7 +71,7 @@ class Invocation:
     # --- the disk ---------------------------------------------------------------------------------
 
     def _absolute(self, path: str) -> list[str]:
-        """Return the known absolute paths to which a path may refer."""
+        """Return the known absolute paths that a path may refer to."""
         path = os.path.expanduser(path)
         if UNKNOWN in path:
             return []
@@ -100,7 +100,7 @@ class Invocation:
         self.place(sources, target)
 
     def place(self, sources: Sequence[str], target: str) -> None:
-        """Add the writes that placing files at a target causes."""
+        """Add the writes that result from placing files at a target."""
         if not target or REMOTE.fullmatch(target):
             return
         is_folder = self.is_folder(target)
@@ -108,8 +108,7 @@ class Invocation:
         inside = is_folder or target.endswith("/") or len(sources) > 1
         for source in sources:
             name = os.path.basename(source.rstrip("/"))
-            # With a slash at the end, rsync copies what is in the folder, and not the folder
-            # itself.
+            # With a slash at the end, rsync copies the folder's contents, not the folder itself.
             contents = source.endswith("/") and self.name == "rsync"
             placed = target
             if inside and not contents and name not in ("", "."):
@@ -136,7 +135,7 @@ class Invocation:
 
 
 def _find_mentioned(word: str) -> set[str]:
-    """Return the parts of a word that may be a path: all of it, its values, `PATH` in `-xPATH`."""
+    """Return the parts of a word that may be paths: all of it, its values, `PATH` in `-xPATH`."""
     if "://" in word or "\n" in word or len(word) >= MAX_MENTION:
         return set()
     parts = {word, *re.split(r"[=@:,]", word), re.sub(r"^-\w", "", word)}
@@ -144,6 +143,6 @@ def _find_mentioned(word: str) -> set[str]:
 
 
 def _read_patch(path: str) -> str | None:
-    """Return the text of a patch; None if it cannot be read."""
+    """Return the text of a patch, or None if it cannot be read."""
     data = read_small_file(path, MAX_PATCH)
     return None if data is None else data.decode(errors="replace")

@@ -20,10 +20,10 @@ _NETWORK = frozenset(
 
 
 class Row(NamedTuple):
-    """The columns of a program: its sub-commands that use the network.
+    """The columns for a program: its sub-commands that use the network.
 
     Attributes:
-        verbs: The sub-commands with which it uses the network.
+        verbs: The sub-commands with which the program uses the network.
         syntax: The options that may precede a sub-command.
     """
 
@@ -56,11 +56,11 @@ _HOST_OPERAND = frozenset(
 
 @attrs.frozen
 class Contact:
-    """The network use of a program.
+    """A program's network use.
 
     Attributes:
-        hosts: The hosts named in its arguments, in lower case.
-        network: Whether it certainly uses the network.
+        hosts: The hosts named in the program's arguments, in lower case.
+        network: Whether the program certainly uses the network.
     """
 
     hosts: tuple[str, ...] = ()
@@ -68,15 +68,15 @@ class Contact:
 
 
 def hosts_of(text: str) -> list[str]:
-    """Return the hosts of all URLs in a text, in lower case."""
+    """Return the hosts of all URLs in text, in lower case."""
     return [host.strip("[]").lower().rstrip(".") for host in _URL.findall(text)]
 
 
 def read_contact(name: str, words: Sequence[str]) -> Contact:
-    """Return the network use of a program, as far as its arguments show it.
+    """Return a program's network use, as far as its arguments show it.
 
     Args:
-        name: The program, in lower case.
+        name: The program's name in lower case.
         words: The words after it.
     """
     uses = name in _NETWORK or _uses_network_verb(name, words)
@@ -89,7 +89,7 @@ def read_contact(name: str, words: Sequence[str]) -> Contact:
 
 
 def _find_named_host(name: str, word: str) -> list[str]:
-    """Return the host that a word of a network program names without a URL."""
+    """Return the host that a network program's argument names without a URL."""
     remote = REMOTE.fullmatch(word)
     if remote:
         return [remote[1].strip("[]").lower()]
@@ -107,9 +107,10 @@ def _uses_network_verb(name: str, words: Sequence[str]) -> bool:
 def _find_verbs(name: str, words: Sequence[str], syntax: options.Syntax) -> Iterator[str]:
     """Yield the words that may be a program's sub-command.
 
-    It is the first operand, or the second one if an unknown option before it may take a value.
+    The sub-command is the first operand, or the second if an unknown option before it may take a
+    value.
     """
-    if name == "pacman":  # its sub-commands are options, such as `-Syu`
+    if name == "pacman":  # pacman's sub-commands are options, such as `-Syu`
         yield from words
         return
     parsed = options.parse(words, syntax)

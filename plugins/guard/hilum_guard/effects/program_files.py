@@ -1,7 +1,7 @@
 """Find the files that programs read, write and delete, from a table of options and operands.
 
 Functions handle what a table cannot express. A row need not be complete to be useful:
-``command_effects`` assumes that a program may do anything with words that its row does not
+``command_effects`` assumes that a program may do anything with the words that its row does not
 describe.
 """
 
@@ -24,7 +24,7 @@ from hilum_guard.programs.tables import parse_switch, read_table
 
 @attrs.frozen(slots=False)
 class Row:
-    """The columns of a program: how its arguments name files.
+    """The columns for a program: how its arguments name files.
 
     Attributes:
         valued: Short options that take a value, besides those in the other columns.
@@ -32,19 +32,20 @@ class Row:
             other columns.
         writes: Options whose value is a file that is written.
         folders: Options whose value is a folder in which any file may be written.
-        prefixes: Options whose value is a prefix of the names of files that are written.
+        prefixes: Options whose value is a name prefix of files that are written.
         reads: Options whose value is a file that is read.
         operand_uses: What happens to the operands, in order: ``r`` is read, ``w`` is written, ``f``
-            is a folder that is written to, ``p`` is a prefix of names of files that are written,
-            ``-`` is not a file; a code followed by ``*`` applies to any number of operands.
+            is a folder that is written to, ``p`` is a name prefix of files that are written, ``-``
+            is not a file; a code followed by ``*`` applies to any number of operands.
         whole: Whether options of several letters follow a single dash (`-out FILE`).
         stops: Whether options end with the first operand, because another command follows.
-        known: Whether the program does nothing else to files.
+        known: Whether this row describes everything that the program does to files.
         default: The file that is written if neither an option nor an operand names one.
-        special: The name of the function in ``_SPECIAL`` that reads what columns cannot express.
+        special: The name of the function in ``_SPECIAL`` that reads what the columns cannot
+            express.
         ending: The suffix of a compressed file.
-        rewrites: Options and words with which a formatter rewrites its files; without any, it
-            always does.
+        rewrites: Options and words with which a formatter rewrites its files; if empty, it always
+            does.
     """
 
     valued: str = ""
@@ -64,7 +65,7 @@ class Row:
 
     @cached_property
     def option_codes(self) -> dict[str, str]:
-        """The codes of the options that name files."""
+        """The codes for the options that name files."""
         codes: dict[str, str] = {}
         codes |= dict.fromkeys(self.reads.split(), "r")
         codes |= dict.fromkeys(self.prefixes.split(), "p")
@@ -108,14 +109,14 @@ def find_file_uses(
     """Yield what a program does to the files named in its arguments.
 
     Args:
-        name: The program, in lower case.
+        name: The program's name in lower case.
         words: The words after it.
-        stdin: The text that is piped into it, if known.
+        stdin: The text that is piped into the program, if known.
     """
     row = TABLE.get(name)
     if row is None:
         return
-    # Old-style words have no dashes, so the parser would mistake them for operands.
+    # Old-style options have no dashes, so the parser would mistake them for operands.
     if row.special == "tar":
         words = _add_tar_dashes(words, row)
     parsed = parse(words, row.syntax)
@@ -142,7 +143,7 @@ def _read_row(row: Row, parsed: Parsed) -> Iterator[FileAccess]:
 
 
 def _get_operand_codes(row: Row, count: int) -> list[str]:
-    """Return the codes of the operands described by a row."""
+    """Return the codes for the operands that a row describes."""
     codes = row.operand_uses.split()
     if codes and codes[-1].endswith("*"):
         codes += codes[-1:] * (count - len(codes))
@@ -157,7 +158,7 @@ def _use(code: str, path: str) -> Iterator[FileAccess]:
     elif code == "f":
         yield FileAccess("write", path, deep="some")
     elif code == "p":
-        # The program adds its own suffixes to the name.
+        # The program adds its own suffixes to the prefix.
         yield FileAccess("write", path)
         yield FileAccess("write", os.path.dirname(path) or ".", deep="some", certain=False)
 
@@ -171,7 +172,7 @@ def _write(paths: Sequence[str]) -> Iterator[FileAccess]:
 
 
 def _take_contents(paths: Sequence[str], *, moves: bool) -> Iterator[FileAccess]:
-    """Yield a read of each file for an archive, and a deletion if it is moved there."""
+    """Yield a read of each file added to an archive, and a deletion if the file is moved there."""
     for path in paths:
         yield FileAccess("read", path, deep="some")
         if moves:
@@ -210,11 +211,11 @@ def _read_curl(call: _Call) -> Iterator[FileAccess]:
 
 
 def _find_uploads(parsed: Parsed) -> list[str]:
-    """Return the files whose contents `curl` sends: cookies, data and forms."""
-    # If a cookie contains no `=`, curl reads it as the name of a file with cookies.
+    """Return the files whose contents `curl` sends as cookies, data or form fields."""
+    # If a cookie argument contains no `=`, curl reads it as the name of a file with cookies.
     paths = [value for value in parsed.values("-b", "--cookie") if "=" not in value]
     for value in parsed.values(*_CURL_DATA):
-        # `@FILE`, and `NAME@FILE` for --data-urlencode, send the contents of a file (curl(1)).
+        # `@FILE`, and `NAME@FILE` for `--data-urlencode`, send a file's contents (curl(1)).
         name, _, path = value.partition("@")
         if path and "=" not in name:
             paths.append(path)
@@ -232,7 +233,7 @@ def _read_wget(call: _Call) -> Iterator[FileAccess]:
         yield from _write(outputs)
         return
     folder = "".join(call.parsed.values("-P", "--directory-prefix")[-1:])
-    # The server may choose the name, and `-r` creates folders.
+    # The server may choose the file name, and `-r` creates folders.
     yield FileAccess("write", folder or ".", deep="some", certain=False)
     yield from _write(_name_downloads(call.operands, folder))
 
@@ -387,7 +388,7 @@ _IN_PLACE = re.compile(r"(-[nErsuzpalwW0]*)i(.*)|--in-place(?:=(.*))?")
 
 
 def _split_in_place(words: Sequence[str]) -> tuple[list[str], str | None]:
-    """Return the words without the option `-i`, and its suffix; None if it is not given."""
+    """Return the words without the option `-i`, and its suffix, or None without the option."""
     suffix: str | None = None
     rest: list[str] = []
     for word in words:
@@ -402,7 +403,7 @@ def _split_in_place(words: Sequence[str]) -> tuple[list[str], str | None]:
 
 
 def _name_copy(path: str, suffix: str) -> str:
-    """Return the name of the backup of `sed -iSUFFIX`; a `*` in SUFFIX means the file name."""
+    """Return the name of the backup that `sed -iSUFFIX` makes; a `*` in SUFFIX is the file name."""
     name = os.path.basename(path)
     copy = suffix.replace("*", name) if "*" in suffix else f"{name}{suffix}"
     return copy if "/" in suffix else os.path.join(os.path.dirname(path), copy)
@@ -453,7 +454,7 @@ _FFMPEG_FILES = {"-i": "r", "-passlogfile": "w", "-progress": "w", "-vstats_file
 
 
 def _read_converter(call: _Call) -> Iterator[FileAccess]:
-    """Read the programs of ImageMagick, whose last word is the output."""
+    """Read ImageMagick's programs, whose last word is the output file."""
     plain = [word for word in call.words if not word.startswith(("-", "+"))]
     for path in plain[:-1]:
         if os.path.splitext(path)[1]:
@@ -506,8 +507,8 @@ def find_patched_paths(text: str, strip: int | None) -> list[str]:
 
     Args:
         text: The patch.
-        strip: How many leading folders are removed from each name; None if `patch` guesses the
-            number.
+        strip: The number of leading folders to remove from each name, or None if `patch` guesses
+            it.
     """
     found: dict[str, None] = {}
     for line in _PATCHED.findall(text):
@@ -525,7 +526,7 @@ def find_patched_paths(text: str, strip: int | None) -> list[str]:
 def _strip_name(name: str, strip: int | None) -> list[str]:
     """Return the files that a name in a patch may refer to."""
     parts = name.split("/")
-    # `patch` tries the name with and without its first folder.
+    # `patch` tries each name with and without its first folder.
     if strip is None:
         return [name, "/".join(parts[1:]) or name]
     return ["/".join(parts[strip:])] if len(parts) > strip else []

@@ -1,4 +1,4 @@
-"""Resolve what command lines do to paths and hosts, for rules about paths, hosts and categories."""
+"""Resolve commands' effects on paths and hosts, for rules about paths, hosts and categories."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Kind = Literal["read", "write", "delete", "any"]
 MAX_FOUND = 200
 """Maximum number of paths that a glob pattern is expanded to."""
 MAX_VISITED = 5000
-"""Maximum number of names matched against the patterns of a command line.
+"""Maximum number of names matched against the patterns in a command line.
 
 If there are more names, the result is unknown.
 """
@@ -38,7 +38,7 @@ class Effect:
     """One effect of a call on a path.
 
     Attributes:
-        kind: What it does; ``any`` if a program only receives the path.
+        kind: What the call does; ``any`` if a program only receives the path.
         path: The path with links followed: relative to the workspace, or absolute if outside it.
         deep: Whether the effect extends to everything below the path.
         certain: Whether the effect is certain.
@@ -58,10 +58,10 @@ class ResolvedEffects:
     """The effects of a call on paths and hosts.
 
     Attributes:
-        effects: Its effects on paths.
-        hosts: The host names that it contacts, in lower case.
-        network: Whether one of its programs certainly uses the network.
-        unread: Whether a part of it could not be analysed and may do anything.
+        effects: The call's effects on paths.
+        hosts: The host names that the call contacts, in lower case.
+        network: Whether one of the call's programs certainly uses the network.
+        unread: Whether a part of the call could not be analysed and may do anything.
     """
 
     effects: tuple[Effect, ...] = ()
@@ -78,7 +78,7 @@ def resolve_effects(
     Args:
         commands: The commands.
         root: Root of the workspace, resolved.
-        complete: Whether these are all commands of the text.
+        complete: Whether these are all the commands in the text.
     """
     resolver = _Resolver(root)
     hosts: list[str] = []
@@ -100,7 +100,7 @@ def resolve_effects(
 
 
 def shown_path(path: str, root: str) -> str:
-    """Return a resolved path relative to the workspace, or unchanged if it is outside."""
+    """Return a resolved path relative to the workspace, or unchanged if outside the workspace."""
     if path == root:
         return "."
     if path.startswith(root.rstrip("/") + "/"):
@@ -109,7 +109,7 @@ def shown_path(path: str, root: str) -> str:
 
 
 def values(arguments: object) -> Iterator[str]:
-    """Yield every string in plain data."""
+    """Yield every string in nested data."""
     if isinstance(arguments, str):
         yield arguments
     elif isinstance(arguments, Mapping):
@@ -121,7 +121,7 @@ def values(arguments: object) -> Iterator[str]:
 
 
 class _Resolver:
-    """Resolves the paths that accesses refer to.
+    """A resolver of the paths that accesses refer to.
 
     Attributes:
         effects: The effects so far.
@@ -147,7 +147,7 @@ class _Resolver:
             self.effects.append(Effect(access.kind, shown, deep, access.certain, access.stored))
 
     def _find_paths(self, access: FileAccess) -> Iterator[str | None]:
-        """Yield the paths that a word refers to; None for an unknown one.
+        """Yield the paths that a word refers to; None for an unknown path.
 
         A link is yielded in addition to its target, because the link itself may be replaced or
         deleted.
@@ -162,7 +162,7 @@ class _Resolver:
                 yield from _follow_link(each)
 
     def _find_matches(self, path: str, cwd: str | None) -> list[str] | None:
-        """Return the absolute paths that a path or glob pattern refers to; None if unknown."""
+        """Return the absolute paths that a path or glob pattern refers to, or None if unknown."""
         if UNKNOWN in path or (cwd is None and not path.startswith("/")):
             return None
         full = _resolve_own_process(os.path.join(cwd or "/", path), cwd)
@@ -175,7 +175,7 @@ class _Resolver:
         return [full] if matches == [] else matches
 
     def _expand(self, pattern: str) -> list[str] | None:
-        """Return the paths that match a pattern, as a shell expands it; None for too many names."""
+        """Return the paths that a shell expands a pattern to, or None for too many names."""
         found = ["/"]
         for part in pattern.strip("/").split("/"):
             if _MAGIC.search(part):
@@ -192,7 +192,7 @@ class _Resolver:
         return found if len(found) <= MAX_FOUND else None
 
     def _list_names(self, folder: str, pattern: str) -> list[str] | None:
-        """Return the names in a folder that match a pattern; None if that takes too long."""
+        """Return the names in a folder that match a pattern, or None if matching takes too long."""
         try:
             names = os.listdir(folder)
         except OSError:
@@ -221,7 +221,7 @@ def _follow_link(path: str) -> Iterator[str]:
 def _resolve_own_process(path: str, cwd: str | None) -> str | None:
     """Return a path with `/proc/self/cwd` and the like replaced; None if it is unknown.
 
-    Links in `/proc` have other targets for the command than for this process, so they cannot be
+    Links in `/proc` have different targets for the command than for this process, so they cannot be
     followed.
     """
     parts = [part for part in path.split("/") if part not in ("", ".")]

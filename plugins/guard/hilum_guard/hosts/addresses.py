@@ -14,8 +14,8 @@ MAX_TOKEN = 32
 # Every character of a URL can carry data to the server.
 MAX_ADDRESS = 600
 MAX_QUERY = 300
-# Bits of entropy per character: English words have 2.5 to 3.2, base64 and hexadecimal digits of
-# random bytes 3.5 and more. To count as encoded, a token that mixes words and numbers needs more
+# Bits of entropy per character: English words have 2.5 to 3.2; random bytes in base64 or
+# hexadecimal have 3.5 or more. To count as encoded, a token that mixes words and numbers needs more
 # entropy than a plain token.
 _MIXED_BITS = 3.9
 _HAS_HOST = r"(?i)https?://[^/?#]"
@@ -28,7 +28,7 @@ _BARE_HOST = (
     r"(?i)(?<![\w@./-])((?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,24})(?![\w-]|\.\w)"
 )
 _PIPED = r"(?s)<stdin>\n.*\Z"
-# Brackets are part of an address only around an IPv6 host.
+# Brackets are part of a URL only around an IPv6 host.
 _LINK = r"(?i)\bhttps?://(?:\[[0-9a-f:.]+\])?[^\s<>\"'`)\]]*"
 # File names that look like hosts.
 _FILE_ENDINGS = frozenset(
@@ -38,9 +38,9 @@ _FILE_ENDINGS = frozenset(
 
 
 def host_of(url: object) -> str:
-    """Return the host that an address connects to, in lower case and Punycode.
+    """Return the host that a URL connects to, in lower case and Punycode.
 
-    Empty if the address has no host, or if URL parsers may disagree about it.
+    The result is empty if the URL has no host, or if URL parsers may disagree about the host.
     """
     if not isinstance(url, str) or not re.match(_HAS_HOST, url) or re.search(_AMBIGUOUS, url):
         return ""
@@ -52,7 +52,7 @@ def host_of(url: object) -> str:
 
 
 def is_web_address(url: object) -> bool:
-    """Return whether a value is meant to be a web address, even if ``host_of`` finds no host."""
+    """Return whether a value is intended as a web address, even if ``host_of`` finds no host."""
     return isinstance(url, str) and re.match(r"\s*https?:", url, re.I) is not None
 
 
@@ -60,22 +60,23 @@ def ascii_host(host: str) -> str:
     """Return a host in ASCII; empty if it is not a valid host name."""
     if host.isascii():
         return host.lower().rstrip(".")
-    import idna  # it loads large tables, which few sessions need
+    import idna  # idna loads large tables, which few sessions need
 
     try:
-        # UTS #46 maps letters as browsers do, so that other spellings of a host give the same name.
+        # UTS #46 maps letters as browsers do, so that different spellings of a host give the same
+        # name.
         return idna.encode(host, uts46=True, std3_rules=True).decode().rstrip(".")
     except (idna.IDNAError, UnicodeError):
         return ""
 
 
 def remove_piped_text(text: str) -> str:
-    """Return a prompt without its ``<stdin>`` block, which another program may have written."""
+    """Return a prompt without its ``<stdin>`` block, whose text may come from another program."""
     return re.sub(_PIPED, " ", text)
 
 
 def find_named_hosts(text: str) -> Iterator[str]:
-    """Yield the hosts that a text mentions, in addresses or alone (``docs.python.org``)."""
+    """Yield the hosts that text mentions, in URLs or alone (``docs.python.org``)."""
     for link in re.findall(_LINK, text):
         yield host_of(link)
     for host in re.findall(_BARE_HOST, text):
@@ -101,19 +102,18 @@ def is_loopback(host: str) -> bool:
 
 
 def hosts_within(url: str) -> list[str]:
-    """Return the hosts of addresses that are embedded in another address's query or path.
+    """Return the hosts of URLs that are embedded in another URL's query or path.
 
     The page may redirect to these hosts.
     """
-    # The text is decoded twice, because an address in a parameter of an embedded address is encoded
-    # twice.
+    # The text is decoded twice, because a URL in a parameter of an embedded URL is encoded twice.
     text = unquote(unquote(url))
     inner = text[len("https://") :]
     return [host for host in map(host_of, re.findall(_LINK, inner)) if host]
 
 
 def carried_data(url: str) -> str:
-    """Return why an address may leak data; empty if nothing suggests it.
+    """Return why a URL may leak data; empty if nothing suggests a leak.
 
     Long, random-looking words in the path, query, fragment or host may be encoded data. Commit
     hashes do not count.
@@ -143,10 +143,10 @@ def carried_data(url: str) -> str:
 
 
 def _looks_encoded(token: str) -> bool:
-    """Return whether a long token of an address looks like encoded data."""
+    """Return whether a long token in a URL looks like encoded data."""
     if re.fullmatch(_COMMIT, token):
         return False
-    # Hyphens and underscores separate words, but URL-safe base64 uses them too.
+    # Hyphens and underscores separate words, but URL-safe base64 also uses them.
     longest = max(map(len, re.split(r"[-_+=~]", token)))
     if longest >= MAX_TOKEN:
         return True
@@ -155,6 +155,6 @@ def _looks_encoded(token: str) -> bool:
 
 
 def _entropy(text: str) -> float:
-    """Return the entropy of a text in bits per character."""
+    """Return the entropy of text, in bits per character."""
     shares = [count / len(text) for count in Counter(text).values()]
     return -sum(share * math.log2(share) for share in shares)

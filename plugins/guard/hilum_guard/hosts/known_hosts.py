@@ -1,4 +1,4 @@
-"""Collect the hosts that the user or a search mentioned, which need no approval."""
+"""Collect the hosts that the user or a search mentioned. Fetching from them needs no approval."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class KnownHosts:
         self._hosts = set[str]()
         for row in session.kernel.explain():
             if row.key in ("web.hosts", "browser.hosts"):
-                # An entry may have a port: `host:8080`.
+                # An entry may include a port: `host:8080`.
                 for entry in map(str, row.value):
                     self._hosts.add(ascii_host(entry.rpartition(":")[0] or entry))
 
     def read(self) -> frozenset[str]:
-        """Return the hosts that typed prompts, settings and search results mentioned so far."""
+        """Return the hosts mentioned so far in typed prompts, settings and search results."""
         while events := self._session.journal.since(self._read):
             for event in events:
                 self._hosts.update(self._find_hosts(event))

@@ -1,8 +1,8 @@
-"""Parse the options of programs: clusters, attached values, `--name=value`, abbreviations, `--`.
+"""Parse program options: clusters, attached values, `--name=value`, abbreviations and `--`.
 
-All command readers use this parser. For a program whose options are all listed, it reports every
-other option. An unlisted option may take the next word as its value, so hilum cannot tell which
-words are files, and a deny rule must treat the command as unreadable.
+All command readers use this parser. For a program whose options are all listed, the parser reports
+every other option. An unlisted option may take the next word as its value, so hilum cannot
+determine which words are files, and deny rules treat the command as unreadable.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ class Syntax:
 
     Attributes:
         flags: Short options without a value, or whose value can only be attached.
-        valued: Short options whose value is the rest of the word, or the next word if nothing is
-            left.
+        valued: Short options whose value is the rest of the word, or the next word if the rest is
+            empty.
         attached: The short options in ``flags`` whose value may be attached: the value is the rest
             of the cluster.
         longs: Long options without a value, or whose value can only follow `=`.
-        long_valued: Long options that take the next word as their value unless there is a `=`.
+        long_valued: Long options that take the next word as their value unless the value follows
+            `=`.
         reads: Options whose value is a file that is read.
         numbers: Whether a number may be an option (`head -20`).
         whole: Whether an option is the whole word after a single dash (`-out FILE`).
@@ -51,12 +52,12 @@ class Syntax:
 
 @attrs.frozen
 class Parsed:
-    """The parsed words of a command.
+    """A command's parsed words.
 
     Attributes:
-        options: Options with their values, in order; abbreviated names are completed.
+        options: Options with their values, in order; abbreviated names are expanded.
         operands: The words that are neither options nor their values.
-        unknown: Options that are not listed, if the syntax lists all options of the program.
+        unknown: Options that are not listed, if the syntax lists all of the program's options.
         positions: The position of each operand in the words.
     """
 
@@ -75,7 +76,7 @@ class Parsed:
 
 
 def parse(words: Sequence[str], syntax: Syntax) -> Parsed:
-    """Split the arguments of a command into options and operands.
+    """Split a command's arguments into options and operands.
 
     Args:
         words: The words after the program.
@@ -145,14 +146,14 @@ def _cluster(
 
 
 # Flags whose names are prefixes of other option names. A syntax that lists only options with values
-# does not contain them, so they would be mistaken for abbreviations.
+# does not contain these flags, so they would be mistaken for abbreviations.
 _FLAGS_THAT_BEGIN_OTHERS = frozenset(
     "--list --partial --backup --netrc --head --temp --save-headers --verify".split()
 )
 
 
 def _complete_name(name: str, syntax: Syntax) -> str:
-    """Return the long option that a name abbreviates; the name itself if it is not unique."""
+    """Return the long option that a name abbreviates, or the name itself if it is ambiguous."""
     known = syntax.longs | syntax.long_valued
     is_complete = name in known or name in _FLAGS_THAT_BEGIN_OTHERS
     if is_complete or syntax.whole or syntax.exact or len(name) < 4:
@@ -163,7 +164,7 @@ def _complete_name(name: str, syntax: Syntax) -> str:
 
 @cache
 def valued_only(valued: frozenset[str], *, whole: bool = False, stops: bool = False) -> Syntax:
-    """Return the syntax of a program for which only the options with values are known.
+    """Return the syntax for a program of which only the options with values are known.
 
     Args:
         valued: The options with their dashes: `-o`, `--output`.
@@ -196,14 +197,14 @@ def make_syntax(
     numbers: str | bool = False,
     reads: str = "",
 ) -> Syntax:
-    """Return the syntax of a program whose options are all known.
+    """Return the syntax for a program whose options are all known.
 
     Args:
         flags: As in `Syntax`.
         valued: As in `Syntax`.
-        long_options: Long options without their dashes. A `=` marks those that take the next word
+        long_options: Long options without their dashes. A `=` marks options that take the next word
             as their value.
-        attached: Further flags, whose values may be attached.
+        attached: Additional flags whose values may be attached.
         numbers: `yes` if a number may be an option.
         reads: As in `Syntax`.
     """
@@ -228,7 +229,7 @@ def _read_syntaxes() -> dict[str, Syntax]:
 
 
 SYNTAX = _read_syntaxes()
-"""The options of the programs whose options are all known, by program."""
+"""The syntax of each program whose options are all known, by program."""
 
 LISTS = frozenset("--files0-from --files-from --restore".split())
 """Options whose value is a file that lists further file names."""

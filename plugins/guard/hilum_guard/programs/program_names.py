@@ -16,13 +16,13 @@ SHELLS = frozenset("sh bash dash zsh ksh mksh ash fish rbash busybox-sh".split()
 
 
 class Row(NamedTuple):
-    """The columns of a program: how it runs another one.
+    """The columns for a program: how it runs another program.
 
     Attributes:
-        valued: Its short options that take a value.
-        skipped: How many of its operands precede the command; `all` if the command is not the rest
-            of the line.
-        runs: Its sub-commands that run the rest of the line.
+        valued: The program's short options that take a value.
+        skipped: How many operands precede the command; `all` if the command is not the rest of the
+            line.
+        runs: The program's sub-commands that run the rest of the line.
         launches: Sub-commands that run the rest of the line after downloading a program or setting
             up an environment; `*` stands for the program without a sub-command.
     """
@@ -47,7 +47,7 @@ PREFIXES = {
     if not row.runs and not row.launches
 }
 RUNNERS = {name: tuple(row.runs.split()) for name, row in _ROWS.items() if row.runs}
-# An empty sub-command stands for the program without one.
+# An empty sub-command stands for the program without a sub-command.
 LAUNCHERS = {
     name: tuple(row.launches.replace("*", "").split(" "))
     for name, row in _ROWS.items()
@@ -73,7 +73,7 @@ def get_program_name(word: Word) -> str:
 
 
 def find_word(words: Sequence[Word], values: Container[str], start: int = 0) -> int:
-    """Return the position of the first word with one of the given values, or the end."""
+    """Return the position of the first word with one of the given values, or `len(words)`."""
     for at in range(start, len(words)):
         if words[at].value in values:
             return at
@@ -104,7 +104,7 @@ def find_first_operand(words: tuple[Word, ...], valued: str, start: int = 1) -> 
 
 
 def _takes_next_word(cluster: str, valued: str) -> bool:
-    """Return whether the last option of a cluster takes the next word as its value."""
+    """Return whether the last option in a cluster takes the next word as its value."""
     for position, letter in enumerate(cluster[1:], 2):
         if letter in valued:
             return position == len(cluster)
@@ -115,8 +115,8 @@ def find_later_starts(words: tuple[Word, ...], valued: str, start: int) -> Itera
     """Yield the other positions at which a command may begin, after unknown options with a value.
 
     Args:
-        words: The words of the command that runs another one.
-        valued: That command's short options that take a value.
+        words: The words of the command that runs another command.
+        valued: The short options of the command that take a value.
         start: The position at which the other command begins if no unknown option takes a value.
     """
     at = start
@@ -130,5 +130,5 @@ def find_later_starts(words: tuple[Word, ...], valued: str, start: int) -> Itera
 
 
 def quote_words(words: tuple[Word, ...]) -> str:
-    """Return shell text that a shell splits into the same words; glob patterns stay active."""
+    """Return shell text that a shell splits into the given words; glob patterns stay active."""
     return " ".join(word.value if word.glob else shlex.quote(word.value) for word in words)

@@ -1,7 +1,7 @@
-"""Read the tables of programs in this folder: their options, and what they do.
+"""Read the tables in this folder, which describe programs: their options, and what they do.
 
 A row begins with the names of its programs, separated by commas. Lines that are indented by 4
-spaces set its columns, and lines that are indented by 8 spaces continue a column:
+spaces set the row's columns, and lines that are indented by 8 spaces continue a column:
 
     wc
         flags = lwcmL
@@ -21,10 +21,10 @@ _COLUMN = re.compile(r"([a-z_]+) = (.+)")
 
 
 def read_table(name: str) -> dict[str, dict[str, str]]:
-    """Return the columns of each program in a table.
+    """Return the columns for each program in a table.
 
     Raises:
-        ValueError: A line has another form than the module describes.
+        ValueError: A line does not have the form that the module describes.
     """
     rows: dict[str, dict[str, str]] = {}
     names = ""
@@ -38,7 +38,7 @@ def read_table(name: str) -> dict[str, dict[str, str]]:
             continue
         if indent == 0:
             names += f" {text}"
-            if not text.endswith(","):  # the names may take several lines
+            if not text.endswith(","):  # a row's names may take several lines
                 columns = {}
                 column = ""
                 rows.update(dict.fromkeys(names.strip().split(", "), columns))
@@ -58,12 +58,12 @@ def read_table(name: str) -> dict[str, dict[str, str]]:
 
 
 def parse_switch(value: str | bool) -> bool:
-    """Return whether a column with the value ``yes`` or ``no`` is switched on.
+    """Return whether the value of a ``yes``/``no`` column is ``yes``.
 
     Raises:
-        ValueError: The column has another value.
+        ValueError: The column's value is neither ``yes`` nor ``no``.
     """
-    if isinstance(value, bool):  # the default of the column
+    if isinstance(value, bool):  # the column's default
         return value
     if value not in ("yes", "no"):
         raise ValueError(f"{value!r} is neither yes nor no")

@@ -1,1 +1,1 @@
-"""Git metadata: what Git executes because of it, and which settings make reading unsafe."""
+"""Examine Git metadata: what Git executes because of it, and which settings make reading unsafe."""

@@ -1,6 +1,6 @@
 """Find nested repositories in the index of a Git folder, even if Git did not write the index.
 
-The format is that of gitformat-index(5), versions 2 to 4.
+The index format is described in gitformat-index(5); versions 2 to 4 are supported.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ MAX_BYTES = 100_000_000
 MAX_ENTRIES = 5_000_000
 """Maximum number of entries to read; the extension `IEOT` could repeat the same entries."""
 _HEADER = struct.Struct(">4sII")
-_HASH_SIZES = (20, 32)  # bytes of SHA-1 and SHA-256
+_HASH_SIZES = (20, 32)  # in bytes: SHA-1 and SHA-256
 # An entry has 24 bytes before the mode; the flags after the hash contain the length of the path.
 _ENTRIES = {size: struct.Struct(f">24xI{12 + size}xH") for size in _HASH_SIZES}
 _LONG_PATH = 0xFFF
 _EXTENDED = 0x4000
-# Types of entries in a mode: a nested repository, and a folder of a sparse index, which may contain
-# one. Git ignores all other bits of the mode, so comparing it with 0160000 is not enough.
+# Types of entries in a mode: a nested repository, and a folder in a sparse index, which may contain
+# a nested repository. Git ignores all other bits of the mode, so comparing it with 0160000 is not
+# enough.
 _TYPE = 0xF000
 _NESTED = 0xE000
 _SPARSE = 0x4000
@@ -33,7 +34,7 @@ def may_have_nested_repositories(folder: str) -> bool:
     """Return whether the index of a Git folder may name a nested repository. Reads the disk.
 
     Git enters nested repositories when it compares the working tree, and follows their settings.
-    The index must have hashes of 20 bytes.
+    The index must use 20-byte hashes.
 
     Raises:
         OSError, ValueError, struct.error, IndexError: If the index cannot be read.
@@ -41,7 +42,7 @@ def may_have_nested_repositories(folder: str) -> bool:
     path = os.path.join(folder, "index")
     if not os.path.lexists(path):
         return False
-    # A split index keeps entries in these files.
+    # A split index stores entries in these files.
     if any(name.casefold().startswith("sharedindex.") for name in os.listdir(folder)):
         return True
     if not os.path.isfile(path) or os.path.getsize(path) > MAX_BYTES:
@@ -56,18 +57,18 @@ def may_have_nested_repositories(folder: str) -> bool:
         if mode & _TYPE in (_NESTED, _SPARSE):
             return True
         at = end
-    # If the index has this extension, Git reads entries at the offsets that the extension names.
+    # If the index has this extension, Git reads entries at the offsets that the extension contains.
     return data.find(b"IEOT", at) >= 0
 
 
 def find_nested_repositories(path: str) -> set[str]:
     """Return the nested repositories that an index names, relative to its working tree.
 
-    The result may include paths that are not in the index. It omits no path among the first
-    `MAX_BYTES` bytes and `MAX_ENTRIES` entries.
+    The result may include paths that are not in the index. No path in the first `MAX_BYTES` bytes
+    and `MAX_ENTRIES` entries is omitted.
 
     Args:
-        path: An index, or a shared part of a split one. It need not be a regular file.
+        path: An index, or a shared part of a split index. The path need not be a regular file.
 
     Raises:
         OSError: The file cannot be read.
@@ -87,25 +88,26 @@ def find_nested_repositories(path: str) -> set[str]:
 
 
 def _find_names(data: bytes, count: int, version: int) -> Iterator[bytes]:
-    """Yield the path of each nested repository, and an empty one for each other entry."""
+    """Yield the path of each nested repository, and an empty path for each other entry."""
     for start, number in chain([(_HEADER.size, count)], _find_blocks(data)):
-        # The index does not name its hash algorithm, so it is read with both.
+        # The index does not name its hash algorithm, so it is read with both hash sizes.
         for size in _HASH_SIZES:
-            # At an invalid entry, either Git stops too, or the hashes have the other size.
+            # At an invalid entry, either Git also stops, or the hashes have the other size.
             with suppress(ValueError, struct.error, IndexError):
                 for mode, name, _ in _read_entries(data, start, number, version, size):
-                    # For Git, a path ends at a NUL byte; Python functions reject such bytes.
+                    # In Git, a path ends at a NUL byte; Python functions reject such bytes.
                     yield name.partition(b"\0")[0] if mode & _TYPE == _NESTED else b""
 
 
 def _find_blocks(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the offsets from which Git reads entries in parallel, and the number of entries there.
+    """Yield the offsets from which Git reads entries in parallel, each with its number of entries.
 
-    The extension `IEOT` contains them, and may name other entries than those after the header.
+    The extension `IEOT` contains these offsets, and may refer to entries other than those after the
+    header.
     """
     at = data.find(b"IEOT")
     while at >= 0:
-        # The size and the version of the extension come before its blocks.
+        # The extension's size and version come before its blocks.
         size = int.from_bytes(data[at + 4 : at + 8])
         end = min(at + 8 + size, len(data))
         for block in range(at + 12, end - _BLOCK.size + 1, _BLOCK.size):
@@ -116,20 +118,20 @@ def _find_blocks(data: bytes) -> Iterator[tuple[int, int]]:
 def _read_entries(
     data: bytes, at: int, count: int, version: int, size: int
 ) -> Iterator[tuple[int, bytes, int]]:
-    """Yield the mode and the path of each entry, and where the entry ends.
+    """Yield the mode, path and end offset of each entry.
 
     Like Git, this function takes the length of a path from the flags, because an attacker may have
     written a path of another length.
 
     Args:
         data: The index.
-        at: Where the first entry begins.
+        at: The offset of the first entry.
         count: The number of entries.
-        version: The version of the index, which is 2, 3 or 4.
-        size: The number of bytes of a hash.
+        version: The index version: 2, 3 or 4.
+        size: The size of a hash, in bytes.
 
     Raises:
-        ValueError, struct.error, IndexError: An entry is not valid.
+        ValueError, struct.error, IndexError: An entry is invalid.
     """
     entry = _ENTRIES[size]
     path = b""
@@ -150,13 +152,13 @@ def _read_entries(
         if version == 4:
             at = end + 1
         else:
-            # The path is padded with NUL bytes, at least one, to a multiple of 8 bytes.
+            # The entry is padded with one or more NUL bytes to a multiple of 8 bytes.
             at += (end - at + 8) // 8 * 8
         yield mode, path, at
 
 
 def _read_number(data: bytes, at: int) -> tuple[int, int]:
-    """Return a variable-length integer (see Git's ``varint.c``), and where it ends."""
+    """Return a variable-length integer (see Git's ``varint.c``) and its end offset."""
     number = data[at] & 0x7F
     while data[at] & 0x80:
         at += 1

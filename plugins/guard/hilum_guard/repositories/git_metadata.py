@@ -1,13 +1,13 @@
-"""Find what Git executes because of a repository's metadata, and what leads to that metadata.
+"""Find what Git executes because of a repository's metadata, and which files lead to the metadata.
 
-A program in the sandbox may create repositories, and may write most of the metadata of existing
-ones. At the user's next `git status`, Git runs the programs named in this metadata outside any
-sandbox. Therefore everything that makes Git execute something is an ``Entry``, and entries that
-appear while a command runs are made inert (see ``watching.workspace_watcher``).
+A program in the sandbox can create repositories, and can write to most of the metadata of existing
+repositories. At the user's next `git status`, Git runs the programs named in this metadata outside
+any sandbox. Therefore everything that makes Git execute something is an ``Entry``, and hilum makes
+entries inert that appear while a command runs (see ``watching.workspace_watcher``).
 
-Settings are compared with a list of those that execute nothing. Every other setting is an entry,
-and so is a line with unusual syntax, because this parser and Git must not disagree on what a file
-means.
+Settings are compared with a list of settings that do not execute anything. Every other setting is
+an entry, and so is a line with unusual syntax, because this parser and Git must not disagree on a
+file's meaning.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ MAX_FOLLOWED = 40
 MAX_GIT_FOLDERS = 20_000
 """Maximum number of folders in a Git folder to search for links, from its root downwards."""
 HEADS = frozenset({"HEAD", "commondir", "config.worktree"})
-"""Names of files that make a folder a Git folder, or provide its settings; rare otherwise."""
+"""Names of files that make a folder a Git folder or contain its settings; rare elsewhere."""
 _PARTS = HEADS | {"objects", "refs", "config", "hooks"}
-# The names that Git reads in a Git folder. Other names belong to working trees inside it.
+# The names that Git reads in a Git folder. Other names belong to working trees inside the Git
+# folder.
 _METADATA = frozenset(
     """HEAD config config.worktree commondir gitdir hooks objects refs packed-refs info logs
     modules worktrees index shallow branches rebase-merge rebase-apply sequencer rr-cache bisect
@@ -55,15 +56,15 @@ _OBJECTS = ("objects", "lfs/objects", "annex/objects")
 
 
 class Entry(NamedTuple):
-    """A file or setting that makes Git, or a program that follows names, execute something.
+    """A file or setting that makes Git, or a program that looks for names, execute something.
 
     Attributes:
-        kind: ``setting`` (of a configuration), ``hook``, ``pointer`` (a file that leads to
-            metadata), ``link`` (a symbolic link in place of one), ``todo`` (a step of a rebase),
-            ``name`` (a file or folder of ``executed_files.TABLE``), ``folder`` (one that cannot be
-            listed, so its contents are unknown).
+        kind: ``setting`` (in a configuration), ``hook``, ``pointer`` (a file that leads to
+            metadata), ``link`` (a symbolic link in place of such a file), ``todo`` (a rebase step),
+            ``name`` (a file or folder in ``executed_files.TABLE``) or ``folder`` (a folder that
+            cannot be listed, so its contents are unknown).
         path: The file.
-        detail: The text that is executed, or a digest of it.
+        detail: The executed text, or its digest.
     """
 
     kind: Kind
@@ -72,14 +73,14 @@ class Entry(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """A setting of a configuration file.
+    """A setting in a Git configuration file.
 
     Attributes:
         name: Section and key in lower case (``section.key``); empty for a section header.
         subsection: The subsection.
         value: The value.
-        line: The number of its line.
-        plain: Whether Git and this parser are certain to read it the same way.
+        line: The setting's line number.
+        plain: Whether Git and this parser certainly read the setting in the same way.
     """
 
     name: str
@@ -102,14 +103,14 @@ SETTINGS: tuple[tuple[str, str], ...] = (
         r"|multipackindex|commitgraph)",
         ".*",
     ),
-    # Git executes any other value as a program.
+    # Git executes any other value of `core.fsmonitor` as a program.
     (r"core\.fsmonitor", r"true|false|yes|no|on|off|0|1|"),
     (r"extensions\.\w+", ".*"),
     (r"user\.(name|email|signingkey|useconfigonly)", ".*"),
     (r"(author|committer)\.(name|email)", ".*"),
     (
-        # In an address, `NAME::` makes Git execute `git-remote-NAME`, and `ext::` a shell command.
-        # A leading `-` would become an option of ssh (CVE-2017-1000117).
+        # In a remote's URL, `NAME::` makes Git execute `git-remote-NAME`, and `ext::` a shell
+        # command. A URL with a leading `-` would become an ssh option (CVE-2017-1000117).
         r"remote\.(url|pushurl|fetch|push|tagopt|mirror|prune|prunetags|promisor"
         r"|partialclonefilter|skipdefaultupdate"
         r"|skipfetchall|gh-resolved|followremotehead)",
@@ -165,12 +166,12 @@ _INCLUDES = r"include\.path|includeif\.path"
 
 
 def parse_config(text: str) -> list[Setting]:
-    """Parse a Git configuration; a line with unusual syntax becomes a setting that is not plain."""
+    """Parse a Git configuration; in settings from lines with unusual syntax, ``plain`` is false."""
     found: list[Setting] = []
     section = ""
     subsection = ""
-    # `splitlines` would also split at form feeds and other characters that do not end a line for
-    # Git, so a setting could hide behind one.
+    # `splitlines` would also split at form feeds and other characters that do not end a line in
+    # Git, so a setting could hide behind such a character.
     for number, raw in enumerate(text.split("\n")):
         line = raw.strip(" \t\r")
         if not line or line[0] in "#;":
@@ -186,7 +187,7 @@ def parse_config(text: str) -> list[Setting]:
         if match is None or not section:
             found.append(Setting("?", "", line, number, plain=False))
             continue
-        # For Git, a key without `=` is true.
+        # In Git, a key without `=` is true.
         value = "true" if match[2] is None else match[2].strip(" \t\r")
         plain = bool(re.fullmatch(_PLAIN_VALUE, value)) and "\r" not in raw[:-1]
         found.append(
@@ -196,14 +197,14 @@ def parse_config(text: str) -> list[Setting]:
 
 
 def _unquote(value: str) -> str:
-    """Return a value without quotes and comments, so that the files it names can be found."""
+    """Return a setting's value without quotes and comments, to find the files that it names."""
     if '"' not in value and "\\" not in value:
         return re.split(r"\s[#;]", value)[0].strip()
     return re.sub(r'\\(.)|"', lambda match: match[1] or "", value)
 
 
 def is_harmless(setting: Setting) -> bool:
-    """Return whether a setting executes nothing."""
+    """Return whether a setting does not execute anything."""
     if not setting.name:
         return True
     return setting.plain and any(
@@ -214,12 +215,12 @@ def is_harmless(setting: Setting) -> bool:
 
 @cache
 def _harmless_patterns() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
-    """Return the patterns of ``SETTINGS``; most sessions do not need them."""
+    """Return the compiled patterns in ``SETTINGS``; most sessions do not need them."""
     return tuple((re.compile(name), re.compile(value, re.I)) for name, value in SETTINGS)
 
 
 def without(text: str, details: Iterable[str]) -> str:
-    """Return a configuration without some settings, which are given as in ``Entry.detail``."""
+    """Return a configuration without some settings, given in the form of ``Entry.detail``."""
     unwanted = set(details)
     lines = text.split("\n")
     for setting in parse_config(text):
@@ -229,17 +230,17 @@ def without(text: str, details: Iterable[str]) -> str:
 
 
 def describe(setting: Setting) -> str:
-    """Return a setting on one line."""
+    """Return a setting formatted as one line."""
     inner = f".{setting.subsection}" if setting.subsection else ""
     section, _, key = setting.name.partition(".")
     return f"{section}{inner}.{key}={setting.value}"
 
 
 def read(path: str) -> str | None:
-    """Return the text of a metadata file; None if not readable, `UNREADABLE` if too large."""
+    """Return a metadata file's text, None if not readable, or `UNREADABLE` if too large."""
     try:
         # A command may have left a named pipe here, and opening it must not wait for a writer
-        # (O_NONBLOCK). Links are entries themselves and are not followed (O_NOFOLLOW).
+        # (O_NONBLOCK). Symbolic links are entries themselves and are not followed (O_NOFOLLOW).
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
@@ -255,13 +256,13 @@ def read(path: str) -> str | None:
 def resolve(folder: str, path: str, *, home: bool = False) -> str:
     """Return the path in a metadata file, with links followed; empty if it is invalid.
 
-    Git ends a name at its first NUL byte, and Python rejects such a name. Callers treat an empty
-    path as an entry.
+    Git ends a name at its first NUL byte, whereas Python rejects such a name. Callers treat an
+    empty path as an entry.
 
     Args:
-        folder: The folder that a relative path is relative to.
+        folder: The base folder for a relative path.
         path: The path.
-        home: Whether `~` stands for a home folder.
+        home: Whether a leading `~` stands for a home folder.
     """
     try:
         return resolve_links(os.path.join(folder, os.path.expanduser(path) if home else path))
@@ -284,22 +285,22 @@ def digest(path: str) -> str:
 
 
 def is_repository(names: Iterable[str]) -> bool:
-    """Return whether a folder that contains these names is a Git folder, such as a bare repository.
+    """Return whether a folder with the given names is a Git folder, such as a bare repository.
 
-    With a file `commondir`, its objects, references and settings may be in another folder.
+    If the folder has a file `commondir`, its objects, references and settings may be elsewhere.
     """
     found = set(names)
     return "HEAD" in found and ("commondir" in found or {"objects", "refs"} <= found)
 
 
 def completed(path: str) -> str:
-    """Return the Git folder that a file would belong to once written; empty if there is none.
+    """Return the Git folder that a file will belong to once written; empty if there is none.
 
-    A folder with objects, references and settings counts too, because a `commondir` elsewhere may
+    A folder with objects, references and settings also counts, because a `commondir` elsewhere may
     lead to it.
 
     Args:
-        path: The file, absolute, existing or not.
+        path: The file's absolute path; the file need not exist.
     """
     folder, name = os.path.split(path)
     while name:
@@ -307,7 +308,8 @@ def completed(path: str) -> str:
             found = {each for each in _PARTS if os.path.lexists(f"{folder}/{each}")}
             found.add(name)
             is_common = {"config", "objects", "refs"} <= found
-            # Two parts are enough, because another tool or command may write the last one.
+            # Two parts of a Git folder are enough, because another tool or command may write the
+            # third.
             if is_repository(found) or is_common or (found & HEADS and len(found & _PARTS) > 1):
                 return folder
         folder, name = os.path.split(folder)
@@ -315,7 +317,7 @@ def completed(path: str) -> str:
 
 
 def common_folder(folder: str) -> str:
-    """Return the folder that contains a Git folder's shared settings; empty if it has its own."""
+    """Return the folder that contains a Git folder's shared settings; empty if none are shared."""
     target = (read(f"{folder}/commondir") or "").rstrip("\r\n")
     return resolve(folder, target) if target else ""
 
@@ -324,7 +326,7 @@ def gitlinks(folder: str) -> set[str]:
     """Return the nested repositories in the index of a Git folder, relative to its working tree.
 
     Git enters nested repositories whenever it compares the working tree. The result may include
-    paths that are not in the index, but it omits none.
+    paths that are not in the index, but it omits no nested repository.
     """
     found: set[str] = set()
     try:
@@ -354,7 +356,7 @@ def metadata_files(folder: str) -> Iterator[str]:
 
 
 def inner_folders(folder: str, unlisted: list[str]) -> Iterator[str]:
-    """Yield the Git folders inside a Git folder: those of submodules and linked worktrees.
+    """Yield the Git folders of submodules and linked worktrees inside a Git folder.
 
     Args:
         folder: The Git folder.
@@ -374,7 +376,7 @@ def inner_folders(folder: str, unlisted: list[str]) -> Iterator[str]:
 
 
 def _entries(folder: str, unlisted: list[str]) -> list[str]:
-    """Return the folders in a folder, without links; add it to ``unlisted`` on failure."""
+    """Return a folder's subfolders, without links; on failure, add the folder to ``unlisted``."""
     try:
         with os.scandir(folder) as found:
             return [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]
@@ -386,7 +388,7 @@ def _entries(folder: str, unlisted: list[str]) -> list[str]:
 
 
 def stamp(folder: str) -> tuple[object, ...]:
-    """Return a value that changes when what Git executes for a Git folder may have changed."""
+    """Return a value that changes when the programs that a Git folder makes Git run may change."""
     fixed = (folder, f"{folder}/worktrees", f"{folder}/modules")
     paths = chain(metadata_files(folder), fixed, _written_folders(folder))
     return tuple(map(_stamp, paths))
@@ -401,7 +403,7 @@ def _stamp(path: str) -> tuple[int, ...]:
 
 
 def _written_folders(folder: str) -> Iterator[str]:
-    """Yield the folders in a Git folder in which Git writes files with predictable names.
+    """Yield the folders inside a Git folder in which Git writes files with predictable names.
 
     Objects, hooks and inner Git folders are skipped; inner Git folders are examined separately.
     """
@@ -424,8 +426,8 @@ def _written_folders(folder: str) -> Iterator[str]:
 def _links_out(folder: str) -> Iterator[Entry]:
     """Yield the symbolic links in a Git folder that point outside it.
 
-    Git writes through such links: the user's next commit could write its message, log or index to
-    any file.
+    Git writes through such links: the user's next commit could overwrite any file with its message,
+    log or index.
     """
     inside = resolve_links(folder)
     for parent in (folder, *_written_folders(folder)):
@@ -434,8 +436,8 @@ def _links_out(folder: str) -> Iterator[Entry]:
                 links = [entry.path for entry in found if entry.is_symlink()]
         except OSError:
             continue
-        # In these two folders, the model may choose the names of the files that Git writes. In
-        # other folders, Git does not write to files that were made inert.
+        # In these two folders, the model can choose the names of the files that Git writes. In
+        # other folders, Git does not write to files that hilum made inert.
         is_chosen = f"{parent}/".startswith((f"{folder}/refs/", f"{folder}/logs/"))
         for path in links:
             if path.endswith(QUARANTINED) and not is_chosen:
@@ -445,11 +447,11 @@ def _links_out(folder: str) -> Iterator[Entry]:
 
 
 def entries(folder: str) -> Iterator[Entry]:
-    """Yield the entries of a Git folder that make Git execute something.
+    """Yield the entries in a Git folder that make Git execute something.
 
-    The Git folders inside it are not examined.
+    Git folders inside that folder are not examined.
     """
-    # The settings and the hooks are examined below, even if they are links.
+    # The settings and the hooks are examined separately, even if they are links.
     examined = {f"{folder}/{name}" for name in ("config", "config.worktree", "commondir", "hooks")}
     for link in _links_out(folder):
         if link.path not in examined:
@@ -466,7 +468,7 @@ def entries(folder: str) -> Iterator[Entry]:
 
 
 def _find_settings(path: str, folder: str) -> Iterator[Entry]:
-    """Yield a file's settings that may execute something."""
+    """Yield the settings in a file that may execute something."""
     if os.path.islink(path):
         yield Entry("link", path, os.readlink(path))
         return
@@ -476,7 +478,7 @@ def _find_settings(path: str, folder: str) -> Iterator[Entry]:
 
 
 def _find_pointer(folder: str) -> Iterator[Entry]:
-    """Yield the file `commondir`, unless it points a linked worktree to its own repository."""
+    """Yield the file `commondir`, unless it points from a linked worktree to its own repository."""
     path = f"{folder}/commondir"
     if not os.path.lexists(path):
         return
@@ -490,7 +492,7 @@ def _find_pointer(folder: str) -> Iterator[Entry]:
 def _is_own_worktree(setting: Setting, folder: str) -> bool:
     """Return whether a setting places a submodule's files in the repository that contains it.
 
-    Anywhere else, the user's next checkout could write to files outside the workspace.
+    If the files were anywhere else, the user's next checkout could write outside the workspace.
     """
     root, modules, _ = folder.partition("/.git/modules/")
     target = resolve(folder, setting.value)
@@ -517,7 +519,7 @@ def _hooks(folder: str) -> Iterator[Entry]:
 
 
 def pointed(path: str) -> str:
-    """Return the resolved Git folder that a `.git` file points to; empty if unknown."""
+    """Return the resolved path of the Git folder that a `.git` file points to; empty if unknown."""
     word, _, target = (read(path) or "").rstrip("\r\n").partition(" ")
     if word != "gitdir:" or not re.fullmatch(_PLAIN_TARGET, target):
         return ""
@@ -527,7 +529,7 @@ def pointed(path: str) -> str:
 def is_untold(path: str) -> bool:
     """Return whether a `.git` file may point to a Git folder that ``pointed`` does not find.
 
-    Such a file has unusual syntax or is too large.
+    The result is true for files with unusual syntax and for files that are too large.
     """
     text = (read(path) or "").rstrip("\r\n")
     if text == UNREADABLE:
@@ -544,14 +546,14 @@ def is_untold(path: str) -> bool:
 
 
 def named_files(configs: Iterable[str], worktree: str) -> list[str]:
-    """Return the resolved files and folders that Git executes or reads because of its settings.
+    """Return the resolved paths that Git executes or reads because of its settings.
 
-    Hooks and included files are returned even if they do not exist. Words of a command are returned
+    Hooks and included files are returned even if they do not exist. A command's words are returned
     only if they name existing files.
 
     Args:
         configs: Configuration files, including the user's own.
-        worktree: The folder that relative paths in commands are relative to.
+        worktree: The folder to which relative paths in commands refer.
     """
     found: dict[str, None] = {}
     waiting = list(configs)
@@ -591,7 +593,7 @@ def _split_command(command: str) -> list[str]:
 
 
 def user_configs() -> list[str]:
-    """Return the user's and the system's configuration files; they need not exist."""
+    """Return the paths of the user's and the system's Git configurations; they need not exist."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
     xdg = base if os.path.isabs(base) else os.path.expanduser("~/.config")
     own = os.environ.get("GIT_CONFIG_GLOBAL") or os.path.expanduser("~/.gitconfig")

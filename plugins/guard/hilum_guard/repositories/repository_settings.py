@@ -1,4 +1,4 @@
-"""Find repository settings that run programs even if Git only reads.
+"""Find repository settings that make Git run programs even when it only reads.
 
 This module is separate from ``harmless_git``, because the content policy needs it in every session,
 long before the first command.
@@ -14,7 +14,7 @@ from hilum_guard.file_names import resolve_links
 from hilum_guard.repositories.git_index import may_have_nested_repositories
 
 MAX_SETTINGS = 100_000
-"""Maximum number of characters in a settings file; a longer one counts as unreadable."""
+"""Maximum number of characters in a settings file; a longer file counts as unreadable."""
 # Repository settings that name programs, or include settings from elsewhere.
 _RUNS = (
     r"(?i)fsmonitor|pager|sshcommand|editor|external|textconv|command|program|driver|hookspath|askpass"
@@ -24,7 +24,7 @@ _RUNS = (
     r"|promisor|partialclone|uploadpack|receivepack|packobjects|vcs"
     # These settings make Git enter nested repositories, which have their own settings.
     r"|submodule\s*=|submodulesummary|recurse"
-    # Hashes of another size change the format of the index, which hilum must be able to read.
+    # A different hash size changes the format of the index, which hilum must be able to read.
     r"|objectformat"
 )
 
@@ -40,19 +40,20 @@ def is_bare_repository(folder: str) -> bool:
 
 
 def repository_doubt(folder: str, *, enters_nested: bool = False) -> str:
-    """Return why the settings of a repository may run programs even if Git only reads.
+    """Return why a repository's settings may make Git run programs even when it only reads.
 
     Args:
         folder: A folder in the repository.
-        enters_nested: Whether the command enters nested repositories, as commands do that compare
+        enters_nested: Whether the command enters nested repositories, as do commands that compare
             the working tree without ``--ignore-submodules=all``.
 
     Returns:
-        A sentence; empty if they cannot run programs, or if the folder is in no repository.
+        A sentence; empty if the settings cannot run programs, or if the folder is not in a
+        repository.
     """
     folder = resolve_links(folder)
     while True:
-        # Git also reads settings from such a folder, which an attacker may have added as data.
+        # Git also reads settings from a bare repository, which an attacker may have added as data.
         if is_bare_repository(folder):
             return f"{folder} is a bare repository, whose settings may run programs."
         git = os.path.join(folder, ".git")
@@ -66,9 +67,9 @@ def repository_doubt(folder: str, *, enters_nested: bool = False) -> str:
 
 
 def _ends_search(git: str) -> bool:
-    """Return whether Git certainly searches no folder above the one that contains a `.git`.
+    """Return whether Git certainly does not search above the folder that contains a `.git`.
 
-    Git ignores a `.git` folder that is not a repository, and continues in the folder above.
+    Git ignores a `.git` folder that is not a repository, and continues in the parent folder.
     """
     if os.path.isfile(git):
         return True
@@ -92,7 +93,7 @@ def _find_settings_doubt(git: str, enters_nested: bool) -> str:
         for folder in _find_git_folders(git):
             if enters_nested and may_have_nested_repositories(folder):
                 return "Git enters nested repositories, whose settings may run programs."
-            # Git updates the index even when it only reads, and then runs this hook.
+            # Git updates the index even when it only reads files, and then runs this hook.
             if os.path.lexists(os.path.join(folder, "hooks", "post-index-change")):
                 return "A repository hook runs a program."
             for name in ("config", "config.worktree"):
@@ -108,12 +109,12 @@ def _find_settings_doubt(git: str, enters_nested: bool) -> str:
 
 
 def _find_git_folders(git: str) -> list[str]:
-    """Return the Git folder that a `.git` refers to, and the one with which it shares settings."""
+    """Return the Git folder that a `.git` refers to, and the one whose settings it uses."""
     if os.path.isfile(git):
         prefix, _, pointer = _read_small(git).partition(" ")
         if prefix != "gitdir:":
             raise ValueError("the file does not point to a folder")
-        # Git removes only the ends of lines: a space at the end belongs to the name.
+        # Git removes only line endings: a trailing space belongs to the name.
         git = os.path.join(os.path.dirname(git), pointer.rstrip("\r\n"))
     common = os.path.join(git, "commondir")
     if not os.path.lexists(common):
@@ -122,7 +123,7 @@ def _find_git_folders(git: str) -> list[str]:
 
 
 def _find_program_setting(path: str) -> str:
-    """Return a setting in a file that may run a program; empty if there is none."""
+    """Return a setting in a file that may make Git run a program; empty if there is none."""
     if not os.path.lexists(path):
         return ""
     match = re.search(_RUNS, _remove_harmless_values(_read_small(path)))
@@ -130,11 +131,11 @@ def _find_program_setting(path: str) -> str:
 
 
 def _read_small(path: str) -> str:
-    """Return the text of a file.
+    """Return a settings file's text.
 
     Raises:
-        ValueError: It is not a regular file, is too long, or is not plain text. Reading only a part
-            of it would hide the rest.
+        ValueError: The file is not a regular file, is too long, or is not plain text. Reading only
+            a part of the file would hide the rest.
     """
     if not os.path.isfile(path):
         raise ValueError("not a regular file")
@@ -147,7 +148,7 @@ def _read_small(path: str) -> str:
 
 
 def _remove_harmless_values(text: str) -> str:
-    """Return settings without the values that may be any text: addresses, names, branches."""
+    """Return settings without the values that may be any text: URLs, names and branches."""
     return re.sub(_HARMLESS_VALUES, "", text)
 
 

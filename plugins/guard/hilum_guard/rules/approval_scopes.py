@@ -1,6 +1,6 @@
 """Suggest the rule that a lasting approval of a command creates.
 
-The rule contains the program and its sub-command, or the exact text of the command.
+The rule contains the program and its sub-command, or the command's exact text.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _SINGLE = frozenset(
     cat grep rg wc head tail sort uniq diff tree mkdir touch stat file du df which date basename
     dirname realpath readlink cmp comm cut tr fold nl seq sleep pwd printf echo""".split()
 )
-# Sub-commands that run the words after them: the rule also names that command.
+# Sub-commands that run the words after them; the rule also names the command that these words form.
 _PASS_ON = frozenset(
     {("uv", "run"), ("poetry", "run"), ("pdm", "run"), ("pipenv", "run"), ("hatch", "run")}
 )
-# Sub-commands followed by a name, such as a script's, which the rule also contains.
+# Sub-commands followed by a name, such as a script's, which the rule includes.
 _NAMED = frozenset(
     {
         ("npm", "run"),
@@ -48,7 +48,8 @@ _NAMED = frozenset(
     }
     | {("git", "remote"), ("uv", "pip"), ("docker", "compose"), ("go", "tool")}
 )
-# Programs that can do anything, depending on their arguments; the rule covers only the exact text.
+# Programs that can do anything, depending on their arguments; the rule covers only the exact
+# command.
 _ANYTHING = frozenset(
     """ash awk bash bun busybox chmod chown cp curl csh dash dd deno doas ed emacs env eval exec
     expect fd find fish gawk gdb hilum install irb java jshell ksh ln lua mawk mv nano nc ncat
@@ -87,9 +88,9 @@ def suggest_rule(tool: str, text: str, read: CommandVerdict) -> str:
 
 
 def _find_prefix(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the words with which a rule for similar commands begins.
+    """Return the words that a rule for similar commands begins with.
 
-    Empty if only a rule for the exact text is narrow enough.
+    The result is empty if only a rule for the exact text is narrow enough.
     """
     program, *rest = words
     if not _PLAIN.fullmatch(program):
@@ -108,7 +109,7 @@ def _find_prefix(words: Sequence[str]) -> tuple[str, ...]:
     if name in _SINGLE or not (rest or name in _SUB):
         return (program,)
     # An unknown program may have sub-commands, so the rule includes its first argument. If options
-    # precede that argument, no rule is safe.
+    # precede the first argument, no rule is safe.
     return _take_names(words, 1, 2)
 
 

@@ -72,7 +72,7 @@ def _find_matching(pattern: str, root: Path) -> tuple[list[str], bool]:
         if fit_path(pattern, path, strict=False):
             # Protecting a path also protects everything below it.
             found.append(resolve_links(entry.path))
-        # The `.git` folder is protected by other means, and contains too many files.
+        # The `.git` folder is protected by other means and contains too many files.
         elif entry.is_dir(follow_symlinks=False) and entry.name != ".git":
             walk.enter(entry.path)
     return found, True
@@ -85,7 +85,7 @@ def _is_everything_below(pattern: str) -> bool:
 
 
 class _Walk:
-    """An iterator over the entries of a folder, and of the folders that the caller enters."""
+    """An iterator over the entries of a folder and of the subfolders that the caller enters."""
 
     def __init__(self, folder: str) -> None:
         self._waiting = [folder]
@@ -97,6 +97,6 @@ class _Walk:
         while self._waiting:
             try:
                 entries = list(os.scandir(self._waiting.pop()))
-            except OSError:  # it vanished, or this user may not list it
+            except OSError:  # the folder vanished, or this user may not list it
                 continue
             yield from entries

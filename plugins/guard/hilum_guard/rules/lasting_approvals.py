@@ -22,19 +22,20 @@ class LastingApprovals:
     def __init__(self, session: Session, config: Path) -> None:
         self._session = session
         self._config = config
-        # Scopes that the guard offered, by call, each with whether a rule may replace the question.
+        # Scopes that the guard offered, by call, each with whether a rule may make later questions
+        # unnecessary.
         self._offered: dict[tuple[str, str], bool] = {}
         self._asked: dict[str, ApprovalAsked] = {}
         self._read = 0
         self._wanted = trio.Event()
 
     def offer(self, call_id: str, scope: str, *, can_be_kept: bool) -> None:
-        """Record the scope that a question offers.
+        """Record the scope that an approval question offers.
 
         Args:
             call_id: The call that the question is about.
             scope: The rule that a lasting approval would create.
-            can_be_kept: Whether that rule would replace later questions.
+            can_be_kept: Whether that rule would make later questions unnecessary.
         """
         self._offered[call_id, scope] = can_be_kept
         if not self._wanted.is_set():

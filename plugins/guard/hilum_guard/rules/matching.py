@@ -1,10 +1,10 @@
-"""Parse rules that allow, ask or deny tool calls, ``tool`` or ``tool(pattern)``, and match calls.
+"""Parse rules that allow, ask or deny tool calls (``tool`` or ``tool(pattern)``), and match calls.
 
 The tool determines what the pattern is compared with: for a command line, each of its simple
-commands, never its text; for a tool with paths, the resolved paths; otherwise the arguments by
-name. An allow rule must match the call exactly. An ask or deny rule also matches in doubtful cases,
-and it matches every call with the same effect: a rule about writing a path matches each tool and
-command that writes to it.
+commands, never its text; for a tool with paths, the resolved paths; for other tools, the arguments
+by name. An allow rule must match the call exactly. An ask or deny rule also matches in doubtful
+cases, and it matches every call with the same effect: a rule about writing to a path matches each
+tool and command that writes to the path.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FITS: tuple[Fit, ...] = ("", "unread", "maybe", "yes")
 DOMAIN = "domain:"
 """Prefix of a pattern for hosts."""
 EXACT = "="
-"""Prefix of a pattern that consists of a command's exact text."""
+"""Prefix of a pattern that is a command's exact text."""
 
 _RULE = re.compile(r"([A-Za-z0-9_.*?-]+)(\(.*\))?", re.DOTALL)
 _ADDRESS = re.compile(r"https?://", re.IGNORECASE)
@@ -68,11 +68,11 @@ class Rule:
     """A rule.
 
     Attributes:
-        effect: What happens to calls that the rule matches.
-        tool: Name of the tool; ``*`` and ``?`` match any text and any character.
+        effect: The effect on calls that the rule matches.
+        tool: Name of the tool; ``*`` matches any text and ``?`` any character.
         pattern: The calls of the tool that the rule matches; ``None`` for all.
-        source: The file that contains it.
-        everywhere: Whether it applies in every workspace.
+        source: The file that contains the rule.
+        everywhere: Whether the rule applies in every workspace.
         kind: The kind of sessions that the rule applies to; empty for all.
     """
 
@@ -85,14 +85,14 @@ class Rule:
 
     @property
     def text(self) -> str:
-        """The rule in its written form."""
+        """The rule as written in a rule file."""
         if self.pattern is None:
             return self.tool
         return f"{self.tool}({self.pattern})"
 
     @property
     def strict(self) -> bool:
-        """Whether the rule has to match exactly."""
+        """Whether the rule must match exactly."""
         return self.effect == "allow"
 
     @property
@@ -102,12 +102,12 @@ class Rule:
 
     @property
     def about_hosts(self) -> bool:
-        """Whether its pattern matches hosts."""
+        """Whether the rule's pattern matches hosts."""
         return self.pattern is not None and self.pattern.startswith(DOMAIN)
 
     @property
     def about_paths(self) -> bool:
-        """Whether its pattern may match paths."""
+        """Whether the rule's pattern may match paths."""
         pattern = self.pattern
         if pattern is None or self.about_all:
             return False
@@ -121,10 +121,10 @@ class CallFacts:
     Attributes:
         tool: Name of the tool.
         arguments: The checked arguments as plain data.
-        paths: For a tool with paths: the paths that it accesses, relative to the workspace or
+        paths: For a tool with paths: the paths that the call accesses, relative to the workspace or
             absolute, with links followed.
         command: For a tool that runs a command line: the verdict on that command line.
-        host: For a tool with a URL: its host, in lower case and ASCII.
+        host: For a tool with a URL: the URL's host, in lower case and ASCII.
         category: The permission category: ``read``, ``write``, ``execute`` or ``network``.
         resolved: The effects of the call on paths and hosts.
     """
@@ -177,7 +177,7 @@ def _explain_syntax(text: str) -> str:
 
 
 def _parse_host(text: str, name: str, pattern: str) -> str:
-    """Return the pattern of a network tool, with the prefix for hosts if it is a host."""
+    """Return a network tool's pattern, with the prefix for hosts if the pattern is a host."""
     if _ADDRESS.match(pattern):
         host = _ADDRESS.sub("", pattern).partition("/")[0]
         raise ValueError(
@@ -238,8 +238,8 @@ def _describe_kinds(kinds: frozenset[str]) -> str:
 def path_kinds(tool: str, catalog: Mapping[str, str]) -> frozenset[str]:
     """Return the effects that a rule about a path covers: ``read``, ``write``, ``delete``.
 
-    A rule about writing a path also covers deleting it, by any tool. A rule about deleting it does
-    not cover writing it.
+    A rule about writing to a path also covers deleting it, by any tool. A rule about deleting a
+    path does not cover writing to it.
 
     Args:
         tool: The first part of the rule.
@@ -273,19 +273,19 @@ def fit(rule: Rule, facts: CallFacts, catalog: Mapping[str, str] = STANDARD) -> 
         catalog: The permission categories of the tools, by name.
 
     Returns:
-        ``yes``; an empty text for no. An ask or deny rule may also return ``maybe``, if the call
-        may turn out to match, and ``unread``, if a part of a command may do anything. Compare the
-        result explicitly: ``maybe`` and ``unread`` are true as well.
+        ``yes``, or an empty string for no. For an ask or deny rule, the result may also be
+        ``maybe`` (the call might match) or ``unread`` (a part of a command may do anything).
+        Compare the result explicitly: ``maybe`` and ``unread`` are also truthy.
     """
     direct = _fit_direct(rule, facts)
     if rule.strict:
         return direct
-    # A rule that asks or denies would be useless if another tool could have the same effect.
+    # An ask or deny rule would be useless if it did not cover other tools with the same effect.
     return max((direct, *_fit_effects(rule, facts, catalog)), key=_FITS.index)
 
 
 def _fit_direct(rule: Rule, facts: CallFacts) -> Fit:
-    """Return whether a rule matches a call of the tools that it names."""
+    """Return whether a rule matches a call of one of the tools that it names."""
     is_named = names(rule.tool, facts.tool, facts.category)
     if not is_named and not _is_about_commands(rule, facts):
         return ""
@@ -300,8 +300,8 @@ def _fit_direct(rule: Rule, facts: CallFacts) -> Fit:
     if facts.paths:
         fits = [fit_path(rule.pattern, path, strict=rule.strict) for path in facts.paths]
         return _YES[all(fits) if rule.strict else any(fits)]
-    # The pattern has no meaning for this tool. An allow rule then does not allow the call, and a
-    # deny rule denies it.
+    # The pattern has no meaning for this tool. In this case, an allow rule does not allow the call,
+    # and a deny rule denies it.
     return _YES[not rule.strict and rule.tool not in CATEGORIES]
 
 
@@ -309,7 +309,7 @@ _YES: dict[bool, Fit] = {True: "yes", False: ""}
 
 
 def _is_about_commands(rule: Rule, facts: CallFacts) -> bool:
-    """Return whether a rule about commands also covers a call of another shell tool."""
+    """Return whether a rule about commands also covers calls of another shell tool."""
     if facts.command is None or rule.strict or rule.about_all:
         return False
     return names(rule.tool, "run_terminal_cmd", "execute")
@@ -327,7 +327,7 @@ def _fit_named_host(rule: Rule, facts: CallFacts) -> Fit:
 
 
 def _fit_effects(rule: Rule, facts: CallFacts, catalog: Mapping[str, str]) -> Iterator[Fit]:
-    """Yield whether a call has the effects that a rule covers, by another tool or command."""
+    """Yield whether a call has the effects that a rule covers, through another tool or command."""
     if rule.about_hosts:
         if _is_about_network(rule, catalog):
             yield _fit_reached_host((rule.pattern or "").removeprefix(DOMAIN), facts)
@@ -341,7 +341,7 @@ def _fit_effects(rule: Rule, facts: CallFacts, catalog: Mapping[str, str]) -> It
 
 
 def _fit_paths(rule: Rule, resolved: ResolvedEffects, kinds: frozenset[str]) -> Iterator[Fit]:
-    """Yield whether a call has effects of the given kinds on the paths of a rule."""
+    """Yield whether a call has effects of the given kinds on a rule's paths."""
     if not kinds:
         return
     for effect in resolved.effects:
@@ -390,7 +390,7 @@ def _fit_category(category: str, facts: CallFacts) -> Iterator[Fit]:
 
 
 def _fit_path_effect(pattern: str, effect: PathEffect, kinds: frozenset[str]) -> Fit:
-    """Return whether an effect concerns the paths and kinds of a rule."""
+    """Return whether an effect concerns a rule's paths and kinds."""
     if effect.kind != "any" and effect.kind not in kinds:
         return ""
     certain: Fit = "yes" if effect.certain else "maybe"
@@ -404,7 +404,7 @@ def _fit_path_effect(pattern: str, effect: PathEffect, kinds: frozenset[str]) ->
     if not is_within(folder, effect.path):
         return ""
     if effect.stored and folded(folder) != folded(effect.path):
-        # The folder contains other files too, and the revision may change any of them.
+        # The folder also contains other files, and the revision may change any of them.
         return "maybe"
     return certain
 
@@ -437,10 +437,10 @@ def _fit_command(rule: Rule, facts: CallFacts, read: CommandVerdict) -> Fit:
 
 
 def unresolved_reason(rule: Rule, facts: CallFacts) -> str:
-    """Return why a command may be one that a rule about its program covers.
+    """Return why a rule about a command's program may cover the command.
 
-    An unknown sub-command may be any of the program's sub-commands, so a rule that denies one of
-    them also denies the unknown one.
+    An unknown sub-command may be any of the program's sub-commands, so a rule that denies any
+    sub-command also denies the unknown one.
     """
     pattern = rule.pattern
     if rule.strict or facts.command is None or pattern is None or pattern.startswith(EXACT):
@@ -464,7 +464,7 @@ def _is_in_code(wanted: Sequence[str], command: SimpleCommand) -> bool:
     texts = [word for word in command.words[1:] if len(word) > 1]
     if command.stdin:
         texts.append(command.stdin)
-    # The limit keeps the time of a search from multiplying with each word of the pattern.
+    # The limit keeps the search time from multiplying with each word in the pattern.
     code = re.compile(r"\b" + r"\b\W.{0,200}?\b".join(plain) + r"\b", re.DOTALL)
     return any(code.search(folded(text)) for text in texts)
 
@@ -483,7 +483,7 @@ def _is_allowed(patterns: Sequence[Sequence[str]], command: SimpleCommand) -> bo
 
 
 def harmless_wrapper(command: SimpleCommand) -> bool:
-    """Return whether a command only runs the one that follows it in the list."""
+    """Return whether a command only runs the command that follows it in the list."""
     if not command.wrapper or not command.literal or command.assigned:
         return False
     return command.words[0] in _HARMLESS_WRAPPERS

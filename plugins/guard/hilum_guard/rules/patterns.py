@@ -1,4 +1,4 @@
-"""Match the patterns of rules: for words of a command, paths, hosts and arguments."""
+"""Match the patterns in rules against command words, paths, hosts and arguments."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ UNKNOWN = "…"
 NAMED = re.compile(r"[A-Za-z_]\w*=")
 """Matches the prefix of a pattern for named arguments."""
 _WILDCARDS = re.compile(r"[*?\[\\]")
-# What wildcards match in an argument. `*` and `?` do not match the characters that separate the
-# parts of a URL, so that no host can be mistaken for another.
+# The text that wildcards match in an argument. `*` and `?` do not match the characters that
+# separate the parts of a URL, so that no host can be mistaken for another.
 _GLOBS = {"**": ".*", "*": r"[^/?#@\\]*", "?": r"[^/?#@\\]"}
 
 
@@ -47,14 +47,14 @@ def fit_words(
 
     Args:
         pattern: Words of the pattern.
-        words: Program and arguments; those that are known only at run time contain ``…``.
-        strict: Whether they must match exactly. If not, there may be options between the words and
-            more words at the end, the program may be given by its path, and an unknown word matches
-            any word.
+        words: Program and arguments; words that are known only at run time contain ``…``.
+        strict: Whether the words must match exactly. If false, there may be options between the
+            words and more words at the end, the program may be given by its path, and an unknown
+            word matches any word.
     """
     if _match_words(pattern, words, strict, doubtful=False):
         return "yes"
-    # Without an unknown word, a second comparison would have the same result.
+    # If no word is unknown, a second comparison would have the same result.
     if strict or not any(UNKNOWN in word for word in words):
         return ""
     if _match_words(pattern, words, strict, doubtful=True):
@@ -63,7 +63,7 @@ def fit_words(
 
 
 Position = tuple[int, bool]
-"""The number of matched words of a pattern, and whether the last word was an option."""
+"""The number of words in the pattern matched so far, and whether the last word was an option."""
 
 
 def _match_words(
@@ -77,7 +77,7 @@ def _match_words(
         for position in _skip_stars(positions, pattern):
             after |= _advance(position, pattern, word, strict, doubtful, is_program=number == 0)
         positions = after
-        # Most patterns are for another program, so that the first word already decides.
+        # Most patterns are for another program, so the first word usually ends the search.
         if not positions:
             return False
     return any(at == len(pattern) for at, _ in _skip_stars(positions, pattern))
@@ -91,7 +91,7 @@ def _advance(
     doubtful: bool,
     is_program: bool,
 ) -> set[Position]:
-    """Return the positions after one more word."""
+    """Return the possible positions after one more word."""
     at, after_option = position
     is_option = word.startswith("-")
     found: set[Position] = set()
@@ -110,7 +110,7 @@ def _advance(
 
 
 def _skip_stars(positions: set[Position], pattern: Sequence[str]) -> set[Position]:
-    """Return positions and those after stars, because a star may match no words."""
+    """Return the given positions and those after stars, because a star may match no words."""
     found = set(positions)
     for at, option in positions:
         while at < len(pattern) and pattern[at] == "*":
@@ -120,13 +120,13 @@ def _skip_stars(positions: set[Position], pattern: Sequence[str]) -> set[Positio
 
 
 def fits_word(pattern: str, word: str, strict: bool, is_program: bool) -> bool:
-    """Return whether a word matches a pattern's word.
+    """Return whether a command's word matches a pattern's word.
 
     Args:
-        pattern: The word of the pattern.
-        word: The word of the command.
-        strict: Whether it must match exactly.
-        is_program: Whether it is the program, which may be named by its path.
+        pattern: The pattern's word.
+        word: The command's word.
+        strict: Whether the word must match exactly.
+        is_program: Whether the word is the program, which may be given by its path.
     """
     if UNKNOWN in word:
         return False
@@ -145,18 +145,18 @@ def fits_word(pattern: str, word: str, strict: bool, is_program: bool) -> bool:
 
 
 def fit_path(pattern: str, path: str, *, strict: bool) -> bool:
-    """Return whether a path matches a pattern as in ``.gitignore``: ``docs/**``, ``*.lock``.
+    """Return whether a path matches a pattern, as in ``.gitignore``: ``docs/**``, ``*.lock``.
 
     Args:
         pattern: The pattern; it matches absolute paths if it begins with two slashes or ``~/``.
-        path: The path, relative to the workspace; absolute if it is outside.
+        path: The path, relative to the workspace, or absolute if outside it.
         strict: Whether the match is case-sensitive.
     """
     if pattern.startswith("~/"):
         pattern = f"/{Path.home()}{pattern[1:]}"
     is_absolute = pattern.startswith("//")
     is_anchored = "/" in pattern.strip("/")
-    # A rule that denies `*.lock` also denies such files outside the workspace.
+    # A rule that denies `*.lock` also denies matching files outside the workspace.
     if path.startswith("/") != is_absolute and (strict or is_anchored):
         return False
     if is_absolute:
@@ -186,7 +186,7 @@ def exact_path(path: str) -> str:
 
 
 def literal_folder(pattern: str) -> str | None:
-    """Return the path that contains all paths that match a pattern.
+    """Return the folder that contains all paths that match a pattern.
 
     Returns:
         ``docs`` for ``docs/**``, ``src`` for ``/src/*.py``; None for ``*.lock``, which matches
@@ -227,21 +227,22 @@ def fit_host(pattern: str, host: str, *, strict: bool) -> bool:
 
     Args:
         pattern: ``example.com``, or ``*.example.com`` for its subdomains.
-        host: The host; empty for none.
-        strict: Whether it must match exactly. A rule that denies a host also denies its subdomains.
+        host: The host; empty if there is none.
+        strict: Whether the host must match exactly. A rule that denies a host also denies its
+            subdomains.
     """
     pattern = pattern.strip().lower().rstrip(".")
     host = host.rstrip(".")
     if not host:
         return False
     if pattern.startswith("*."):
-        # The dot is compared too, so that `*.example.com` does not match `evil-example.com`.
+        # The dot is also compared, so that `*.example.com` does not match `evil-example.com`.
         return host.endswith(pattern[1:])
     return host == pattern or (not strict and host.endswith(f".{pattern}"))
 
 
 def fit_arguments(pattern: str, arguments: Mapping[str, object], strict: bool) -> bool:
-    """Return whether a call has all arguments of a pattern with matching values.
+    """Return whether a call has all the arguments in a pattern, with matching values.
 
     Args:
         pattern: ``url=https://docs.python.org/**, method=GET``.
@@ -270,6 +271,6 @@ def _fit_argument(part: str, arguments: Mapping[str, object], strict: bool) -> b
 
 @cache
 def _translate_glob(pattern: str) -> str:
-    """Return the regular expression of a pattern for an argument."""
+    """Return the regular expression for an argument's pattern."""
     parts = re.split(r"(\*\*|\*|\?)", pattern)
     return "".join(_GLOBS.get(part, re.escape(part)) for part in parts)

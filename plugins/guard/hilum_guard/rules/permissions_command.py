@@ -1,6 +1,6 @@
 """Run ``hilum permissions``, which lists every rule with its source and meaning.
 
-The command can also change rules and show what would happen to a call.
+``hilum permissions`` can also change rules and show what would happen to a call.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _list(options: Namespace, folder: Path) -> int:
     kind = options.session or None
     rules = load(config_folder(), folder)
     known = find_tools(folder, rules.rules)
-    # Loaded again, now with the tools: a rule that matches none of them is a mistake.
+    # Load the rules again, now with the tools: a rule that matches no tool is a mistake.
     rules = load(config_folder(), folder, known, kind)
     rows = [
         {
@@ -191,7 +191,7 @@ def _change(options: Namespace, folder: Path) -> int:
 
 
 class _Place(NamedTuple):
-    """A table of rules in the user's file."""
+    """A table of rules in the user's rule file."""
 
     folder: Path | None = None
     kind: str = ""
@@ -203,9 +203,9 @@ class _Place(NamedTuple):
 
 
 def _places(options: Namespace, folder: Path) -> list[_Place]:
-    """Return the tables that a rule is removed from.
+    """Return the tables to remove a rule from.
 
-    That is the table named by the options, or all tables that apply here.
+    The result is the table that the options name, or all tables that apply in the folder.
     """
     if options.session:
         return [_Place(kind=options.session)]
@@ -215,7 +215,7 @@ def _places(options: Namespace, folder: Path) -> list[_Place]:
 
 
 def _removed(config: Path, places: Sequence[_Place], rule: str) -> list[str]:
-    """Remove a rule from tables; return which entries were removed from which table."""
+    """Remove a rule from tables; return the removed entries, each with its table."""
     gone = []
     for effect in EFFECTS:
         for place in places:
@@ -225,7 +225,7 @@ def _removed(config: Path, places: Sequence[_Place], rule: str) -> list[str]:
 
 
 def _elsewhere(rule: str, folder: Path) -> str:
-    """Return the location of a rule that was not found here."""
+    """Return a hint about the location of a rule that the searched tables do not contain."""
     rules = load(config_folder(), folder)
     for other in rules.rules:
         if other.text == rule and not other.everywhere:
@@ -240,7 +240,7 @@ def _elsewhere(rule: str, folder: Path) -> str:
 
 
 def find_tools(folder: Path, rules: Sequence[Rule]) -> dict[str, KnownTool]:
-    """Return all tools; empty if rules can be checked without them. Blocks.
+    """Return all tools, or an empty mapping if rules can be checked without them. Blocks.
 
     Args:
         folder: The workspace.
@@ -252,7 +252,7 @@ def find_tools(folder: Path, rules: Sequence[Rule]) -> dict[str, KnownTool]:
 
 
 def _needs_tools(rule: Rule) -> bool:
-    """Return whether a rule names a parameter, or a tool that is not one of hilum's own."""
+    """Return whether a rule names a parameter, or a tool that is not part of hilum."""
     return bool(explain_unknown_tool(rule.tool, ()) or named_parameters(rule.pattern))
 
 
@@ -306,7 +306,7 @@ async def _explain(
 def _arguments(tool: Any, given: Sequence[str]) -> str:
     """Convert the typed arguments to a JSON object.
 
-    The user may type a JSON object, ``name=value`` pairs, or a text for the first parameter.
+    The user may type a JSON object, ``name=value`` pairs, or text for the first parameter.
     """
     parameters = tool.spec.parameters.get("properties", {})
     required = tool.spec.parameters.get("required", ())

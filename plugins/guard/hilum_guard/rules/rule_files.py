@@ -1,8 +1,8 @@
 """Read and change rule files: the user's ``permissions.toml``, and a project's.
 
-A project's file can only ask and deny. The lists of all files are combined. Every mistake is
-reported with its file and position, and until all are corrected, no call that makes changes runs;
-if a file cannot be read at all, no call runs.
+A project's file can only ask and deny. The rules in both files are combined. Every mistake is
+reported with its file and position. Until all mistakes are corrected, no call that makes changes
+runs; if a file cannot be read at all, no call runs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ MAX_BYTES = 2_000_000
 """Maximum size of a rule file, in bytes."""
 MAX_RULES = 5_000
 """Maximum number of rules and other entries of a rule file. Every call is compared with each rule,
-which takes about 0.1 ms, so that more would delay every call noticeably."""
+which takes about 0.1 ms, so more rules would delay every call noticeably.
+"""
 Stamp = tuple[object, ...]
 Table = TypeVar("Table", "UserRules", "ProjectRules")
 
@@ -47,8 +48,8 @@ class Rules(NamedTuple):
     Attributes:
         rules: The rules.
         mistakes: The mistakes in the files, one line each.
-        stamp: The state of the files when the rules were read.
-        is_unread: Whether a file exists of which no rule could be read, for example because it is
+        stamp: The state of the rule files when the rules were read.
+        is_unread: Whether no rule could be read from an existing file, for example because it is
             not valid TOML.
     """
 
@@ -59,8 +60,8 @@ class Rules(NamedTuple):
 
     @property
     def consequence(self) -> str:
-        """Which calls do not run until the mistakes are corrected, as the end of a sentence."""
-        # A mistake in one rule leaves the others in force, among them those that deny reading.
+        """The calls that do not run until the mistakes are corrected, as the end of a sentence."""
+        # A mistake in one rule leaves the others in force, including those that deny reading.
         return "no call runs" if self.is_unread else "no call that makes changes runs"
 
     def of(self, effect: Effect) -> Iterator[Rule]:
@@ -85,7 +86,7 @@ def project_file(workspace: Path) -> Path:
 
 
 def stamp(config: Path, workspace: Path) -> Stamp:
-    """Return the state of the files, which changes whenever one of the files changes."""
+    """Return the state of the rule files, which changes whenever one of them changes."""
     return (_look(user_file(config)), _look(project_file(workspace)))
 
 
@@ -94,7 +95,8 @@ def _look(path: Path) -> tuple[int, ...]:
         status = os.stat(path)
     except OSError:
         return (int(os.path.lexists(path)),)
-    # An editor that replaces the file may preserve its time and size, but not its inode.
+    # An editor that replaces the file may preserve its modification time and size, but not its
+    # inode.
     return (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
@@ -107,12 +109,12 @@ def load(
     """Read both files.
 
     Args:
-        config: The user's folder of configuration.
+        config: The user's configuration folder.
         workspace: Root of the workspace, resolved.
-        tools: The session's tools. If they are given, a rule that matches no tool, or names a
-            parameter that its tools do not have, is a mistake.
-        kind: Kind of session: rules for other kinds are checked but do not apply. Without it, the
-            rules of all kinds are returned, for listing.
+        tools: The session's tools. If given, a rule that matches no tool, or names a parameter that
+            its tools do not have, is a mistake.
+        kind: Kind of session: rules for other kinds are checked but do not apply. If None, the
+            rules for all kinds are returned, for listing.
     """
     looked = stamp(config, workspace)
     user = _RuleFile(user_file(config), tools)
@@ -134,7 +136,7 @@ def load(
 def _take_user_rules(
     file: _RuleFile, data: dict[str, Any], workspace: Path, kind: str | None
 ) -> None:
-    """Add the rules of the user's file that apply to a workspace and a kind of session."""
+    """Add the rules in the user's file that apply to a workspace and a kind of session."""
     from hilum_guard.rules.rule_schema import UserRules
 
     found = _take_rules(file, data, UserRules, kind, everywhere=True)
@@ -144,7 +146,7 @@ def _take_user_rules(
 
 
 def _take_project_rules(file: _RuleFile, data: dict[str, Any], kind: str | None) -> None:
-    """Add the rules of a project's file that apply to a kind of session."""
+    """Add the rules in a project's file that apply to a kind of session."""
     from hilum_guard.rules.rule_schema import ProjectRules
 
     _take_rules(file, data, ProjectRules, kind, everywhere=False)
@@ -158,7 +160,7 @@ def _take_rules(
     *,
     everywhere: bool,
 ) -> Table:
-    """Add the rules of the tables that every rule file has, and return the whole file."""
+    """Add the rules in the tables that every rule file has, and return the file's whole content."""
     from hilum_guard.rules.rule_schema import structure_rules
 
     found, mistakes = structure_rules(data, schema)
@@ -172,10 +174,10 @@ def _take_rules(
 
 
 def _read_regular(path: Path) -> bytes:
-    """Return the content of a regular file.
+    """Return a regular file's content.
 
     Raises:
-        OSError: It does not exist, is not a regular file, or is too large.
+        OSError: The file does not exist, is not a regular file, or is too large.
     """
     # Without O_NONBLOCK, opening a pipe at this path would wait for a writer.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -197,7 +199,7 @@ class _RuleFile:
 
     Args:
         path: The file.
-        tools: The session's tools; None if they are not known.
+        tools: The session's tools, or None if unknown.
     """
 
     def __init__(self, path: Path, tools: Mapping[str, KnownTool] | None) -> None:
@@ -210,10 +212,10 @@ class _RuleFile:
         self._data: dict[str, Any] = {}
 
     def read(self) -> dict[str, Any]:
-        """Return the file as plain data; empty if it does not exist or cannot be read."""
+        """Return the rule file as plain data; empty if it does not exist or cannot be read."""
         if not os.path.lexists(self._path):
             return {}
-        import tomllib  # this import takes milliseconds, which a session without rules saves
+        import tomllib  # the import takes milliseconds, which a session without rules saves
 
         try:
             # Some editors write a byte order mark, which TOML does not allow.
@@ -248,11 +250,11 @@ class _RuleFile:
         everywhere: bool = True,
         kind: str = "",
     ) -> None:
-        """Add the rules of one table, and record those that match no tool.
+        """Add the rules in one table, and record those that match no tool.
 
         Args:
-            lists: The lists of the table.
-            table: The keys of the table.
+            lists: The table's lists of rules.
+            table: The keys that lead to the table.
             applies: Whether the rules apply in this session; otherwise they are only checked.
             everywhere: Whether the rules apply in every workspace.
             kind: The kind of sessions that the rules apply to; empty for all.
@@ -276,8 +278,8 @@ class _RuleFile:
         """Record a mistake.
 
         Args:
-            path: The keys and indexes that lead to it.
-            message: What was found and what was expected.
+            path: The keys and indexes that lead to the value.
+            message: The found and the expected value.
         """
         number = self._find_line(path)
         line = f"line {number}: " if number else ""
@@ -301,7 +303,7 @@ class _RuleFile:
 
 
 def _count_entries(data: dict[str, Any]) -> int:
-    """Return the number of values and empty tables in a file."""
+    """Return the number of values and empty tables in a rule file."""
     number = 0
     waiting: list[Any] = [data]
     while waiting:
@@ -336,15 +338,15 @@ def _name_place(path: Sequence[str | int]) -> str:
 
 
 def add(config: Path, workspace: Path | None, effect: Effect, rule: str, *, kind: str = "") -> bool:
-    """Add a rule to the user's file, and return whether it is new. Blocks.
+    """Add a rule to the user's file, and return whether the rule is new. Blocks.
 
     Args:
-        config: The user's folder of configuration.
+        config: The user's configuration folder.
         workspace: The folder that the rule applies to; ``None`` for all.
         effect: The rule's effect.
         rule: The rule.
-        kind: The kind of sessions that the rule applies to; empty for all. It cannot be combined
-            with a folder.
+        kind: The kind of sessions that the rule applies to; empty for all. ``kind`` cannot be
+            combined with a folder.
 
     Raises:
         UsageError: The text is not a rule, or the file cannot be changed safely.
@@ -364,14 +366,14 @@ def remove(
 ) -> bool:
     """Remove a rule from the user's file, and return whether it existed. Blocks.
 
-    It takes the same arguments and raises the same errors as ``add``.
+    This function takes the same arguments and raises the same errors as ``add``.
     """
     keys = _keys(workspace, kind, effect)
     return _change(config, keys, lambda old: [each for each in old if each != rule] or None)
 
 
 def _keys(workspace: Path | None, kind: str, effect: str) -> list[str]:
-    """Return the keys of a list of rules in the user's file."""
+    """Return the keys that lead to a list of rules in the user's file."""
     if kind:
         return [SESSION, kind, effect]
     if workspace is not None:
@@ -380,7 +382,8 @@ def _keys(workspace: Path | None, kind: str, effect: str) -> list[str]:
 
 
 def _change(config: Path, keys: list[str], change: Callable[[list[str]], list[str] | None]) -> bool:
-    # These modules load with the first change: a session that only reads rules does not need them.
+    # These modules load with the first change to a rule: a session that only reads rules does not
+    # need them.
     from hilum.settings import ChangeError
     from hilum.settings import change as change_file
 

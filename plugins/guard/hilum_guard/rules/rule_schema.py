@@ -1,4 +1,4 @@
-"""Define the structure of a rule file, which cattrs validates strictly.
+"""Define the structure of rule files, which cattrs validates strictly.
 
 Importing this module imports cattrs, so hilum does so only with the first rule file.
 """
@@ -27,9 +27,9 @@ Table = TypeVar("Table")
 Path = tuple[str | int, ...]
 """Keys and indexes that lead to a value, from the outermost."""
 RuleList = NewType("RuleList", tuple[Rule | None, ...])
-"""Rules; None in place of an invalid one, so that the others keep their numbers."""
+"""Rules, with None in place of each invalid rule, so that the others keep their numbers."""
 RuleItem = NewType("RuleItem", object)
-"""One rule of a list, or None."""
+"""One rule in a list, or None."""
 Forbidden = NewType("Forbidden", tuple[Rule, ...])
 """Rules that a project's file may not contain."""
 Folder = NewType("Folder", str)
@@ -47,7 +47,7 @@ _NO_TABLE = "is not a table; write the lists allow, ask, deny below it"
 
 @attrs.frozen
 class RuleLists:
-    """The lists of one table of the user's file."""
+    """The lists of rules in one table of the user's file."""
 
     allow: RuleList = RuleList(())
     ask: RuleList = RuleList(())
@@ -56,7 +56,7 @@ class RuleLists:
 
 @attrs.frozen
 class ProjectRuleLists:
-    """The lists of one table of a project's file, which can only ask and deny."""
+    """The lists of rules in one table of a project's file, which can only ask and deny."""
 
     allow: Forbidden = Forbidden(())
     ask: RuleList = RuleList(())
@@ -84,11 +84,11 @@ class ProjectRules(ProjectRuleLists):
 
 
 class Mistake(NamedTuple):
-    """A value that cannot be used.
+    """A value in a rule file that cannot be used.
 
     Attributes:
-        path: The keys and indexes that lead to it.
-        message: What was found and what was expected, as text that follows the position.
+        path: The keys and indexes that lead to the value.
+        message: The found and the expected value, as text that follows the position.
     """
 
     path: Path
@@ -96,9 +96,9 @@ class Mistake(NamedTuple):
 
 
 def structure_rules(data: Mapping[str, Any], kind: type[Table]) -> tuple[Table, list[Mistake]]:
-    """Return the content of a file, and all mistakes in it.
+    """Return the content of a rule file, and all mistakes in it.
 
-    An invalid value is left out, so that the other rules in the file apply.
+    An invalid value is omitted, so that the other rules in the file apply.
 
     Args:
         data: The file as plain data.
@@ -108,7 +108,7 @@ def structure_rules(data: Mapping[str, Any], kind: type[Table]) -> tuple[Table, 
         return _converter.structure(data, kind), []
     except BaseValidationError as error:
         mistakes = list(_list_mistakes(error, ()))
-    # cattrs structures all or nothing, so the remaining data is structured again.
+    # cattrs structures all the data or none of it, so the remaining data is structured again.
     right: Any = data
     for mistake in mistakes:
         right = _leave_out(right, mistake.path)
@@ -116,7 +116,7 @@ def structure_rules(data: Mapping[str, Any], kind: type[Table]) -> tuple[Table, 
 
 
 def _list_mistakes(error: BaseValidationError, path: Path) -> Iterator[Mistake]:
-    """Yield the mistakes in a group of exceptions."""
+    """Yield the mistakes that a group of validation errors contains."""
     located: list[tuple[Exception, str | int]] = []
     others: list[Exception] = []
     if isinstance(error, ClassValidationError):
@@ -152,13 +152,13 @@ def _explain_unknown_key(key: str, known: list[str]) -> str:
 
 
 def _leave_out(value: Any, path: Path) -> Any:
-    """Return a copy of plain data without the value at a path; None replaces an item of a list."""
+    """Return a copy of plain data without the value at a path; None replaces a list item."""
     key, *rest = path
     if isinstance(value, list) and isinstance(key, int):
         return [*value[:key], None, *value[key + 1 :]]
     if not rest:
         return {name: inner for name, inner in value.items() if name != key}
-    if key not in value:  # removed already because of an outer mistake
+    if key not in value:  # already removed because of an outer mistake
         return value
     return {**value, key: _leave_out(value[key], tuple(rest))}
 
@@ -172,7 +172,7 @@ def _escape(text: str) -> str:
 
 
 def _structure_rule(value: Any, _: Any) -> Rule | None:
-    if value is None:  # in place of an invalid rule
+    if value is None:  # None replaces an invalid rule
         return None
     if not isinstance(value, str):
         shown = _escape(repr(value))
@@ -180,7 +180,7 @@ def _structure_rule(value: Any, _: Any) -> Rule | None:
             f'found {shown}, expected a rule in quotes, for example "write_file(docs/**)"'
         )
     try:
-        return parse(value, "ask")  # the key determines the effect
+        return parse(value, "ask")  # the key of the list determines the effect
     except ValueError as error:
         raise ValueError(_escape(str(error))) from None
 
@@ -253,7 +253,7 @@ def _make_converter() -> Converter:
     }
     for kind, hook in hooks.items():
         converter.register_structure_hook(kind, hook)
-    # A hook for a class is also used for its subclasses, so each class needs its own.
+    # A hook for a class is also used for its subclasses, so each class needs its own hook.
     for table in (RuleLists, ProjectRuleLists, UserRules, ProjectRules):
         converter.register_structure_hook(table, _make_lists_hook(table, converter))
     return converter

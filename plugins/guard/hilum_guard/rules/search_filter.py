@@ -1,4 +1,4 @@
-"""Find the files that a search leaves out, because reading them needs approval."""
+"""Find the files that a search leaves out because reading them needs approval."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ def make_filter(
 ) -> Callable[[str], bool]:
     """Return a function that checks whether a search leaves a file out.
 
-    This function reads the disk; the returned one does not.
+    This function reads the disk; the returned function does not.
 
     Args:
         rules: The user's rules.
-        base: The path that the search covers, relative to the workspace; ``.`` for all of it.
+        base: The path that the search covers, relative to the workspace; ``.`` for the whole
+            workspace.
         root: Root of the workspace, resolved.
         catalog: The permission categories of the tools, by name.
     """
@@ -35,7 +36,7 @@ def make_filter(
     own = tuple(_find_own_folders(root))
     linked = SecretFiles().links(str(root))
     links = frozenset(path.removeprefix(f"{root}/") for path in linked)
-    # The user has approved the search's own path.
+    # If the search's own path is a secret, the user has approved it.
     is_base_secret = base != "." and (bool(secret(base)) or base in links)
 
     def is_withheld(path: str) -> bool:
@@ -50,7 +51,7 @@ def make_filter(
 
 
 def _find_patterns(rules: Rules, base: str, catalog: Mapping[str, str]) -> Iterator[str]:
-    """Yield the patterns of the paths that rules prevent from being read."""
+    """Yield the patterns for the paths that rules prevent from being read."""
     for rule in rules.rules:
         if rule.effect == "allow" or not rule.about_paths:
             continue
@@ -58,7 +59,7 @@ def _find_patterns(rules: Rules, base: str, catalog: Mapping[str, str]) -> Itera
             continue
         pattern = rule.pattern or ""
         # The user has approved the search path, so a rule that asks about it is satisfied. A rule
-        # that denies it is not.
+        # that denies the path still applies.
         if rule.effect == "deny" or not fit_path(pattern, base, strict=False):
             yield pattern
 

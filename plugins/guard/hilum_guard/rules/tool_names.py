@@ -22,7 +22,7 @@ KINDS = ("main", "shared", "headless")
 """The kinds of sessions that rules can be limited to."""
 CATEGORIES = ("read", "write", "execute", "network")
 
-# A rule may name a tool of a standard plugin that is currently disabled.
+# A rule may name a tool from a standard plugin that is currently disabled.
 STANDARD: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(
@@ -43,7 +43,7 @@ STANDARD: Mapping[str, str] = MappingProxyType(
 def server_tools(pattern: str) -> str:
     """Return a pattern with MCP tool names in hilum's form, ``server__tool``.
 
-    Other programs write ``mcp__server__tool``, and ``mcp__server`` for all tools of a server.
+    Other programs write ``mcp__server__tool``, and ``mcp__server`` for all of a server's tools.
     """
     rest = pattern.removeprefix("mcp__")
     if rest == pattern:
@@ -67,7 +67,7 @@ class KnownTool(NamedTuple):
 
     Attributes:
         category: The permission category.
-        parameters: The names of its parameters.
+        parameters: The names of the tool's parameters.
     """
 
     category: str
@@ -92,16 +92,16 @@ def named_parameters(pattern: str | None) -> list[str]:
 def explain_unknown_parameter(
     tool: str, pattern: str | None, tools: Mapping[str, KnownTool]
 ) -> str:
-    """Return why a rule names a parameter that its tools do not have; empty if they do.
+    """Return why a rule names a parameter that its tools do not have; empty if they have it.
 
     Args:
         tool: The first part of the rule.
         pattern: The pattern of the rule.
-        tools: The known tools. A tool that is not among them is not checked.
+        tools: The known tools. Other tools are not checked.
     """
     named = named_parameters(pattern)
     found = [known for name, known in tools.items() if names(tool, name, known.category)]
-    # In a rule about commands, NAME=value is an assignment before a command. The tools of MCP
+    # In a rule about commands, `NAME=value` is an assignment before a command. The tools of MCP
     # servers can change at any time.
     is_command = any("command" in each.parameters for each in found)
     if not named or not found or is_command or "__" in tool:

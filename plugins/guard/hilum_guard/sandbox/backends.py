@@ -1,6 +1,6 @@
 """Select the sandbox that works on this system, and wrap commands in it.
 
-On Linux, hilum uses bubblewrap if it works, else Landlock; on macOS, it uses ``sandbox-exec``.
+On Linux, hilum uses bubblewrap if it works, otherwise Landlock; on macOS, it uses ``sandbox-exec``.
 Other systems have no sandbox, and hilum reports that. Importing this module imports all backends,
 so the rest of the package imports it only when the first command runs.
 """
@@ -29,13 +29,13 @@ _START = "import sys; sys.path.append(sys.argv[1]); import landlock; landlock.%s
 _ALONE = "Each command and its child processes have a separate loopback: {}."
 # On a very busy machine, starting a program takes seconds.
 _TRIAL_TIMEOUT = 15  # seconds
-# The Landlock ABI versions that added rules for truncation and for signals.
+# The Landlock ABI versions that added rights for truncation and for signals.
 _ABI_OF_TRUNCATION = 3
 _ABI_OF_SIGNALS = 6
 
 
 def find_enforcement() -> Enforcement:
-    """Return what this system enforces, found by trying its sandboxes."""
+    """Return what this system enforces, determined by trying its sandboxes."""
     found = check_bubblewrap()
     if not isinstance(found, str):
         return found
@@ -48,7 +48,7 @@ def find_enforcement() -> Enforcement:
 
 
 def check_bubblewrap() -> Enforcement | str:
-    """Return what bubblewrap enforces here, or why it does not work."""
+    """Return what bubblewrap enforces on this system, or why it does not work."""
     can_share = bool(bubblewrap.find_bubblewrap() and bubblewrap.find_nsenter())
     # Testing the shared loopback also tests bubblewrap, which saves a second test.
     shared = can_share and loopback.works(
@@ -70,10 +70,10 @@ def check_bubblewrap() -> Enforcement | str:
 
 
 def check_landlock(instead: str = "") -> Enforcement | str:
-    """Return what Landlock enforces here, or why it does not work.
+    """Return what Landlock enforces on this system, or why it does not work.
 
     Args:
-        instead: Why bubblewrap is not used; empty to omit that reason.
+        instead: Why bubblewrap is not used; empty to omit this reason.
     """
     if sys.platform != "linux":
         return "Landlock exists only on Linux"
@@ -105,17 +105,18 @@ _FILTERED = {True: "filter", False: ""}
 
 
 def _explain_landlock(version: int, apart: bool, shared: bool, filtered: bool) -> list[str]:
-    """Return what Landlock does not enforce here, one sentence each."""
+    """Return the restrictions that Landlock does not enforce on this system, one sentence each."""
     reasons = [
         "Commands can write to protected paths in the workspace (.git/hooks, .git/config, .hilum,"
         " .vscode …), so commands that are not known to be harmless need approval even with"
         " approve = auto.",
-        "Commands can change modes, owners and timestamps of the user's files outside, and list the"
-        " names of hidden files.",
+        "Commands can change modes, owners and timestamps of the user's files outside the"
+        " workspace, and list the names of hidden files.",
     ]
     if version < _ABI_OF_TRUNCATION:
         reasons.append(
-            "Files outside can be truncated, though not written to: the kernel is too old."
+            "Commands can truncate files outside the workspace, though not write to them:"
+            " the kernel is too old."
         )
     if not apart:
         reasons.append("Commands cannot even use the loopback: there is no network namespace.")
@@ -159,22 +160,22 @@ def _check_limits() -> tuple[bool, list[str]]:
 
 
 def wrap(command: Command, policy: SandboxPolicy, found: Enforcement) -> Command:
-    """Return the command that runs a command in the best available sandbox.
+    """Return the command line that runs a command in the best available sandbox.
 
     If no sandbox is available, return the command unchanged.
 
     Args:
         command: The command.
         policy: What the command may do.
-        found: The sandbox to use; ``sandbox_probe.probe`` returns the best one.
+        found: The sandbox to use; ``sandbox_probe.probe`` returns the best available.
     """
     if not found.by:
         return command
     program = command.argv[0]
     path = command.env.get("PATH", os.defpath)
     if "/" not in program and shutil.which(program, path=path) is None:
-        # Let the warden reject a missing program as it would without a sandbox. This folder does
-        # not exist, and no command can create it.
+        # Let the warden reject a missing program as it would without a sandbox. This hidden folder
+        # does not exist, and no command can create it.
         return Command(command.argv, command.cwd, command.env | {"PATH": "/proc/nowhere"})
     if found.by == "landlock":
         return confine(command, policy, found.network)
@@ -189,11 +190,11 @@ def confine(command: Command, policy: SandboxPolicy, network: str = "namespace")
     Args:
         command: The command.
         policy: What the command may do.
-        network: What blocks the network, as in ``Enforcement``.
+        network: The mechanism that blocks the network, as in ``Enforcement``.
     """
     apart = network == "namespace"
     needs_filter = not apart and not policy.network
-    # The launcher's Python and dynamic loader must not see variables that make them load code.
+    # The launcher's Python and dynamic loader must not receive variables that make them load code.
     outer, inner = split_environment(command.env | {"TMPDIR": policy.temp})
     spec = _encode_spec(
         landlock.read_abi_version(),
@@ -231,7 +232,7 @@ def make_namespace_filter() -> bytes:
 
 
 def _try_landlock(apart: bool, version: int, shared: tuple[str, ...] = ()) -> bool:
-    """Return whether a command starts under Landlock."""
+    """Return whether a test command starts under Landlock."""
     spec = _encode_spec(version, (), (), apart, apart, shared, _make_filters(()), 1024, 1024, {})
     argv = [*_launch_landlock("main"), spec, "/bin/sh", "-c", ":"]
     with suppress(OSError, subprocess.TimeoutExpired):
@@ -247,7 +248,7 @@ def _launch_landlock(function: str) -> tuple[str, ...]:
 
 
 def _encode_spec(*parts: object) -> str:
-    """Return the arguments of ``landlock.main`` as text; marshal is quick to import."""
+    """Return the arguments for ``landlock.main`` as text; marshal is quick to import."""
     return marshal.dumps(parts).hex()  # type: ignore[arg-type]
 
 

@@ -6,12 +6,12 @@
 
 ``nsenter`` joins the session's loopback (see ``loopback``) if it can be shared.
 
-``sh`` ignores termination signals. Otherwise bwrap would kill every process before the command
+``sh`` ignores termination signals. If it did not, bwrap would kill every process before the command
 could clean up. ``sh`` terminates itself with the signal that terminated the command. When every
 process in the sandbox has ended, ``sh`` removes the files that must not exist.
 
 Nothing is mounted over a missing path in a writable folder, because bubblewrap would leave an empty
-file there.
+file at that path.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # bwrap's output goes through descriptor 4, so that the shell reads only what sandbox_init.py
 # writes. A file to cover, such as one of the user's sockets, may vanish before bwrap mounts over
-# it, and bwrap then fails. In that case the script tries once more without the vanished files.
+# it, and bwrap then fails. In that case, the script tries once more without the vanished files.
 SCRIPT = """
 trap '' TERM INT HUP QUIT
 exec 4>&1
@@ -94,13 +94,13 @@ _BASE = (
     "--unshare-uts",
     "--cap-drop",
     "ALL",
-    # If the shell that started it is killed, the sandbox ends too.
+    # If the shell that started the sandbox is killed, the sandbox also ends.
     "--die-with-parent",
     # sandbox_init.py reaps the processes itself, so bubblewrap adds no process of its own.
     "--as-pid-1",
 )
-# /run contains many service sockets. Programs need only these parts of it: name resolution, and the
-# NixOS programs.
+# /run contains many service sockets. Programs need only these parts of /run: name resolution, and
+# the NixOS programs.
 _RUN = (
     "/run/systemd/resolve/resolv.conf",
     "/run/systemd/resolve/stub-resolv.conf",
@@ -175,13 +175,13 @@ def wrap(
         inner: The variables that are set only inside the sandbox.
     """
     env = {**outer, "TMPDIR": "/tmp"}
-    # The folder is below /run, which is empty in the sandbox.
+    # The runtime folder is below /run, which is empty in the sandbox.
     env.pop("XDG_RUNTIME_DIR", None)
-    # NUL is the only character that no variable contains. An argument cannot contain it either, so
+    # NUL is the only character that no variable contains. An argument cannot contain NUL either, so
     # the text is passed in hexadecimal.
     added = "\0".join(f"{name}={value}" for name, value in inner.items())
     # `-I` ignores PYTHON… variables and the current folder, which the workspace could use to inject
-    # code. `-S` skips the import of `site`, which makes the start faster.
+    # code. `-S` skips the import of `site`, which makes Python start faster.
     first = (find_interpreter(), "-I", "-S", "-c", _START, _FOLDER)
     limits = (str(policy.processes), str(policy.file_size))
     argv = [*_join_loopback(policy.loopback), find_bubblewrap(), *_make_options(policy)]
@@ -206,8 +206,8 @@ def _join_loopback(loopback: tuple[str, ...]) -> list[str]:
     if not loopback:
         return []
     user, network = loopback
-    # Without `--preserve-credentials`, nsenter would switch to user and group 0, which this
-    # namespace may not have.
+    # Without `--preserve-credentials`, nsenter would switch to user and group 0, which may not
+    # exist in this namespace.
     return [find_nsenter(), f"--user={user}", f"--net={network}", "--preserve-credentials", "--"]
 
 
@@ -218,7 +218,7 @@ def _make_options(policy: SandboxPolicy) -> list[str]:
     """Return the bubblewrap options for a policy."""
     options = list(_ROOT)
     mounts = _make_mounts(policy)
-    # Folders are mounted before their contents, because a later mount covers an earlier one.
+    # Folders are mounted before their contents, because a later mount covers an earlier mount.
     for path in sorted(mounts, key=lambda path: (path.count("/"), path)):
         options += mounts[path]
     # With a loopback, nsenter has already entered a network namespace.
@@ -231,20 +231,20 @@ def _make_options(policy: SandboxPolicy) -> list[str]:
 
 
 def _make_mounts(policy: SandboxPolicy) -> dict[str, Mount]:
-    """Return the mount for each path, the strictest one if several apply."""
+    """Return the mount for each path; if several apply, the strictest one."""
     hidden = {path: _hide(path) for path in policy.hidden}
     mounts = _make_system_mounts(policy.temp)
     needed = {path: _read_only(path) for path in _find_needed((*mounts, *hidden))}
     needed |= {path: _read_only(path) for path in policy.shown if os.path.exists(path)}
     for path in policy.protected:
-        # Mount points cannot be renamed, so a command cannot move a parent folder away and create
-        # another file at the protected path.
+        # Mount points cannot be renamed, so a command cannot move a parent folder away and create a
+        # different file at the protected path.
         for folder in _find_between(path, policy.writable):
             mounts[folder] = ("--bind", folder, folder)
     mounts |= {path: ("--bind", path, path) for path in policy.writable}
     mounts |= {path: _read_only(path) for path in policy.protected}
-    # The last mapping that contains a path decides, so a hidden path stays hidden even if it is
-    # also writable or protected.
+    # The last mapping that contains a path takes precedence, so a hidden path stays hidden even if
+    # it is also writable or protected.
     return needed | mounts | hidden
 
 
@@ -280,7 +280,7 @@ def _find_needed(covered: tuple[str, ...]) -> Iterator[str]:
 
 
 def _find_python_folders() -> list[str]:
-    """Return the interpreter's folders, and the folders in /tmp that Python imports from."""
+    """Return the interpreter's folders and the folders in /tmp that Python imports from."""
     # Plugin workers may be imported from folders in /tmp. A program may change sys.path and remove
     # such a folder, and bubblewrap fails if the source of a mount is missing.
     temp = os.path.realpath("/tmp") + "/"

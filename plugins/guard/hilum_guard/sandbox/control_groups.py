@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 
 _BASES = ("/sys/fs/cgroup/pids", "/sys/fs/cgroup")  # version 1, version 2
-# The keeper and the warden are moved only if the warden is a child of hilum. If they cannot be
-# moved, commands start more slowly; the command itself is always in the group.
+# The keeper and the warden are moved only if the warden is a child of hilum. If the keeper and the
+# warden cannot be moved, commands start more slowly; each command is always in the group.
 _JOIN = """
 hilum_joined=
 while read -r hilum_line; do
@@ -38,13 +38,13 @@ fi
 
 @functools.cache
 def create_group(processes: int) -> str:
-    """Create a group with a process limit, once for each limit.
+    """Create a control group with a process limit, once for each limit.
 
     Args:
         processes: The maximum number of processes and threads in the group.
 
     Returns:
-        The group's folder; empty for ordinary users, who need no group, and if no group can be
+        The group's folder; empty for ordinary users, who do not need a group, or if no group can be
         created.
     """
     if os.getuid():
@@ -54,8 +54,8 @@ def create_group(processes: int) -> str:
     for base in _BASES:
         folder = Path(base, f"hilum-{pid}-{started}-{processes}")
         with suppress(OSError):
-            # Under version 1, the second folder is no control group, and `mkdir` would create an
-            # ordinary folder there.
+            # Under version 1, the second folder is not a control group, and `mkdir` would create an
+            # ordinary folder in it.
             if not os.path.exists(f"{base}/cgroup.procs"):
                 continue
             folder.mkdir(exist_ok=True)  # another thread may have created it
@@ -72,7 +72,7 @@ def create_group(processes: int) -> str:
 def sweep_groups() -> None:
     """Remove the groups of hilum processes that have ended. Blocks.
 
-    The system does not remove a group in which a process runs.
+    The kernel does not remove a group in which a process runs.
     """
     if not hasattr(os, "getuid") or os.getuid():
         return
@@ -86,20 +86,20 @@ def sweep_groups() -> None:
 def _has_owner(name: str) -> bool:
     """Return whether the process that created a group is running.
 
-    A group whose name has another format counts as having an owner.
+    A group whose name has a different format counts as having an owner.
     """
     owner, _, rest = name.removeprefix("hilum-").partition("-")
     if not owner.isdigit():
         return True
     started, _, limit = rest.partition("-")
     now = _get_start_time(int(owner))
-    # Older versions omitted the time. Process ids are reused, but a process id and its start time
-    # together are unique.
+    # Older versions of hilum omitted the time. Process ids are reused, but the combination of
+    # process id and start time is unique.
     return bool(now) and (not limit or started == now)
 
 
 def _get_start_time(pid: int) -> str:
-    """Return when a process started, in clock ticks since boot; empty if it does not exist."""
+    """Return a process's start time in clock ticks since boot; empty if it has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             # The second field is the program's name in parentheses, and may itself contain
@@ -110,7 +110,7 @@ def _get_start_time(pid: int) -> str:
 
 
 def make_join_script(folder: str) -> str:
-    """Return shell code that moves the shell running it into a group; empty without a group."""
+    """Return shell code that moves its shell into a control group; empty without a group."""
     if not folder:
         return ""
     procs = shlex.quote(f"{folder}/cgroup.procs")

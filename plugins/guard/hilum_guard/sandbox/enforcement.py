@@ -13,12 +13,13 @@ class Enforcement:
         by: ``bubblewrap``, ``landlock`` or ``sandbox-exec``; empty for none.
         files: Whether writes outside the workspace and reads of secrets are denied.
         protected: Whether the protected paths inside the workspace stay read-only.
-        network: What blocks the network: ``namespace`` (the loopback works), ``filter`` (it does
-            not), or empty for nothing.
+        network: What blocks the network: ``namespace`` (the loopback works), ``filter`` (the
+            loopback does not work), or empty if nothing blocks the network.
         processes: Whether signalling, tracing and reading other processes is prevented.
         limits: Whether the number of processes is limited.
-        reasons: What is not enforced or works differently, and why; one sentence each.
-        shared: Whether the commands of a session share a loopback.
+        reasons: The restrictions that are not enforced or work differently, and why; one sentence
+            each.
+        shared: Whether a session's commands share a loopback.
     """
 
     by: str = ""

@@ -28,8 +28,9 @@ _AGENTS = frozenset(
     " DOCKER_HOST CONTAINER_HOST WSL_INTEROP VSCODE_IPC_HOOK_CLI VSCODE_GIT_IPC_HANDLE"
     " KUBECONFIG".split()
 )
-# Variables that make a shell, bubblewrap or the dynamic linker run code. They could come from the
-# workspace, so no process outside the sandbox receives them. (hilum starts Python with -I.)
+# Variables that make a shell, bubblewrap or the dynamic linker run code. These variables could come
+# from the workspace, so no process outside the sandbox receives them. (hilum starts Python with
+# -I.)
 _LOADED = (
     "LD_",
     "DYLD_",
@@ -50,16 +51,16 @@ CACHES = {
     "GOCACHE": "go-build",
     "CCACHE_DIR": "ccache",
 }
-"""The caches of tools that are slow, or fail, without a writable cache.
+"""The caches of tools that are slow or fail without a writable cache.
 
-Maps the variable that sets the location of the cache to the name of its folder.
+Maps the variable that sets a cache's location to the name of the cache's folder.
 """
 MIN_KNOWN = 8
-"""Minimum length of a secret to search for in other variables; shorter ones are common words."""
+"""Minimum length of a secret to search for in other variables; shorter values are common words."""
 
 
 def looks_secret(name: str, value: str) -> bool:
-    """Return whether a variable contains a secret, or gives access to one."""
+    """Return whether a variable contains a secret or gives access to one."""
     if name in _AGENTS or _VALUE.search(value):
         return True
     return is_secret_name(name) and not _PLAIN.fullmatch(value)
@@ -68,17 +69,17 @@ def looks_secret(name: str, value: str) -> bool:
 def clean_environment(
     env: Mapping[str, str], inherited: Mapping[str, str], passed: Iterable[str] = ()
 ) -> dict[str, str]:
-    """Return the environment of a child process without secrets.
+    """Return a child process's environment without secrets.
 
     Args:
         env: The environment that the child process would receive.
-        inherited: hilum's own environment. A variable with a different value was set for the
-            command, and is kept.
+        inherited: hilum's own environment. A variable whose value differs from hilum's own was set
+            for the command and is kept.
         passed: Names of variables to keep anyway; ``*`` stands for any text.
     """
     kept = _find_kept(env, inherited, tuple(passed))
     secret = {name for name in env.keys() - kept if looks_secret(name, env[name])}
-    # A path is not a secret, although a variable with the path of a key file looks like one.
+    # A path is not a secret, although a variable with a key file's path looks like one.
     values = [env[name] for name in secret if not env[name].startswith("/")]
     known = [value for value in values if len(value) >= MIN_KNOWN]
     return {
@@ -91,7 +92,7 @@ def clean_environment(
 def _find_kept(
     env: Mapping[str, str], inherited: Mapping[str, str], patterns: Iterable[str]
 ) -> set[str]:
-    """Return the variables that were set for the command, and those that the user lets through."""
+    """Return the variables that were set for the command, and those that the user allows."""
     kept = {name for name, value in env.items() if inherited.get(name) != value}
     for pattern in patterns:
         kept.update(name for name in env if fnmatchcase(name, pattern))
@@ -103,7 +104,7 @@ def _contains(text: str, parts: Iterable[str]) -> bool:
 
 
 def split_environment(env: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the variables to set while the sandbox is created, and those to set only inside it."""
+    """Return the variables to set while creating the sandbox, and those to set only inside it."""
     inner = {name: value for name, value in env.items() if name.startswith(_LOADED)}
     outer = {name: value for name, value in env.items() if name not in inner}
     return outer, inner

@@ -1,12 +1,13 @@
 """The loopback network that a session's commands share.
 
 The loopback is in a network namespace, which a user namespace owns. A short-lived process creates
-both, and hilum opens them. Afterwards only hilum's descriptors and the running commands keep the
-namespaces alive, so they end with the session and the last command, even if hilum is killed. No
-helper process has to stay alive, so none can be killed, and no process id can be reused.
+both namespaces, and hilum opens them. Afterwards, only hilum's descriptors and the running commands
+keep the namespaces alive, so the namespaces end with the session and the last command, even if
+hilum is killed. No helper process has to stay alive, so no helper can be killed, and no process id
+can be reused.
 
-Commands join through the paths of hilum's descriptors in ``/proc``, and create their own user
-namespace inside. So no command has any rights in the shared user namespace.
+Commands join the namespaces through the paths of hilum's descriptors in ``/proc``, and create their
+own user namespace inside, so that no command has any rights in the shared user namespace.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Callable, Sequence
 HOLD = "echo $$; read -r _; echo here; read -r _"
 """Shell script that runs in the new namespaces.
 
-It writes its process id. For each line that it reads, it confirms that it is still running.
+The script writes its process id. When it reads a line, it confirms that it is still running.
 """
 _TIMEOUT = 15_000  # milliseconds
 
@@ -28,7 +29,7 @@ _TIMEOUT = 15_000  # milliseconds
 class Loopback:
     """The loopback of one session.
 
-    It is created on first use. Both methods may block, and threads may call them.
+    The loopback is created on first use. Its methods may block, and threads may call them.
     """
 
     def __init__(self) -> None:
@@ -62,7 +63,7 @@ def works(maker: Sequence[str], starts: Callable[[tuple[str, ...]], bool]) -> bo
 
     Args:
         maker: As for ``Loopback.paths``.
-        starts: Returns whether a command starts in the loopback with these paths.
+        starts: Returns whether a command starts in a loopback with the given paths.
     """
     loopback = Loopback()
     try:
@@ -82,7 +83,7 @@ def _create(maker: Sequence[str]) -> list[int]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        # A new session keeps Ctrl-C in the terminal from ending the maker.
+        # A new process session keeps Ctrl-C in the terminal from ending the maker.
         start_new_session=True,
     ) as process:
         try:
@@ -95,7 +96,7 @@ def _create(maker: Sequence[str]) -> list[int]:
                     raise OSError(f"the maker has no {name} namespace of its own")
             assert process.stdin is not None
             process.stdin.write(b"\n")
-            # If the maker had ended, its process id could belong to another process by now.
+            # If the maker has ended, its process id may already belong to another process.
             if _read_line(process) != b"here\n":
                 raise OSError("the maker of the namespaces has ended")
         except (OSError, ValueError) as error:
@@ -103,12 +104,12 @@ def _create(maker: Sequence[str]) -> list[int]:
                 os.close(fd)
             process.kill()
             raise OSError(str(error)) from error
-    # Leaving the block closed the maker's standard input, which makes it exit.
+    # Leaving the `with` block closed the maker's standard input, which makes the maker exit.
     return fds
 
 
 def _read_line(process: subprocess.Popen[bytes]) -> bytes:
-    """Read a line; return an empty one if none arrives in time."""
+    """Read a line; return an empty line if none arrives in time."""
     assert process.stdout is not None
     poll = select.poll()
     poll.register(process.stdout, select.POLLIN)

@@ -1,8 +1,8 @@
-"""Create masks: empty files and folders in place of missing ones.
+"""Create masks: empty files and folders in place of missing files and folders.
 
 A killed session leaves its masks behind, and the next session removes them. Sessions lock the masks
-that they use (flock). A lock ends with its process, so a mask that can be locked has no owner. On
-Windows there is no sandbox, and nothing is locked or removed.
+that they use (flock). A lock ends with its process, so a mask that can be locked exclusively has no
+owner. On Windows there is no sandbox, and nothing is locked or removed.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if sys.platform != "win32":
 
 
 def lock(fd: int, *, exclusive: bool) -> None:
-    """Lock an open file or folder, without waiting.
+    """Lock an open file or folder without waiting.
 
     Raises:
-        OSError: Another process has locked it.
+        OSError: Another process has locked the file or folder.
     """
     if sys.platform != "win32":
         fcntl.flock(fd, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
@@ -33,8 +33,8 @@ def lock(fd: int, *, exclusive: bool) -> None:
 class Masks:
     """The masks of one session.
 
-    hilum's data folder contains a record of each mask, which distinguishes it from an empty folder
-    that the user created.
+    hilum's data folder contains a record of each mask, which distinguishes the mask from an empty
+    folder that the user created.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Masks:
     def put(self, path: str, *, file: bool = False) -> None:
         """Create and lock a mask at a path where nothing exists.
 
-        A mask of another session is locked too.
+        If another session's mask exists at the path, it is locked as well.
 
         Args:
             path: The path.
@@ -60,8 +60,8 @@ class Masks:
         if not os.path.lexists(path):
             record = _record(path)
             record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # The record comes first: if hilum is killed in between, the next session finds a record
-            # without a mask, which is harmless.
+            # The record is written before the mask: if hilum is killed in between, the next session
+            # finds a record without a mask, which is harmless.
             record.write_bytes(os.fsencode(path))
             if file:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -72,8 +72,8 @@ class Masks:
             return True
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            # Shared, so that several sessions can use the same mask. Removing it needs an exclusive
-            # lock.
+            # The lock is shared, so that several sessions can use the same mask. Removing a mask
+            # needs an exclusive lock.
             lock(fd, exclusive=False)
             # Another session may have removed the mask between opening and locking it.
             held = os.path.samestat(os.fstat(fd), os.lstat(path))
@@ -110,7 +110,7 @@ def sweep_masks() -> None:
 
 
 def _record(path: str) -> Path:
-    """Return the record of a mask."""
+    """Return a mask's record."""
     return data_folder() / "masks" / digest_path(path)
 
 
@@ -122,15 +122,16 @@ def _remove_mask(path: str) -> None:
         _record(path).unlink(missing_ok=True)
         return
     try:
-        # Fails while any session uses the mask, because each of them has a shared lock on it.
+        # This fails while any session uses the mask, because each of them has a shared lock on it.
         lock(fd, exclusive=True)
         _record(path).unlink(missing_ok=True)
         if os.path.isdir(path):
             os.rmdir(path)
-        # The user may have put something into it in the meantime; then it belongs to the user.
+        # The user may have put something into the mask in the meantime, which makes it the user's
+        # file or folder.
         elif not os.path.getsize(path):
             os.unlink(path)
     except OSError:
-        pass  # another session has locked it, or it is no longer empty
+        pass  # another session has locked the mask, or it is no longer empty
     finally:
         os.close(fd)

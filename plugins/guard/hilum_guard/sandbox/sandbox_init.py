@@ -1,11 +1,13 @@
 """The first process (init) of a sandbox's process namespace.
 
-It starts the command, reaps its processes, and reports how the command ended. bubblewrap alone
-would report the death of a command by a signal as an exit code, as shells do. So this process
-writes the outcome to a descriptor: ``s`` and the signal number, or ``e`` for an exit.
+This program starts the command, reaps the command's processes, and reports how the command ended.
+bubblewrap alone would report the death of a command by a signal as an exit code, as shells do.
+Therefore this process writes the outcome to a descriptor: ``s`` and the signal number, or ``e`` for
+an exit.
 
 ``landlock.main`` uses the same limits, signals and messages. The module runs outside the package
-and imports only built-in modules, because its startup is most of a sandboxed command's overhead.
+and imports only built-in modules, because its startup time is most of a sandboxed command's
+overhead.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
 else:
-    import _signal  # importing signal instead costs two milliseconds
+    import _signal  # importing `signal` instead takes two milliseconds
 
 STATUS = 3
 """Descriptor to which the outcome of the command is written."""
@@ -27,7 +29,9 @@ NOTICE = 9
 The descriptor is open only if these processes may continue.
 """
 LINGER = 0.1
-"""Seconds that remaining processes get after the command exits; the warden uses the same value."""
+"""Grace period for remaining processes after the command exits, in seconds; the warden uses the
+same value.
+"""
 _POLL_SECONDS = 0.005
 _ERRORS = "surrogateescape"
 # The exit codes that shells use for a program that cannot be executed or does not exist.
@@ -36,7 +40,7 @@ _NOT_FOUND = 127
 
 
 def set_limits(processes: int, file_size: int) -> None:
-    """Limit this process and its descendants.
+    """Limit the processes and file sizes of this process and its descendants.
 
     Args:
         processes: Maximum number of processes and threads.
@@ -49,19 +53,19 @@ def set_limits(processes: int, file_size: int) -> None:
         # An unprivileged process cannot raise its hard limit: setrlimit fails for a higher value.
         hard = resource.getrlimit(kind)[1]
         value = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-        # The hard limit is set too, because the command could raise its soft limit up to the hard
+        # The hard limit is also set, because the command could raise its soft limit up to the hard
         # limit.
         resource.setrlimit(kind, (value, value))
 
 
 def restore_signals() -> None:
-    """Restore the signals that Python ignores, because a command would inherit that setting."""
+    """Restore the signals that Python ignores, because a command would also ignore them."""
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
         _signal.signal(number, _signal.SIG_DFL)
 
 
 def report_start_failure(program: str, error: OSError) -> int:
-    """Report why a program cannot be started, and return the exit code that shells use."""
+    """Report why a program cannot be started, and return the exit code that a shell would use."""
     posix.write(2, f"{program}: {error.strerror}\n".encode(errors=_ERRORS))
     if isinstance(error, FileNotFoundError):
         return _NOT_FOUND
@@ -74,11 +78,12 @@ def run_command(argv: tuple[str, ...], env: dict[bytes, bytes]) -> tuple[bytes, 
     Returns:
         The report for ``STATUS``, and the exit code that a shell would use.
     """
-    # The shell script outside the sandbox ignores some signals, and child processes inherit this.
+    # The shell script outside the sandbox ignores some signals, and child processes inherit this
+    # disposition.
     default = set(_signal.valid_signals()) - {_signal.SIGKILL, _signal.SIGSTOP}
     may_continue = _is_open(NOTICE)
-    # These descriptors are closed, because the command could otherwise forge the report of how it
-    # ended.
+    # The command does not inherit these descriptors, because it could otherwise forge the report of
+    # how it ended.
     closed = [STATUS, NOTICE] if may_continue else [STATUS]
     actions = [(posix.POSIX_SPAWN_CLOSE, number) for number in closed]
     try:
@@ -90,7 +95,8 @@ def run_command(argv: tuple[str, ...], env: dict[bytes, bytes]) -> tuple[bytes, 
         posix.write(NOTICE, b"%d" % code)
         posix.close(NOTICE)
         _reap_all()
-    # If nothing may continue, this process exits, and the kernel kills the rest of the namespace.
+    # If no process may continue, this process exits, and the kernel kills the rest of the
+    # namespace.
     if code >= 0:
         return b"e", code
     return b"s%d" % -code, 128 - code
@@ -115,7 +121,7 @@ def _reap_until(pid: int) -> int:
 
 
 def _reap_remaining() -> bool:
-    """Reap processes for ``LINGER`` seconds, and return whether any is still running."""
+    """Reap processes for ``LINGER`` seconds, and return whether any process is still running."""
     until = time.monotonic() + LINGER
     while True:
         try:

@@ -1,7 +1,7 @@
 """Determine the paths that a sandboxed command may access. Each command has its own policy.
 
-Three kinds of paths matter. *Writable* paths are the workspace, the folders that the user added
-and the session's temporary folder. *Protected* paths are inside writable paths but stay read-only,
+Three kinds of paths matter. *Writable* paths are the workspace, the folders that the user added and
+the session's temporary folder. *Protected* paths are inside writable paths but stay read-only,
 because programs outside the sandbox execute them later: Git's hooks and configuration, hilum's
 folder, shell start-up files. *Hidden* paths cannot even be read.
 """
@@ -22,11 +22,11 @@ from hilum_guard.settings import GuardSettings
 from hilum_guard.watching.executed_files import MASKED
 
 MASKED_FILES = ("config.worktree",)
-"""Files in a Git folder that may exist and be empty."""
+"""Files that may exist in a Git folder without content."""
 _MAX_POINTER = 4096  # maximum size of a `.git` file, in bytes
-# Shared by the whole process, because it caches folders that have not changed.
+# The process shares one finder, because it caches folders that have not changed.
 _SECRET_FILES = SecretFiles()
-# The user's shells, Git and the desktop read or execute these later, outside any sandbox.
+# The user's shells, Git and the desktop read or execute these files later, outside any sandbox.
 _START_FILES = tuple(
     ".profile .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .zshrc .zshenv .zprofile"
     " .zlogin .gitconfig .config/git .config/fish .config/systemd .config/autostart .local/bin"
@@ -42,19 +42,19 @@ class SandboxPolicy:
     """The permissions of one command. All paths are absolute and contain no links.
 
     Args:
-        writable: Folders that it may write to.
-        protected: Paths inside the writable folders that it may not write to. They do not include
-            links, because a sandbox cannot protect a link.
-        hidden: Paths that it may not read.
+        writable: Folders that the command may write to.
+        protected: Paths inside the writable folders that the command must not write to. Links are
+            not included, because a sandbox cannot protect a link.
+        hidden: Paths that the command must not read.
         unwanted: Files that do not exist and are removed if the command creates them: Git would
-            read its configuration, including hooks, from the location that they name.
-        shown: Paths in temporary folders that it may nevertheless read.
+            read its configuration, including hooks, from the location named in these files.
+        shown: Paths in temporary folders that the command may nevertheless read.
         temp: The session's temporary folder.
         filter: A file with a system call filter (see ``seccomp``), if the sandbox uses one.
         group: Folder of the control group to join, if there is one (see ``control_groups``).
         loopback: Namespaces to join for the session's loopback (see ``loopback``); without them,
             the command gets its own loopback.
-        network: Whether it can use a network other than the loopback.
+        network: Whether the command can use a network other than the loopback.
         processes: Maximum number of processes and threads at once.
         file_size: Maximum size of a file, in megabytes.
     """
@@ -130,11 +130,11 @@ def find_writable(workspace: Path, settings: GuardSettings) -> list[str]:
 
 
 def find_homes() -> list[str]:
-    """Return the user's home folders: the environment's, and the account's if it differs."""
+    """Return the user's home folders: $HOME, and the account's home folder if it differs."""
     found = [os.path.expanduser("~")]
     with suppress(ImportError, KeyError):
         # Programs such as ssh look up the account's home folder and ignore $HOME.
-        import pwd  # does not exist on Windows
+        import pwd  # the module does not exist on Windows
 
         found.append(pwd.getpwuid(os.getuid()).pw_dir)
     return list(dict.fromkeys(map(os.path.realpath, found)))
@@ -160,10 +160,10 @@ def find_hidden(shown: Collection[str] = ()) -> Iterator[str]:
 
 
 def find_masks(roots: Iterable[str]) -> list[str]:
-    """Return the missing or empty paths that must exist to be protected.
+    """Return the missing or empty paths that must exist so that the sandbox can protect them.
 
-    Running programs use these paths: folders of editors and agents, and the hooks and the
-    configuration of a repository. A path with contents is left out because it is protected anyway.
+    Running programs use these paths: folders of editors and agents, and a repository's hooks and
+    configuration. A path with contents is omitted, because it is protected anyway.
     """
     found = []
     for root in roots:
@@ -182,11 +182,11 @@ def _is_empty(path: str) -> bool:
 
 
 def find_repository(root: str) -> str:
-    """Return the repository of a linked worktree; empty if the folder is not a linked worktree.
+    """Return a linked worktree's repository; empty if the folder is not a linked worktree.
 
-    ``.git`` is a file there and names a folder elsewhere, which a commit must write to. A command
-    could have forged the file. So the named folder has to point back to the worktree; nothing in a
-    sandbox can write to that folder.
+    In a linked worktree, ``.git`` is a file that names a folder elsewhere, which a commit must
+    write to. A command could have forged the `.git` file. Therefore the named folder must point
+    back to the worktree; nothing in a sandbox can write to that folder.
     """
     pointer = os.path.join(root, ".git")
     try:
@@ -211,7 +211,7 @@ def _read_pointer(path: str) -> str:
 def _list_git_paths(folder: str) -> Iterator[str]:
     """Yield the paths to keep read-only in a Git folder, its submodules and its worktrees."""
     if not os.path.isdir(folder):
-        yield folder  # the file of a linked worktree or submodule
+        yield folder  # the `.git` file of a linked worktree or submodule
         return
     yield from (os.path.join(folder, name) for name in _GIT_NAMES)
     with suppress(OSError), os.scandir(os.path.join(folder, "worktrees")) as found:
@@ -221,7 +221,7 @@ def _list_git_paths(folder: str) -> Iterator[str]:
 
 
 def _list_submodule_paths(folder: str) -> Iterator[str]:
-    """Yield the same for the Git folders in ``modules``; their names may contain slashes."""
+    """Yield the read-only paths in Git folders in ``modules``; their names may contain slashes."""
     with suppress(OSError), os.scandir(folder) as found:
         for entry in found:
             if not entry.is_dir(follow_symlinks=False):

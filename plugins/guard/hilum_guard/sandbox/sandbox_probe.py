@@ -1,4 +1,4 @@
-"""Determine what this system enforces, by trying its sandboxes or by a guess."""
+"""Determine what this system enforces, by trying its sandboxes or by guessing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hilum_guard.sandbox.enforcement import Enforcement
 
 @functools.cache
 def probe() -> Enforcement:
-    """Return what this system enforces, determined by trying it.
+    """Return what this system enforces, determined by trying its sandboxes.
 
     The first call blocks for tens of milliseconds.
     """

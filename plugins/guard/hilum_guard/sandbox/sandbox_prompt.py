@@ -1,4 +1,4 @@
-"""Describe the sandbox to the model, in the system prompt."""
+"""Describe the sandbox to the model in the system prompt."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OWN = (
 
 
 def describe_sandbox(enforced: Enforcement, settings: GuardSettings) -> str:
-    """Return a description of what commands may do, for the model."""
+    """Return a description, for the model, of what commands may do."""
     if not enforced.by:
         return "Commands run without a sandbox and can change everything that the user can. Be careful."
     extra = "".join(f", {path}" for path in settings.writable)

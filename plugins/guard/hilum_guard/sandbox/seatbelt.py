@@ -1,7 +1,8 @@
 """Build the macOS sandbox: a profile for ``sandbox-exec``.
 
 The profile follows published descriptions of the profile language and has not been tested on a Mac.
-Paths are parameters (``-D``) and never part of the profile's text, so that no path can change it.
+Paths are parameters (``-D``) and never part of the profile's text, so that no path can change the
+profile.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _NETWORK = """(deny network*)
 
 
 def check_seatbelt() -> str:
-    """Return why this sandbox cannot be used; empty if it can."""
+    """Return why the macOS sandbox cannot be used; empty if it can."""
     if os.access(PROGRAM, os.X_OK):
         return ""
     return f"{PROGRAM} does not exist"
@@ -58,7 +59,7 @@ def wrap(command: Command, policy: SandboxPolicy) -> Command:
     defined: list[str] = []
     for name, path in parameters.items():
         defined += ["-D", f"{name}={path}"]
-    # The profile is passed as an argument, so there is no file that could be changed before it is
-    # read.
+    # The profile is passed as an argument, so there is no profile file that could be changed before
+    # it is read.
     argv = (PROGRAM, "-p", text, *defined, *command.argv)
     return Command(argv, command.cwd, command.env | {"TMPDIR": policy.temp})

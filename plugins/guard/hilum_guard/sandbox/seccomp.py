@@ -1,16 +1,17 @@
 """Build a system call filter that rejects sockets by address family.
 
-The filter confines commands if no network namespace does. It is a BPF program, built here from a
-few instructions per architecture. It also rejects ``io_uring``, which opens sockets without the
-system call; the kernel's key management; and calls of another architecture (32-bit, x32), whose
-numbers mean other calls. ``socketpair`` is allowed, because it connects a process only to itself.
+The filter confines commands if no network namespace confines them. The filter is a BPF program,
+which this module builds from a few instructions per architecture. The filter also rejects
+``io_uring``, which opens sockets without the ``socket`` call; the kernel's key management; and
+calls from another architecture (32-bit, x32), in which the same numbers mean other calls.
+``socketpair`` is allowed, because it only connects a process to itself.
 """
 
 from __future__ import annotations
 
 # By architecture: AUDIT_ARCH_…, the number of socket(2), the numbers of calls that are always
-# rejected, and whether x32 shares the architecture. The rejected calls are io_uring_setup, and
-# add_key, request_key and keyctl, because kernel keys belong to the user and not to a namespace.
+# rejected, and whether x32 shares the architecture. The rejected calls are io_uring_setup, add_key,
+# request_key and keyctl; kernel keys belong to the user and not to a namespace.
 ARCHITECTURES = {
     "x86_64": (0xC000003E, 41, (425, 248, 249, 250), True),
     "aarch64": (0xC00000B7, 198, (425, 217, 218, 219), False),
@@ -18,9 +19,11 @@ ARCHITECTURES = {
 UNIX = 1
 VSOCK = 40
 UNSPACED = (VSOCK,)
-"""Families that no network namespace confines: sockets between a virtual machine and its host."""
+"""Address families that no network namespace confines: sockets between a virtual machine and its
+host.
+"""
 LOCAL = (UNIX, VSOCK)
-"""The unconfined families, and Unix sockets, whose names are files."""
+"""The unconfined address families, and Unix sockets, whose names are files."""
 ALL = ()
 """All address families."""
 
@@ -35,7 +38,7 @@ _REFUSE = 0x00050000 | 13
 # Offsets in struct seccomp_data.
 _NUMBER = 0
 _ARCHITECTURE = 4
-# The lower half of the first argument; both architectures are little-endian.
+# Offset of the lower half of the first argument; both architectures are little-endian.
 _FAMILY = 16
 
 
@@ -43,15 +46,15 @@ def program(machine: str, families: tuple[int, ...]) -> bytes:
     """Return the system call filter as a BPF program.
 
     Args:
-        machine: Architecture, as ``os.uname().machine`` names it.
+        machine: The architecture, as returned by ``os.uname().machine``.
         families: Address families whose sockets are rejected; empty for all.
 
     Raises:
-        KeyError: There is no filter for this architecture.
+        KeyError: No filter exists for this architecture.
     """
     arch, socket, refused, x32 = ARCHITECTURES[machine]
     code: list[tuple[int, int, int, int]] = []
-    # Every number is at least 0, so without families the check matches all of them.
+    # Every number is at least 0, so without families, the check matches all of them.
     checks = [(_EQUAL, family) for family in families] or [(_AT_LEAST, 0)]
     code += [
         (_LOAD, 0, 0, _ARCHITECTURE),

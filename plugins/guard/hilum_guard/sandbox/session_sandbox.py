@@ -1,4 +1,4 @@
-"""Wrap every child process of a session in a sandbox, with a clean environment."""
+"""Wrap every child process of a session in a sandbox with a clean environment."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ _PROMPT_ORDER = 25
 
 
 class ProtectedPaths(NamedTuple):
-    """Paths that commands must not access, in addition to those that the guard itself protects.
+    """Paths that commands must not access, in addition to the paths that the guard itself protects.
 
     All paths are absolute and contain no links.
 
     Attributes:
-        protected: Paths that cannot be written to, with everything in them.
+        protected: Paths that cannot be written to, including everything in them.
         hidden: Paths that cannot even be read.
     """
 
@@ -66,12 +66,14 @@ class ExtraAccess(NamedTuple):
     """The extra permissions of one command. Hidden and protected paths remain hidden and protected.
 
     Attributes:
-        network: Whether it may use the network.
-        cache: A writable folder for the caches of its tools; created if it does not exist.
-        environment: Variables that it receives although they look like secrets.
-        off: Whether it runs without a sandbox. Its environment is still cleaned.
-        shown: Paths in temporary folders that it may read, if the sandbox has temporary folders of
-            its own.
+        network: Whether the command may use the network.
+        cache: A writable folder for the caches of the command's tools; created if it does not
+            exist.
+        environment: Variables that the command receives although they look like secrets.
+        off: Whether the command runs without a sandbox. Secrets are still removed from its
+            environment.
+        shown: Paths in temporary folders that the command may read, if the sandbox has its own
+            temporary folders.
     """
 
     network: bool = False
@@ -88,17 +90,17 @@ class Sandbox:
         workspace: Root of the workspace.
         settings: The user's settings.
         folder: A folder used only by this session; the commands' temporary folder is created in it.
-        note: A function that is called once, before the first command, with what is enforced.
-        enforced: What is enforced; replaces the result of ``probe``.
+        note: A function that is called once with the enforcement, before the first command.
+        enforced: What is enforced; overrides the result of ``probe``.
 
     Attributes:
-        watch: The watcher, which makes files inert that commands leave for other programs to
+        watch: The watcher, which makes inert the files that commands leave for other programs to
             execute.
         protected: The paths that the most recent command could not write to.
-        extra_protected: Functions that return more paths to protect, by the name of the requester.
+        extra_protected: Functions that return additional paths to protect, by the requester's name.
             Threads call them.
-        extra_access: The extra permissions of single commands, by their words.
-        find_used_secrets: Returns the hidden files that a command in a folder may see.
+        extra_access: The extra permissions of individual commands, by their words.
+        find_used_secrets: Returns the hidden files that a command in a folder may read.
         observer: Receives the sandbox's reports.
     """
 
@@ -125,8 +127,8 @@ class Sandbox:
         self._enforced = enforced
         self._masks = Masks()
         self._unwanted = set[str]()
-        # Commands may start at the same time: the first one tries the sandbox, and the others wait
-        # for its result.
+        # Commands may start at the same time: the first command tries the sandbox, and the others
+        # wait for the result.
         self._lock = trio.Lock()
         self._loopback = Loopback()
         self._root = os.path.realpath(workspace)
@@ -137,7 +139,7 @@ class Sandbox:
 
     @property
     def known(self) -> Enforcement | None:
-        """What is enforced for this session's commands; None if not determined yet."""
+        """What is enforced for this session's commands, or None if not determined yet."""
         return self._enforced
 
     async def enforced(self) -> Enforcement:
@@ -152,7 +154,7 @@ class Sandbox:
         return self._enforced
 
     def build_prompt_layer(self) -> Layer:
-        """Return the part of the prompt that describes where commands run.
+        """Return the part of the system prompt that describes where commands run.
 
         Before the first command, the description says what the system most likely enforces, because
         trying the sandbox takes time.
@@ -160,11 +162,11 @@ class Sandbox:
         return Layer(_PROMPT_ORDER, "sandbox", describe_sandbox(self._presumed(), self.settings))
 
     def describe_kind(self) -> str:
-        """Return the kind of sandbox in one word; empty if there is none."""
+        """Return the kind of sandbox in one word; empty if there is no sandbox."""
         return self._presumed().by
 
     def _presumed(self) -> Enforcement:
-        """Return what is enforced or, before the first command, what most likely will be."""
+        """Return what is enforced or, before the first command, will most likely be enforced."""
         if self._enforced is not None:
             return self._enforced
         if self.settings.sandbox == "off":
@@ -174,7 +176,7 @@ class Sandbox:
     # --- commands ---------------------------------------------------------------------------------
 
     async def wrap_process(self, command: Command) -> Command:
-        """Wrap a command in the sandbox, with a clean environment.
+        """Wrap a command in the sandbox with a clean environment.
 
         Raises:
             ToolDenied: The user requires the full sandbox, and this system cannot enforce it.
@@ -201,7 +203,7 @@ class Sandbox:
         temp = "/tmp" if enforced.by == "bubblewrap" else self.temp
         caches = extra.cache or f"{temp}/cache"
         for name, folder in CACHES.items():
-            # A cache that the user or a plugin has set stays.
+            # A cache location that the user or a plugin has set stays.
             env.setdefault(name, f"{caches}/{folder}")
         return await trio.to_thread.run_sync(self._wrap, clean, enforced, extra)
 
@@ -214,8 +216,8 @@ class Sandbox:
             self._put_masks()
         watched = self._begin_watching()
         if BACKGROUND in command.env:
-            # Long-running services do not need to write there, and a folder that is read-only as a
-            # whole stays read-only when the user's Git replaces a file in it.
+            # Long-running services do not need to write to the Git folder, and a folder that is
+            # read-only as a whole stays read-only when the user's Git replaces a file in it.
             watched += filter(None, map(self.watch.git_folder, self.watch.roots))
         policy = self._make_policy(command, enforced, extra, watched)
         self._unwanted.update(policy.unwanted)
@@ -231,8 +233,8 @@ class Sandbox:
     def _begin_watching(self) -> list[str]:
         """Watch the workspace while a command runs, and return the paths to protect."""
         self.recover()
-        # The watcher must know the state before the command, so this comes before the command
-        # starts.
+        # The watcher must know the state before the command, so `watch.begin` comes before the
+        # command starts.
         watched, sentences = self.watch.begin()
         if sentences:
             self.observer.report_undone(sentences)
@@ -248,7 +250,7 @@ class Sandbox:
     def _make_policy(
         self, command: Command, enforced: Enforcement, extra: ExtraAccess, watched: list[str]
     ) -> SandboxPolicy:
-        """Return the current permissions of a command."""
+        """Return a command's current permissions."""
         policy = sandbox_policy.make_policy(self.workspace, self.settings, self.temp)
         if extra.cache:
             os.makedirs(extra.cache, mode=0o700, exist_ok=True)
@@ -258,7 +260,7 @@ class Sandbox:
         hidden = {*policy.hidden}
         for find_paths in list(
             self.extra_protected.values()
-        ):  # the event loop may add an entry meanwhile
+        ):  # the event loop may add an entry in the meantime
             paths = find_paths()
             protected += paths.protected
             hidden.update(paths.hidden)
@@ -280,16 +282,16 @@ class Sandbox:
         )
 
     def _find_hidden_sockets(self) -> list[str]:
-        """Return the sockets of the user's services, except those the user has made visible."""
+        """Return the sockets of the user's services, except those that the user made visible."""
         readable = resolve_listed(self.settings.readable, self._root)
         return [path for path in find_sockets() if path not in readable]
 
     def _join_loopback(self, enforced: Enforcement) -> tuple[str, ...]:
-        """Return the namespaces of the session's loopback; none if it cannot be shared.
+        """Return the namespaces of the session's loopback; empty if the loopback cannot be shared.
 
         Raises:
-            ToolError: The loopback cannot be created. The command must not run without it, because
-                it would then reach another network.
+            ToolError: The loopback cannot be created. The command must not run without the
+                loopback, because it would then reach another network.
         """
         if not enforced.shared or enforced.network != "namespace":
             return ()
@@ -319,18 +321,19 @@ class Sandbox:
     # --- the end ----------------------------------------------------------------------------------
 
     def recover(self) -> None:
-        """Undo the changes that commands of killed sessions left in this workspace. Blocks."""
+        """Undo the changes that killed sessions' commands left in this workspace. Blocks."""
         sentences = recovery.recover(self._root)
         if sentences:
             self.observer.report_recovered(sentences)
 
     def close(self) -> None:
-        """Check the workspace one last time, and remove what the session created. Blocks.
+        """Check the workspace one last time and remove what the session created. Blocks.
 
-        Every step runs, even if another one fails.
+        Every step runs, even if another step fails.
         """
-        with ExitStack() as steps:  # runs the steps in reverse order
-            # Added first, so it runs last: the other steps use the folder.
+        with ExitStack() as steps:  # the stack runs the steps in reverse order
+            # The removal of the folder is added first, so it runs last: the other steps use the
+            # folder.
             steps.callback(shutil.rmtree, self.folder, ignore_errors=True)
             steps.callback(self._masks.close)
             steps.callback(self._remove_unwanted)
@@ -366,10 +369,10 @@ def sweep() -> None:
 
 
 def _select_outermost(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return the paths that are not inside another of the paths."""
+    """Return the paths that are not inside another of the given paths."""
     found: list[str] = []
     for path in sorted(set(paths), key=len):
-        # A mount inside a read-only mount would only waste time.
+        # A read-only mount inside another one would only waste time.
         if not is_below(path, found):
             found.append(path)
     return tuple(found)
@@ -377,7 +380,7 @@ def _select_outermost(paths: Iterable[str]) -> tuple[str, ...]:
 
 @asynccontextmanager
 async def open_sandbox(session: Session) -> AsyncIterator[Sandbox]:
-    """Open the sandbox of a session; on exit, remove what it created."""
+    """Open a session's sandbox; on exit, remove what it created."""
     folder, held = await trio.to_thread.run_sync(make_temporary_folder)
 
     def note(found: Enforcement) -> None:
@@ -387,7 +390,7 @@ async def open_sandbox(session: Session) -> AsyncIterator[Sandbox]:
     try:
         yield sandbox
     finally:
-        # A cancelled session must also undo what its commands left for other programs, and remove
+        # Even a cancelled session must undo what its commands left for other programs, and remove
         # its masks from the workspace.
         with trio.CancelScope(shield=True):
             try:

@@ -1,8 +1,8 @@
-"""The Unix sockets of the user's services that a sandbox must hide, such as Docker's.
+"""Find the Unix sockets of the user's services that a sandbox must hide, such as Docker's.
 
 Neither a read-only mount nor a network namespace prevents a command from connecting to a socket
-that has a name in the file system. So another file is mounted over each such socket. The sockets in
-``/run`` and in temporary folders do not exist in the sandbox.
+that has a name in the file system. Therefore the sandbox mounts another file over each of these
+sockets. The sockets in ``/run`` and in temporary folders do not exist in the sandbox.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def find_sockets() -> list[str]:
     except OSError:
         lines = []
     for line in lines:
-        # Names of abstract sockets begin with `@`. They have no file, and belong to a network
-        # namespace.
+        # Names of abstract sockets begin with `@`. Abstract sockets have no file, and belong to a
+        # network namespace.
         path = line.partition(" /")[2]
         if path and not f"/{path}".startswith(_COVERED):
             found[f"/{path}"] = None

@@ -3,12 +3,12 @@
 The redactor replaces known values (from environment variables that are named like secrets, and from
 the user's settings) and text that looks like a key. Replacements leave JSON text valid.
 
-Texts come from files, commands and models, so a pattern must take linear time for every text:
+Text comes from files, commands and models, so every pattern must take linear time on any text:
 ``re`` holds the interpreter lock while it matches, and a thread would not help. Two rules ensure
-this. Either an unlimited repetition is the end of the pattern, or no match can begin inside the
-text that it repeats over. Otherwise, a match that fails at its end still consumes the text (the
-group ``skip``) and leaves it unchanged, so that no text is scanned once for each possible
-beginning.
+linear time. An unlimited repetition must end the pattern, or no match may begin inside the text
+that it repeats over. If neither is possible, a match that fails at its end must still consume the
+text (the group ``skip``) and leave it unchanged, so that the text is not scanned once for each
+possible beginning.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from urllib.parse import quote
 from hilum_guard.secrets.secret_names import is_secret_name
 
 _SHORTEST = 8
-# Switches and numbers, which are not secrets whatever their variables are called.
+# Switches and numbers, which are never secrets, whatever their variables are called.
 _PLAIN = r"(?i)\d+|true|false|yes|no|on|off|none"
 
-# The beginning of a word. The last letter of a JSON or terminal escape may precede it.
+# The beginning of a word. The last letter of a JSON or terminal escape may precede the word.
 _B = r"(?:(?<![A-Za-z0-9_])|(?<=\\[bfnrt])|(?<=\\u[0-9a-fA-F]{4})|(?<=[0-9]m))"
 
 
 def _at_word(pattern: str) -> str:
     r"""Return a pattern that matches only at the beginning of a word."""
-    # The letters come first and the lookbehind check follows, because the engine finds letters ten
-    # times as fast as it tries `_B` at every character.
+    # The pattern begins with the letters, followed by the lookbehind, because finding letters is
+    # ten times as fast as trying `_B` at every character.
     start = re.match(r"(?:\[[A-Z]+\])?[A-Za-z0-9_-]*(?![*+?{])", pattern)
     first = start.group() if start else ""
     if not first:
@@ -112,11 +112,11 @@ _VENDORS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         r"|nvapi-[\w-]{60,}|ph[cx]_[A-Za-z0-9]{40,})",
     ),
 )
-# Name, words, pattern. A text without any of the words is not searched, which saves time for most
-# texts. The order matters: a whole block comes before its parts. A group named `keep` stays in the
-# text, and a match with a group named `skip` is left unchanged.
+# Name, words, pattern. Text without any of these words is not searched, which saves time for most
+# text. The order of patterns matters: a whole block comes before its parts. A group named `keep`
+# stays in the text, and a match with a group named `skip` is left unchanged.
 _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
-    # A truncated block is as secret as a whole one; its lines may be numbered.
+    # A truncated key block is as secret as a whole block; its lines may be numbered.
     (
         "PRIVATE_KEY",
         ("PRIVATE KEY",),
@@ -124,7 +124,7 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
         r"(?:[A-Za-z0-9+/=\s:,.]++|(?<=\d )\||\\[nr]|-(?!----END))*+(?:-----END [A-Z0-9 ]*PRIVATE"
         r" KEY(?: BLOCK)?-----)?",
     ),
-    # This is `openssh-key-v1` in base64, with which the body of an OpenSSH key begins.
+    # This is `openssh-key-v1` in base64, which begins the body of an OpenSSH key.
     ("PRIVATE_KEY", ("b3BlbnNzaC1rZXkt",), r"b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/=\s]{20,}"),
     ("PRIVATE_KEY", ("AGE-SECRET-KEY-",), r"AGE-SECRET-KEY-[0-9A-Z]{20,}"),
     (
@@ -144,13 +144,13 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("SLACK_HOOK", ("hooks.slack.com/",), r"(?P<keep>hooks\.slack\.com/services/)[\w/-]{20,}"),
     ("OPENAI_KEY", ("sk-",), rf"{_B}sk-[A-Za-z0-9_-]{{16,}}"),
     (
-        # The third letter is the kind of token: personal, OAuth, user, server or refresh.
+        # The third letter is the kind of GitHub token: personal, OAuth, user, server or refresh.
         "GITHUB_TOKEN",
         ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
         r"gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{20,}",
     ),
     ("GITLAB_TOKEN", ("glpat-",), r"glpat-[\w-]{16,}"),
-    # AKIA begins the ids of long-term keys, and ASIA those of temporary ones.
+    # AKIA begins the ids of long-term AWS keys, and ASIA those of temporary AWS keys.
     ("AWS_KEY", ("AKIA", "ASIA"), r"(?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Z])"),
     ("GOOGLE_KEY", ("AIza",), r"AIza[\w-]{30,}"),
     ("SLACK_TOKEN", ("xox",), r"xox[abeoprs]-[\w-]{10,}"),
@@ -165,7 +165,7 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("PACKAGE_TOKEN", ("npm_", "pypi-"), r"npm_[A-Za-z0-9]{30,}|pypi-[\w-]{30,}"),
     ("STRIPE_KEY", ("k_live_", "k_test_"), r"[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
     *((name, words, _at_word(pattern)) for name, words, pattern in _VENDORS),
-    # Forty characters may also be a base64 hash, so the name has to precede them.
+    # Forty characters may also be a base64 hash, so the key's name must precede them.
     (
         "AWS_SECRET",
         ("ecret", "ECRET"),
@@ -191,8 +191,8 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
         r"|example(?:[-_][a-z_-]{0,60})?|replace[-_](?:me|this"
         r"|with)[a-z_-]{0,60})\\?[\"']?(?![^\s\"'\\,;]))[^\s\"'\\,;()]{8,}",
     ),
-    # The form used in settings files and headers. The value must contain a digit: without one it is
-    # more likely to be a word or code.
+    # Assignments in the form used in settings files and headers. The value must contain a digit:
+    # without a digit, it is more likely to be a word or code.
     (
         "CREDENTIAL",
         ("ey", "oken", "ecret", "assw", "ookie"),
@@ -220,9 +220,10 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
 )
 
 
-# Patterns that are secrets only because of the surrounding text; in source code they rarely are.
+# Patterns for values that are secrets only because of the surrounding text; in source code, they
+# rarely are secrets.
 _GUESSED = frozenset({"ASSIGNMENT", "CREDENTIAL"})
-# Patterns that are secrets only in settings files.
+# Patterns for values that are secrets only in settings files.
 _OF_SETTINGS = frozenset({"PASSWORD"})
 _SOURCE = (
     r"(?i)\.(py[iwx]?|ipynb|[cm]?[jt]sx?|go|rs|java|kts?|scala|c|cc|cpp|cxx|h|hh|hpp|cs|fs|rb|php|pl"
@@ -238,7 +239,7 @@ _SETTINGS = (
 
 
 def is_source(path: str) -> bool:
-    """Return whether a file is source code or prose, where such values are rarely secrets."""
+    """Return whether a file is source code or prose, where such matches are rarely secrets."""
     return re.search(_SOURCE, path) is not None
 
 
@@ -248,20 +249,20 @@ def is_settings(path: str) -> bool:
 
 
 PLACEHOLDER = re.compile(r"\[REDACTED:[^\]\s]{1,200}\]")
-# A pattern is compiled when a text first contains its words: compiling all of them at startup would
+# A pattern is compiled when text first contains its words: compiling all patterns at startup would
 # take 8 ms.
 _compiled = cache(re.compile)
 
 
 class Redactor:
-    """A function that replaces secrets in texts.
+    """A callable that replaces secrets in text.
 
     Args:
-        environ: Environment whose secrets are replaced; by default, that of this process.
+        environ: Environment whose secrets are replaced; by default, this process's environment.
         secrets: Additional secrets, by name.
 
     Attributes:
-        too_short: Names of secrets that are too short to search for in texts.
+        too_short: Names of secrets that are too short to search for in text.
     """
 
     def __init__(
@@ -269,20 +270,20 @@ class Redactor:
     ) -> None:
         self._names: dict[str, str] = {}
         self.too_short: list[str] = []
-        # The path of a key file is not a secret, and also occurs in ordinary text.
+        # A key file's path is not a secret, and also occurs in ordinary text.
         for name, value in (os.environ if environ is None else environ).items():
             if is_secret_name(name) and not (os.path.isabs(value) and os.path.exists(value)):
                 self._add(name, value)
         for name, value in (secrets or {}).items():
             self._add(name, value)
-        # The longest come first: `re` takes the first alternative that matches, and a secret may
-        # begin with a shorter one, the rest of which would stay in the text.
+        # The longest values come first: `re` takes the first alternative that matches. If a secret
+        # begins with a shorter one, the rest of the longer secret would stay in the text.
         values = sorted(self._names, key=len, reverse=True)
         self._values = re.compile("|".join(map(re.escape, values))) if values else None
 
     def _add(self, name: str, value: str) -> None:
-        """Add a value in the spellings that it has in text, JSON and URLs."""
-        if len(value) < _SHORTEST:  # it would be found inside ordinary words
+        """Add a secret value in the forms that it has in text, JSON and URLs."""
+        if len(value) < _SHORTEST:  # a shorter value would be found inside ordinary words
             bare = value.strip()
             if bare and not re.fullmatch(_PLAIN, bare):
                 self.too_short.append(name)
@@ -293,12 +294,12 @@ class Redactor:
             self._names.setdefault(form, name)
 
     def __call__(self, text: str, *, guess: bool = True, settings: bool = False) -> str:
-        """Return a text without secrets.
+        """Return text without secrets.
 
         Args:
             text: The text.
-            guess: Whether to include values that are only named like a secret, as in ``password =
-                "…"``.
+            guess: Whether to replace values that are only named like a secret, as in
+                ``password = "…"``.
             settings: Whether the text is from a settings file, where words can also be passwords.
         """
         # Known values come first, so that their placeholders have the names of their variables.
@@ -322,13 +323,15 @@ class Redactor:
 PIECE = 100_000
 """Maximum number of characters to search in one ``re`` call, which holds the interpreter lock."""
 OVERLAP = 20_000
-"""Trailing characters of a piece to search again with the next; longer secrets are missed."""
+"""Number of trailing characters of a piece that are searched again with the next piece; longer
+secrets are missed.
+"""
 MARGIN = 64
-"""Trailing characters of a piece in which a match may depend on the text that follows."""
+"""Number of trailing characters of a piece in which a match may depend on the following text."""
 
 
 def _replace(pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], text: str) -> str:
-    """Return a text with all matches replaced; search a long text in pieces."""
+    """Return text with all matches replaced; long text is searched in pieces."""
     if len(text) <= PIECE:
         return pattern.sub(replace, text)
     parts: list[str] = []
@@ -340,7 +343,7 @@ def _replace(pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], 
         following = end if is_last else end - OVERLAP
         for cut in pattern.finditer(text, start, end):
             # A match that begins in the overlap is left to the next piece, which contains more of
-            # it.
+            # the match.
             if cut.start() >= following and not is_last:
                 break
             is_whole = is_last or cut.end() <= end - MARGIN
@@ -367,15 +370,15 @@ _KEY_NUMBER = re.compile(r"(?:\A|\n|\\n)[^\S\n]*(?:\d{1,6}\s?[|:]\s?)?\Z")
 MAX_KEY = 20_000
 """Maximum number of characters to search before a key's end; the longest keys have 13,000."""
 MAX_KEY_LINE = 400
-"""Maximum length of one line of a key, in characters, including its number and indentation."""
+"""Maximum length of one line of a key, in characters, including its line number and indentation."""
 MAX_NUMBER = 20
 """Maximum width of a line number with its indentation and separator, in characters."""
 
 
 def _redact_key_ends(text: str) -> str:
-    """Return a text without the lines of private keys whose first line is missing.
+    """Return text without the lines of private keys whose first line is missing.
 
-    A page of a file, or the end of one, contains such lines.
+    Such lines occur in a page of a file or at the end of a file.
     """
     if "PRIVATE KEY-----" not in text or "-----END" not in text:
         return text
@@ -394,11 +397,11 @@ def _redact_key_ends(text: str) -> str:
 def _find_key_start(text: str, end: int, floor: int) -> int:
     """Return the position of a key's first line, searching backwards from its last line.
 
-    A pattern would try every line of a long text as the first one.
+    A regular expression would try every line of long text as the first line.
 
     Args:
         text: The text.
-        end: The position of the line that ends the key.
+        end: The position of the key's last line.
         floor: The lowest position to search.
     """
     start = end
@@ -414,7 +417,7 @@ def _find_key_start(text: str, end: int, floor: int) -> int:
 
 
 def _find_line_start(text: str, at: int, floor: int) -> tuple[int, int]:
-    """Return the position at which a line begins, and the length of the line break before it.
+    """Return the position at which a line begins, and the length of the preceding line break.
 
     Line breaks may be escaped, as in JSON.
     """
@@ -441,7 +444,7 @@ def find_settings_secrets(data: Mapping[str, object], path: str = "settings") ->
 
     Args:
         data: The settings as plain data.
-        path: The prefix for the names of the values.
+        path: The prefix for the values' names.
     """
     found: dict[str, str] = {}
     is_headers = path.endswith(".headers")

@@ -1,4 +1,4 @@
-"""Replace secrets in call results, and remember where placeholders came from."""
+"""Replace secrets in tool results, and remember which files the placeholders come from."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from hilum_guard.call_reader import CheckedCall
 
 MAX_CLEAN = 256
-"""Maximum number of result texts to remember as clean."""
+"""Maximum number of cleaned result texts to remember."""
 MAX_CHARACTERS = 20_000
 """Length in characters above which a thread searches a result (0.2 ms for 1,000 characters)."""
 
 
 class ResultRedactor:
-    """The redactor of one session's results and logs.
+    """The redactor for one session's results and logs.
 
     Args:
         session: The session.
@@ -40,8 +40,8 @@ class ResultRedactor:
     def __init__(self, session: Session, config: Path) -> None:
         self._session = session
         self._redactor = Redactor({**os.environ, **environment()}, read_settings_secrets(config))
-        # The result texts that were cleaned most recently. Events repeat them, and searching them
-        # again would double the cost.
+        # The result texts that were cleaned most recently. Events repeat these texts, and searching
+        # them again would double the cost.
         self._clean: dict[str, None] = {}
         # Workspace-relative paths of the files that the model read with a placeholder in them.
         self._files: set[str] = set()
@@ -65,10 +65,10 @@ class ResultRedactor:
         return cleaned
 
     def redact_texts(self, texts: Sequence[str], origin: str) -> list[str]:
-        """Return texts without secrets before they are logged. Threads may call it.
+        """Return text without secrets, before the text is logged. Threads may call it.
 
         Values that are only named like a secret are replaced only in prompts: a model's output is
-        mostly code and examples, and the secrets that it could repeat were replaced when it read
+        mostly code and examples, and secrets that the model could repeat were replaced when it read
         them.
         """
         known = self._clean if origin == "result" else {}
@@ -80,15 +80,15 @@ class ResultRedactor:
         return cleaned
 
     async def redact_result(self, call: ToolCall, result: ToolResult) -> ToolResult | None:
-        """Return a result without secrets; None if it contains none."""
+        """Return a result without its secrets, or None if it contains no secrets."""
         path = read_path(call)
-        # A command's output may be source code as well as settings, so plain words do not count as
-        # passwords there.
+        # A command's output may be source code as well as settings, so plain words in it do not
+        # count as passwords.
         is_of_file = bool(path) and result.name != "run_terminal_cmd"
         guess = not (is_of_file and is_source(path))
         settings = is_of_file and is_settings(path)
         texts = dict.fromkeys(part.text for part in result.parts if isinstance(part, Text))
-        # This call only collects the texts, which a thread may then search; its result is not used.
+        # This call only collects the text, which a thread may then search; its result is not used.
         _map_texts(result.data, lambda text: texts.setdefault(text) or text)
 
         def clean_all() -> dict[str, str]:
@@ -110,7 +110,7 @@ class ResultRedactor:
         return msgspec.structs.replace(result, parts=tuple(parts), data=data)
 
     def _remember_clean(self, texts: Any) -> None:
-        # A dict keeps the order of insertion, so its first key is the oldest.
+        # A dict keeps insertion order, so its first key is the oldest.
         while len(self._clean) > MAX_CLEAN:
             del self._clean[next(iter(self._clean))]
         self._clean.update(dict.fromkeys(texts))
@@ -120,15 +120,15 @@ class ResultRedactor:
         workspace = self._session.workspace
         try:
             self._files.add(workspace.relative(workspace.resolve(path)))
-        except ToolError:  # outside the workspace, where no tool writes
+        except ToolError:  # the file is outside the workspace, where no tool writes
             pass
 
     def carries_secret(self, call: CheckedCall) -> bool:
-        """Return whether the URL of a call contains a secret."""
+        """Return whether a call's URL contains a secret."""
         url = call.facts.arguments.get("url")
         if call.facts.category != "network" or not isinstance(url, str) or not url:
             return False
-        # A secret in an address may be percent-encoded, and a `+` may stand for a space.
+        # A secret in a URL may be percent-encoded, and a `+` may stand for a space.
         texts = {url, unquote(url), unquote_plus(url)}
         return any(self._redactor(text) != text for text in texts)
 
@@ -136,11 +136,11 @@ class ResultRedactor:
 def explain_placeholder(files: frozenset[str], names: frozenset[str], call: CheckedCall) -> str:
     """Return why a call that contains a secret's placeholder must not run; empty if it may run.
 
-    A write would destroy the secret that the placeholder replaces, or write the placeholder instead
-    of a secret from a prompt. A command would use the placeholder as if it were the secret.
+    A write would destroy the secret that the placeholder stands for, or write the placeholder
+    instead of a secret from a prompt. A command would use the placeholder as if it were the secret.
 
     Args:
-        files: The files that the model read with a placeholder in them.
+        files: The files that the model has read with a placeholder in them.
         names: The names of the secrets that were replaced in prompts and answers.
         call: The call.
     """
@@ -163,7 +163,7 @@ def explain_placeholder(files: frozenset[str], names: frozenset[str], call: Chec
 
 
 def read_settings_secrets(config: Path) -> dict[str, str]:
-    """Return the secrets in the user's settings, and the keys that ``hilum models key`` keeps.
+    """Return the secrets in the user's settings, and the keys that ``hilum models key`` stores.
 
     Keys in the system's keyring are not included: commands and files do not contain them.
     """
@@ -177,16 +177,16 @@ def _read_table(file: Path) -> dict[str, Any]:
     """Return the content of a TOML file; empty if it cannot be read."""
     if not file.exists():
         return {}
-    import tomllib  # this import takes 7 ms, which most sessions save
+    import tomllib  # the import takes 7 ms, which most sessions save
 
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):  # the plugin that owns the file reports the error
+    except (OSError, ValueError, RecursionError):  # the file's own plugin reports the error
         return {}
 
 
 def read_path(call: ToolCall) -> str:
-    """Return the file that a call names; empty if it names none."""
+    """Return the file that a call names; empty if it does not name one."""
     try:
         arguments = msgspec.json.decode(call.arguments or "{}")
     except msgspec.DecodeError:
@@ -196,7 +196,7 @@ def read_path(call: ToolCall) -> str:
 
 
 def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
-    """Return plain data with a function applied to all its strings."""
+    """Return a copy of plain data with a function applied to all its strings."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Recognise secrets by the names of variables and settings, and copies of files by their names.
+"""Recognise secrets by the names of variables and settings, and file copies by their names.
 
 All of hilum's plugins use this list.
 """
@@ -17,7 +17,7 @@ _NAME = re.compile(rf"(?:^|_)(?:{_WORDS}|\w*(?:{_ENDS}))\d*(?:_|$)")
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a name looks like that of a secret: ``OPENAI_API_KEY``, ``db-password``."""
+    """Return whether a name looks like a secret's name: ``OPENAI_API_KEY``, ``db-password``."""
     return _NAME.search(name.upper().replace("-", "_")) is not None
 
 
@@ -48,7 +48,7 @@ def original_names(name: str) -> tuple[str, ...]:
 
 
 def _remove_marks(name: str) -> str:
-    """Return a file name without the prefix or suffix that marks one copy."""
+    """Return a file name without the prefix or suffix that marks a copy."""
     if len(name) > 2 and name.startswith("#") and name.endswith("#"):  # an Emacs auto-save file
         return name[1:-1]
     if len(name) > 2 and name.startswith(".#"):  # an Emacs lock file
@@ -71,7 +71,7 @@ NOT_SECRET = (
 
 
 def matches(name: str, patterns: tuple[str, ...]) -> bool:
-    """Return whether a name matches one of some patterns, ignoring differences in spelling."""
+    """Return whether a name matches any of the given patterns, ignoring differences in spelling."""
     return _union(patterns).match(folded(name)) is not None
 
 

@@ -1,6 +1,6 @@
-"""List the paths of secrets: a maintained list, and files that are secret by their mode or name.
+"""List the paths of secrets: a maintained list, and files whose mode or name marks them as secret.
 
-The list is based on each program's documentation about its logins, keys and histories.
+The list is based on the programs' documentation of their logins, keys and histories.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import cache
 from hilum_guard.file_names import folded
 from hilum_guard.secrets.secret_names import original_names
 
-# Below the home folder.
+# Paths below the home folder that contain secrets.
 HOME = tuple(
     """.ssh .aws .azure .gnupg .kube .docker .netrc _netrc .git-credentials .pypirc .npmrc
     .yarnrc .yarnrc.yml .bunfig.toml .vault-token .password-store .pki .1password
@@ -47,7 +47,7 @@ HOME = tuple(
     .railway .supabase .snowflake .linode-cli .ollama/id_ed25519
     .local/share/com.vercel.cli""".split()
 )
-# Below the configuration folder (`~/.config`).
+# Paths below the configuration folder (`~/.config`) that contain secrets.
 CONFIG = tuple(
     """gh hub glab-cli gcloud doctl op git/credentials containers/auth.json github-copilot
     google-chrome chromium BraveSoftware microsoft-edge vivaldi opera rclone sops age
@@ -79,8 +79,8 @@ MAC = (
     "Library/Application Support/Code/User/globalStorage",
 )
 
-# Paths in dot-folders of the home folder that are not searched: large, generated, and without
-# logins.
+# Paths in the home folder's dot-folders that are not searched: they are large, generated and
+# without logins.
 _PASSED_OVER = frozenset(
     """.cache .npm .nvm .pyenv .rustup .rbenv .asdf .venv .virtualenvs .local/lib
     .local/bin .local/share/uv .local/share/pipx .local/share/mise .local/share/fonts
@@ -90,7 +90,7 @@ _PASSED_OVER = frozenset(
     .pnpm-store .texlive .matplotlib .fontconfig .dbus .pulse .config/pulse .terminfo
     .git""".split()
 )
-# Shells and tools read these files at startup. They stay readable but are write-protected.
+# Shells and tools read these files at startup. These files stay readable but are write-protected.
 _START_FILES = frozenset(
     """.profile .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .zshrc .zshenv
     .zprofile .zlogin .gitconfig .inputrc .vimrc .tmux.conf .screenrc .xauthority
@@ -100,11 +100,11 @@ _START_FILES = frozenset(
 MAX_DEPTH = 3
 """Maximum depth below the home folder at which to search for files: ``~/.config/name/x/file``."""
 MAX_FILES = 300
-"""Maximum number of files to hide because of their mode; each one needs a mount."""
+"""Maximum number of files to hide because of their mode; each file needs a mount."""
 MAX_FOLDERS = 4_000
-"""Maximum number of folders to search for files that are secret by their mode or name."""
+"""Maximum number of folders to search for files whose mode or name marks them as secret."""
 
-# Workspace files that are hidden from commands regardless of their mode. Those of the second list
+# Workspace files that are hidden from commands regardless of their mode. Files in the second list
 # are hidden only if no other user may read them.
 _HIDDEN_NAMES = tuple(
     """.env .env.* .envrc .netrc _netrc .pgpass .git-credentials .htpasswd .dockercfg
@@ -129,17 +129,17 @@ SKIPPED = frozenset(
 SETTLED = 50_000_000
 """Time in nanoseconds within which a folder may change again without a new change time (ctime)."""
 Listed = tuple[tuple[str, ...], tuple[str, ...]]
-"""The folders in a folder, and the files in it whose names matter."""
+"""A folder's subfolders, and the files in it whose names matter."""
 
 
 class SecretFiles:
-    """A finder of files that are secret by their mode or name, which caches unchanged folders."""
+    """A finder of files whose mode or name marks them as secret; it caches unchanged folders."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[tuple[int, int], Listed]] = {}
 
     def of_home(self, home: str) -> Iterator[str]:
-        """Yield the files in a home's dot-folders that only the user may read. Blocks."""
+        """Yield the files in a home folder's dot-folders that only the user may read. Blocks."""
         waiting = [(home, 0)]
         found = 0
         for _ in range(MAX_FOLDERS):
@@ -175,8 +175,8 @@ class SecretFiles:
         secrets = set(self._linked_secrets(root))
         if not secrets:
             return
-        # A listing contains the inodes of its entries, so only files with a secret's inode are
-        # examined.
+        # A folder listing contains the inodes of its entries, so only files with a secret's inode
+        # are examined.
         inodes = {inode for _, inode in secrets}
         for folder, _ in self._folders(root):
             with suppress(OSError), os.scandir(folder) as entries:
@@ -195,20 +195,20 @@ class SecretFiles:
                     yield file
 
     def _folders(self, root: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield the folders of a workspace, with the files whose names matter."""
+        """Yield the folders in a workspace, each with the files whose names matter."""
         waiting = [root]
         for _ in range(MAX_FOLDERS):
             if not waiting:
                 return
-            # Breadth first, so that the limit leaves out the deepest folders.
+            # The search is breadth-first, so that the limit omits the deepest folders.
             folder = waiting.pop(0)
             folders, files = self._look(folder)
             yield folder, files
-            # Generated folders are large and contain no secrets of the project.
+            # Generated folders are large and contain none of the project's secrets.
             waiting += [path for path in folders if os.path.basename(path) not in SKIPPED]
 
     def _look(self, folder: str) -> Listed:
-        """Return the folders in a folder, and the files whose names matter."""
+        """Return a folder's subfolders, and the files in it whose names matter."""
         try:
             status = os.stat(folder)
             # A program can set the modification time (mtime), but not the change time (ctime).
@@ -228,12 +228,12 @@ class SecretFiles:
 
 
 def _list_folder(folder: str) -> Listed:
-    """Return the folders in a folder, and the files whose names matter.
+    """Return a folder's subfolders, and the files in it whose names matter.
 
-    In dot-folders all files matter, because their mode may make them secrets.
+    In dot-folders, all files matter, because their mode may make them secrets.
 
     Raises:
-        OSError: It cannot be listed.
+        OSError: The folder cannot be listed.
     """
     is_private = "/." in folder
     folders: list[str] = []
@@ -254,7 +254,7 @@ def _has_secret_name(path: str) -> bool:
 
 
 def _read_linked_file(path: str) -> tuple[int, int] | None:
-    """Return the device and inode of a regular file with several names; None for any other."""
+    """Return the device and inode of a regular file with several names; None for any other file."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -271,7 +271,7 @@ def _is_private(path: str) -> bool:
     except OSError:
         return False
     # Programs set this mode for keys and logins (ssh rejects other modes).
-    is_restricted = not status.st_mode & 0o177  # no rights for others, and not executable
+    is_restricted = not status.st_mode & 0o177  # private and not executable
     return stat.S_ISREG(status.st_mode) and is_restricted and status.st_size > 0
 
 
@@ -281,12 +281,12 @@ def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def is_hidden_name(name: str) -> bool:
-    """Return whether files of this name are hidden from commands."""
+    """Return whether files with this name are hidden from commands."""
     return any(_is_named(_HIDDEN_NAMES, each) for each in original_names(folded(name)))
 
 
 def is_private_name(name: str) -> bool:
-    """Return whether files of this name are hidden when only the user may read them."""
+    """Return whether files with this name are hidden when only the user may read them."""
     return any(_is_named(_PRIVATE_NAMES, each) for each in original_names(folded(name)))
 
 
@@ -295,7 +295,7 @@ def _is_named(patterns: tuple[str, ...], low: str) -> bool:
 
 
 def list_secret_paths(homes: Iterable[str], configs: Iterable[str]) -> Iterator[str]:
-    """Yield the paths of the maintained list, existing or not."""
+    """Yield the paths in the maintained list, whether they exist or not."""
     for home in homes:
         yield from (os.path.join(home, name) for name in (*HOME, *MAC))
     for config in configs:

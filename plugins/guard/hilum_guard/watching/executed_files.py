@@ -1,9 +1,9 @@
 """List the workspace files that other programs execute, or take commands from, outside the sandbox.
 
-This table is the only list of such files. Writing such a file with the file tools or by redirection
-needs approval, and the sandbox keeps programs from writing to these files (see
-``workspace_watcher``). What Git executes because of its metadata depends on the content of the
-metadata, which ``repositories`` reads.
+The table in this module is the only list of executed files. Writing to an executed file with the
+file tools or by redirection needs approval, and the sandbox keeps programs from writing to these
+files (see ``workspace_watcher``). What Git executes because of a repository's metadata depends on
+the content of the metadata, which ``repositories`` reads.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ class ExecutedFile(NamedTuple):
     """A kind of file that other programs execute.
 
     Attributes:
-        pattern: Its name in any folder, in lower case; a leading ``*`` stands for any text. ``a/b``
-            is ``b`` in a folder ``a``.
-        program: The program that executes it, or takes commands from it.
+        pattern: The file's name in any folder, in lower case; a leading ``*`` stands for any text.
+            ``a/b`` is a file ``b`` in a folder ``a``.
+        program: The program that executes the file or takes commands from it.
         when: When that happens.
-        folder: Whether it is a folder, with everything in it.
-        mask: Whether the sandbox puts an empty, read-only folder in its place if it is missing.
-            Only for folders that programs watch while they run, because the user sees the empty
+        folder: Whether the name is a folder, which includes everything in it.
+        mask: Whether the sandbox creates an empty, read-only folder if the folder is missing. Set
+            only for folders that programs watch while they run, because the user sees the empty
             folder (Git ignores it).
-        data: Whether commands may write it, because ordinary work does so: it names what is used
-            later, or contains what the project's package managers install. File tools still need
-            approval.
+        data: Whether commands may write to the file, because ordinary work does so: it names what
+            is used later, or contains what the project's package managers install. File tools still
+            need approval.
     """
 
     pattern: str
@@ -58,7 +58,8 @@ _OPENED = "when the folder is opened"
 _SESSION = "when a session starts"
 _COMMIT = "at a commit"
 TABLE = (
-    # Git. For commands that write below `.git`, the content decides; file tools need approval.
+    # Git. For commands that write below `.git`, the content determines the verdict; file tools need
+    # approval.
     *_rows(
         "git",
         "at every command, through configuration, hooks and pointers",
@@ -193,10 +194,10 @@ TABLE = (
     *_rows("Junie", f"{_SESSION}, as MCP servers", ".junie", folder=True),
     *_rows("Trae", f"{_OPENED}, as MCP servers", ".trae", folder=True),
 )
-# Not listed: `.tool-versions`, `.nvmrc` and `.python-version`, because they name versions and
-# nothing executes them; `.inputrc`, because readline reads only the one in the home folder; `.in`
-# and `.out` of autoenv, because they are common names; `.gitattributes`, because it can only choose
-# among drivers that the configuration defines.
+# Not listed: `.tool-versions`, `.nvmrc` and `.python-version`, because they name versions and are
+# not executed; `.inputrc`, because readline reads only the one in the home folder; `.in` and `.out`
+# of autoenv, because they are common names; `.gitattributes`, because it can only choose among
+# drivers that the configuration defines.
 
 MASKED = tuple(row.pattern for row in TABLE if row.mask)
 """Folders in the workspace root that the sandbox masks if they are missing."""
@@ -211,7 +212,7 @@ PATTERNS = tuple(row.pattern for row in TABLE if "/" not in row.pattern)
 
 
 def find_name(name: str) -> ExecutedFile | None:
-    """Return the row for a file name; None if nothing executes such files."""
+    """Return the row for a file name, or None if nothing executes such files."""
     low = folded(name)
     row = _NAMES.get(low)
     if row:
@@ -221,12 +222,12 @@ def find_name(name: str) -> ExecutedFile | None:
     return None
 
 
-# Any component counts: everything in an executed folder is executed.
+# Any component of the path counts, because everything in an executed folder is executed.
 def find_path(path: str) -> tuple[str, ExecutedFile] | None:
-    """Return the executed part of a path, and its row; None if no row matches.
+    """Return the executed part of a path, and its row, or None if no row matches.
 
     Args:
-        path: Relative to the workspace, existing or not.
+        path: The path relative to the workspace, whether it exists or not.
     """
     parts = [part for part in path.split("/") if part]
     for part in parts:

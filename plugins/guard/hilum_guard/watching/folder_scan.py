@@ -1,6 +1,6 @@
-"""List the folders of a workspace, rereading only those that changed.
+"""List the folders in a workspace, rereading only those that changed.
 
-A scan costs one ``lstat`` for each known folder. It compares change times (ctime), because a
+A scan costs one ``lstat`` for each known folder. The scan compares change times (ctime), because a
 program can set modification times, but not change times.
 """
 
@@ -20,9 +20,9 @@ from hilum_guard.watching.executed_files import PARENTS, find_name
 MAX_FOLDERS = 20_000
 """Maximum number of folders to watch; those nearest the root come first."""
 SETTLED = 50_000_000
-"""Nanoseconds within which a folder may change again without a new change time."""
-# Folders of installed packages, which users do not open or enter. They are scanned if the index
-# contains nested repositories.
+"""Time within which a folder may change again without a new change time, in nanoseconds."""
+# Folders of installed packages, which users do not open or enter. These folders are scanned if the
+# Git index contains nested repositories.
 _SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__"})
 Stamp = tuple[int, int]
 """Inode and change time."""
@@ -33,15 +33,15 @@ class Folder:
     """The result of listing a folder.
 
     Attributes:
-        stamp: The stamp of the folder at that time.
-        settled: Whether a later change would change its stamp.
-        folders: Paths of the folders in it.
-        skipped: Paths of the folders in it that scans usually skip.
-        names: Names in it of files that may be executed.
-        executed: Those of ``folders`` that are executed as a whole. Scans look only for Git
-            metadata in them.
-        repository: Whether it is a Git folder.
-        listed: Whether it could be listed.
+        stamp: The folder's stamp when it was listed.
+        settled: Whether a later change to the folder would change its stamp.
+        folders: Paths of the subfolders.
+        skipped: Paths of the subfolders that scans usually skip.
+        names: Names of files in the folder that may be executed.
+        executed: The paths in ``folders`` that are executed as a whole. Scans look only for Git
+            metadata in these folders.
+        repository: Whether the folder is a Git folder.
+        listed: Whether the folder could be listed.
     """
 
     stamp: Stamp
@@ -55,13 +55,13 @@ class Folder:
 
 
 class FolderScan:
-    """The folders of a workspace.
+    """The folders in a workspace.
 
     Args:
         roots: The folders to scan, resolved.
 
     Attributes:
-        relevant: The folders with relevant names, a Git folder or an error.
+        relevant: The folders that contain relevant names, are Git folders or could not be listed.
         truncated: Whether some folders are not scanned because there are too many.
     """
 
@@ -77,16 +77,17 @@ class FolderScan:
         """List the folders that changed, and forget those that no longer exist.
 
         Args:
-            everywhere: Whether to scan folders of installed packages too.
+            everywhere: Whether to also scan folders of installed packages.
         """
-        # This loop runs for every folder of a workspace at every command, so it does no more than
-        # necessary: local names instead of attributes, and no function call for a known folder.
+        # This loop runs for every folder in a workspace at every command, so it does no more than
+        # necessary: it uses local names instead of attributes, and calls no function for a known
+        # folder.
         old = self._folders
         found: dict[str, Folder] = {}
         relevant: list[tuple[str, Folder]] = []
         lstat = os.lstat
         waiting = list(self._roots)
-        # Level by level, so that the limit leaves out the deepest folders.
+        # Folders are scanned level by level, so that the limit omits the deepest ones.
         while waiting and len(found) < MAX_FOLDERS:
             deeper: list[str] = []
             for path in waiting:
@@ -118,7 +119,7 @@ class FolderScan:
         return folder
 
     def skipped_folders(self) -> Iterator[str]:
-        """Yield the folders of installed packages, except those of compiled modules."""
+        """Yield the folders of installed packages, except those with compiled modules."""
         for state in self._folders.values():
             for path in state.skipped:
                 if not path.endswith("/__pycache__"):  # they contain no repositories
@@ -131,7 +132,8 @@ def _list_folder(path: str, stamp: Stamp, *, only_git: bool = False) -> Folder:
     Args:
         path: The folder.
         stamp: Its stamp.
-        only_git: Whether it is executed as a whole, so that only Git's metadata matters in it.
+        only_git: Whether the folder is executed as a whole, so that only Git metadata matters in
+            it.
     """
     settled = time.time_ns() - stamp[1] > SETTLED
     try:
@@ -140,8 +142,8 @@ def _list_folder(path: str, stamp: Stamp, *, only_git: bool = False) -> Folder:
     except (FileNotFoundError, NotADirectoryError):
         return Folder(stamp, settled)
     except OSError:
-        # A command may forbid listing a folder in order to hide files in it, so this is no reason
-        # to skip it.
+        # A command may make a folder unlistable to hide files in it, so unlistable folders are not
+        # skipped.
         return Folder(stamp, settled, listed=False)
     inner = [name for name, is_folder in found.items() if is_folder and name.lower() != ".git"]
     folders = [name for name in inner if name not in _SKIPPED]
@@ -157,13 +159,13 @@ def _list_folder(path: str, stamp: Stamp, *, only_git: bool = False) -> Folder:
 
 
 def _is_executed(name: str) -> bool:
-    """Return whether a folder of this name is executed as a whole, even in quarantine."""
+    """Return whether a folder with this name is executed as a whole, even in quarantine."""
     row = find_name(original(name) if name.endswith(QUARANTINED) else name)
     return row is not None and row.folder and not row.data
 
 
 def _is_relevant(folder: str, name: str, only_git: bool) -> bool:
-    """Return whether a name in a folder belongs to Git, is executed, or contains such a file."""
+    """Return whether a name in a folder belongs to Git, is executed or contains executed files."""
     # A file system that ignores case finds `.GIT` where Git looks for `.git`.
     low = name.lower()
     if low == ".git":
@@ -173,7 +175,7 @@ def _is_relevant(folder: str, name: str, only_git: bool) -> bool:
     row = find_name(name)
     if row is None:
         return low in PARENTS
-    # A name that is executed only as a file is harmless as a folder.
+    # A name that is executed only as a file is harmless as a folder's name.
     return row.folder or not os.path.isdir(f"{folder}/{name}")
 
 
@@ -181,7 +183,7 @@ def _is_relevant(folder: str, name: str, only_git: bool) -> bool:
 
 
 def read_stamp(path: str) -> Stamp:
-    """Return the stamp of a file; zeros if it does not exist."""
+    """Return a file's stamp; zeros if the file does not exist."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -190,12 +192,12 @@ def read_stamp(path: str) -> Stamp:
 
 
 def read_inode(path: str) -> int:
-    """Return the inode of a file, which changes if the file is replaced; 0 if there is no file."""
+    """Return a file's inode, which changes if the file is replaced; 0 if there is no file."""
     return read_stamp(path)[0]
 
 
 def is_settled(stamps: Iterable[object]) -> bool:
-    """Return whether later changes of the files would show in their stamps."""
+    """Return whether later changes to the files would change their stamps."""
     now = time.time_ns()
     changes = [stamp[1] for stamp in stamps if isinstance(stamp, tuple) and len(stamp) > 1]
     return all(now - changed > SETTLED for changed in changes)

@@ -1,4 +1,4 @@
-"""Make files and settings inert that programs outside the sandbox would execute.
+"""Make inert the files and settings that programs outside the sandbox would execute.
 
 A file is renamed to a name that no program looks for. A setting is removed from its file. Nothing
 is deleted. Commands may still be running and may replace a folder in a path with a link, so every
@@ -22,7 +22,7 @@ MAX_SHOWN = 5
 """Maximum number of settings named in one sentence."""
 MAX_NUMBER = 1000
 """Maximum number of suffixes to try when searching for a free name."""
-# All settings in a file are removed at once.
+# All entries of these kinds in a file are removed at once.
 _OF_FILES = ("setting", "todo")
 # With O_PATH, a folder can be opened even if a command has removed the right to read it.
 _OPEN_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC if hasattr(os, "O_PATH") else 0
@@ -32,11 +32,11 @@ class Quarantine:
     """The quarantine of a workspace.
 
     Args:
-        roots: The folders of the workspace, resolved.
+        roots: The workspace's folders, resolved.
 
     Attributes:
-        failed: Entries that could not be made inert, each with a sentence about it. They are never
-            attributed to the user, are retried, and are reported only once.
+        failed: Entries that could not be made inert, each with a sentence about it. Failed entries
+            are never attributed to the user, are retried, and are reported only once.
         restored: The user's pointers and links that were restored.
     """
 
@@ -52,7 +52,7 @@ class Quarantine:
 
         Args:
             new: The entries.
-            known: The entries that existed before, which belong to the user.
+            known: The entries that existed before the commands; they belong to the user.
 
         Returns:
             A sentence for each.
@@ -108,7 +108,7 @@ class Quarantine:
         return f"{shown} {_explain(entry)}. It is now {renamed}."
 
     def _restore(self, entry: Entry, known: Iterable[Entry]) -> None:
-        """Restore the user's pointer or link after another one replaced it."""
+        """Restore the user's pointer or link that another one replaced."""
         for before in known:
             if before.path == entry.path and before.kind in ("pointer", "link"):
                 break
@@ -131,7 +131,7 @@ class Quarantine:
 
 
 def _group(entries: Iterable[Entry]) -> list[list[Entry]]:
-    """Return entries grouped by path, with the settings of a file in a separate group."""
+    """Return entries grouped by path, with a file's settings in a separate group."""
     groups: dict[tuple[str, bool], list[Entry]] = {}
     for entry in sorted(entries):
         groups.setdefault((entry.path, entry.kind in _OF_FILES), []).append(entry)
@@ -139,7 +139,7 @@ def _group(entries: Iterable[Entry]) -> list[list[Entry]]:
 
 
 def _explain(entry: Entry) -> str:
-    """Return which program executes an entry, as a phrase that follows its path."""
+    """Return a phrase that follows an entry's path and names the program that executes it."""
     if entry.kind == "name":
         row = find_name(os.path.basename(entry.path))
         if row:
@@ -151,12 +151,12 @@ def _explain(entry: Entry) -> str:
 
 
 def _rename(path: str) -> str:
-    """Rename a file or folder in its own folder, and return its new path."""
+    """Rename a file or folder within its parent folder, and return its new path."""
     before = os.path.basename(path)
     with _open_folder(os.path.dirname(path)) as folder:
         try:
             name = _rename_in(before, folder)
-        except PermissionError:  # the folder's owner cannot write to it
+        except PermissionError:  # a command may have removed the owner's write permission
             _grant_access(folder)
             name = _rename_in(before, folder)
     return f"{os.path.dirname(path)}/{name}"
@@ -179,8 +179,8 @@ def _rewrite(path: str, details: list[str]) -> str:
         text = "\n".join(lines)
     else:
         text = git_metadata.without(text, details)
-    # The old file is renamed before the new one is written: programs find either no file or a clean
-    # one.
+    # The old file is renamed before the new one is written, so programs find either no file or a
+    # clean file.
     kept = _rename(path)
     with _open_folder(os.path.dirname(path)) as folder:
         _write_new(os.path.basename(path), text, folder)
@@ -204,7 +204,7 @@ def _open_folder(path: str) -> Iterator[int]:
 
 
 def _grant_access(folder: int) -> None:
-    """Allow the owner of an open folder to list and change it."""
+    """Allow an open folder's owner to list and change it."""
     # The mode is changed through the descriptor, so that no link can redirect the change.
     mode = stat.S_IMODE(os.fstat(folder).st_mode) | stat.S_IRWXU
     os.chmod(f"/proc/self/fd/{folder}", mode)
@@ -222,9 +222,9 @@ def _find_free_name(name: str, folder: int) -> str:
 
 
 def _write_new(name: str, text: str, folder: int) -> None:
-    """Create and write a file that must not exist yet."""
+    """Create a file that must not exist yet, and write to it."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    # O_EXCL, because a command that still runs may have created a file or link with this name.
+    # O_EXCL is needed because a running command may have created a file or link with this name.
     fd = os.open(name, flags, 0o644, dir_fd=folder)
     with open(fd, "wb") as file:
         file.write(text.encode(errors="surrogateescape"))

@@ -20,11 +20,11 @@ _ADVICE = (
 
 
 def recover(workspace: str) -> list[str]:
-    """Make inert the files that commands of killed sessions left in a workspace. Blocks.
+    """Make inert the files that killed sessions' commands left in a workspace. Blocks.
 
-    A change that the user made after the kill looks like one that a command made, and is treated
-    the same way: the file is renamed, or the setting removed, but nothing is deleted, and the
-    change is reported.
+    A change that the user made after the kill is indistinguishable from a command's change, and is
+    treated the same way: the file is renamed, or the setting removed, but nothing is deleted, and
+    the change is reported.
 
     Args:
         workspace: Root of the workspace, resolved.
@@ -45,7 +45,7 @@ def recover(workspace: str) -> list[str]:
                     said += _look(marker, folder, name.removesuffix(run_markers.OWNER))
         except Exception as error:  # the marker stays, and the next session tries again
             said.append(f"It could not be checked ({type(error).__name__}: {error}). {_ADVICE}")
-    # A marker written by another version of hilum may contain text that cannot be stored in an
+    # A marker written by a different version of hilum may contain text that cannot be stored in an
     # event.
     return [printable(line) for line in said]
 

@@ -1,10 +1,10 @@
-"""Record on disk that commands run, so that the next session can check what a killed one left.
+"""Record on disk that commands run, so that the next session can check what a killed session left.
 
 A session writes a marker before a command starts, and removes it after the last check. If a marker
-has no owner, the owner was killed in between. ``recovery`` then performs the missing check. The
-owner holds a lock (flock) on the marker, which the operating system releases when the process ends.
-So the marker of a running session is never mistaken for one of a killed session, even if process
-ids are reused or belong to another container.
+has no owner, the owner was killed before the last check. ``recovery`` then performs the missing
+check. The owner holds a lock (flock) on the marker, which the operating system releases when the
+process ends. So a running session's marker is never mistaken for that of a killed session, even if
+process ids are reused or belong to another container.
 
 A marker survives the process, but not a machine crash: syncing it to disk would take milliseconds
 per command, and the files that the command writes are not synced either.
@@ -41,8 +41,8 @@ class WatchState(msgspec.Struct, frozen=True):
         roots: The folders that commands wrote to.
         known: The entries that existed before the commands, as the fields of
             ``repositories.Entry``.
-        since: When the commands began, in nanoseconds.
-        packages: Folders of installed packages that existed, with their inodes.
+        since: The time at which the commands began, in nanoseconds.
+        packages: Folders of installed packages that existed before the commands, with their inodes.
         untold: Sentences about what was made inert that the session has not logged yet.
         running: Whether commands may have run since the last check; otherwise only sentences are
             left to report.
@@ -88,7 +88,7 @@ class RunMarker:
         return marker
 
     def write(self, state: WatchState) -> None:
-        """Record what existed before the running commands started.
+        """Record which entries existed before the running commands started.
 
         Raises:
             OSError: hilum's data folder cannot be written.
@@ -97,22 +97,22 @@ class RunMarker:
             return
         if self._fd < 0:
             self._fd = self._own()
-        # The digest of the tables shows whether another version of hilum wrote the marker.
+        # The digest of the tables shows whether a different version of hilum wrote the marker.
         text = json.dumps({"rules": _digest_rules(), **msgspec.structs.asdict(state)})
         new = self._path(_WRITING)
         new.write_text(text, encoding="ascii")
-        # Readers find either all of the new state or all of the previous one.
+        # Readers find either all of the new state or all of the previous state.
         os.replace(new, self._path(_STATE))
         self._written = state
 
     def clear(self) -> None:
-        """Remove the marker, after all commands ended and everything was checked and logged."""
+        """Remove the marker after all commands have ended and everything is checked and logged."""
         if self._written is not None:
             self._written = None
             self._path(_STATE).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Release the marker. It remains for the next session if it was not cleared."""
+        """Release the marker. A marker that was not cleared remains for the next session."""
         if self._fd < 0:
             return
         if self._written is None:
@@ -124,7 +124,7 @@ class RunMarker:
         """Create the file that this session locks, and lock it.
 
         Raises:
-            OSError: It cannot be created, or its file system does not support locks.
+            OSError: The file cannot be created, or its file system does not support locks.
         """
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
@@ -136,12 +136,12 @@ class RunMarker:
                     return fd
             except (BlockingIOError, FileNotFoundError):
                 pass
-            except OSError:  # this file system has no locks, so another name would not help
+            except OSError:  # no locks on this file system, so another name would not help
                 os.close(fd)
                 path.unlink(missing_ok=True)
                 raise
-            # Between the two calls, another process locked and removed the file because it seemed
-            # to have no owner.
+            # Between `open` and `lock`, another process locked and removed the file because it
+            # seemed to have no owner.
             os.close(fd)
             self._name = uuid4().hex
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -160,8 +160,8 @@ def abandoned(folder: Path, name: str) -> Iterator[RunMarker | None]:
     """Lock a marker while the body checks; remove it afterwards, unless the body raises.
 
     Args:
-        folder: The folder of the marker.
-        name: Its name, without an ending.
+        folder: The folder that contains the marker.
+        name: The marker's name, without a suffix.
 
     Yields:
         The marker; None if its owner has not ended. Then the marker is left unchanged.
@@ -188,8 +188,8 @@ def read(folder: Path, name: str) -> WatchState | None:
     """Read a marker. Return None if everything was checked.
 
     Raises:
-        ValueError: It cannot be read, or was written by a hilum version with another table of
-            executed files.
+        ValueError: The state cannot be read, or was written by a hilum version with a different
+            table of executed files.
     """
     try:
         text = (folder / f"{name}{_STATE}").read_text(encoding="ascii")
@@ -207,8 +207,8 @@ def read(folder: Path, name: str) -> WatchState | None:
 
 
 def _remove(folder: Path, name: str) -> None:
-    """Remove a marker, and its folder if that is empty."""
-    # Remove the owner's file last: without it, the others would not be found.
+    """Remove a marker, and its folder if it is empty."""
+    # Remove the owner's file last: without it, the other files would not be found.
     for ending in (_WRITING, _STATE, OWNER):
         with suppress(OSError):
             (folder / f"{name}{ending}").unlink()
@@ -220,7 +220,7 @@ def _remove(folder: Path, name: str) -> None:
 def _digest_rules() -> str:
     """Return a digest of the tables of executed files.
 
-    An entry that is in only one of two tables would be mistaken for a new one.
+    An entry that is in only one of two tables would be mistaken for a new entry.
     """
     lists = repr((executed_files.TABLE, git_metadata.SETTINGS))
     return hashlib.sha256(lists.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Define the receiver of reports from a sandbox and its workspace watcher."""
+"""Define the interface for reports from a sandbox and its workspace watcher."""
 
 from __future__ import annotations
 

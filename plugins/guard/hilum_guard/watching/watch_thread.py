@@ -1,7 +1,7 @@
 """Check a workspace in a thread, several times a second, while commands run.
 
-A thread is used instead of a task because the checks must depend neither on the event loop's clock,
-which tests replace, nor on the loop being free.
+The checks run in a thread instead of a task, because they must depend neither on the event loop's
+clock, which tests replace, nor on the loop being free.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hilum_guard.watching.workspace_watcher import WorkspaceWatcher
 INTERVAL = 0.1
 """Interval between two checks, in seconds."""
 MAX_SHARE = 0.05
-"""Maximum share of time spent on checks, which are less frequent in large workspaces."""
+"""Maximum fraction of time spent on checks, which are less frequent in large workspaces."""
 
 
 class WatchThread:
@@ -22,8 +22,8 @@ class WatchThread:
 
     Args:
         watch: Performs the checks.
-        observer: Receives the reports, in the thread. After a failed check, the next one still
-            runs.
+        observer: Receives the thread's reports, in the thread. After a failed check, the next check
+            still runs.
     """
 
     def __init__(self, watch: WorkspaceWatcher, observer: SandboxObserver) -> None:
@@ -34,7 +34,7 @@ class WatchThread:
         self._thread: threading.Thread | None = None
 
     def wake(self) -> None:
-        """Start checking, because a command is about to start."""
+        """Start checking because a command is about to start."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="hilum workspace", daemon=True)
             self._thread.start()
@@ -52,13 +52,13 @@ class WatchThread:
             self._wanted.wait()
             if self._stopped.wait(max(INTERVAL, self._watch.seconds / MAX_SHARE)):
                 return
-            # Cleared before the check, so that a later `wake` leads to another one.
+            # The event is cleared before the check, so that a later `wake` leads to another check.
             self._wanted.clear()
             try:
                 if self._watch.alive():
                     self._wanted.set()
                     self._check()
-            except Exception as error:  # if the thread ended, later commands would not be watched
+            except Exception as error:  # otherwise, the thread would end
                 self._wanted.set()
                 self._observer.report_failure(error)
 

@@ -1,8 +1,8 @@
 """Undo what a session's commands leave in the workspace for other programs to execute.
 
-``workspace_watcher`` checks the workspace, in threads. This module connects it to the session. It
-decides when to check, which files the user has approved, which running commands must end, and what
-to report to the model and the user.
+``workspace_watcher`` checks the workspace, in threads. This module connects the watcher to the
+session. The module decides when to check, which files the user has approved, which running commands
+must end, and what to report to the model and the user.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class WorkspaceGuard(SandboxObserver):
 
     Args:
         session: The session.
-        box: Its sandbox.
+        box: The session's sandbox.
     """
 
     def __init__(self, session: Session, box: Sandbox) -> None:
@@ -86,7 +86,7 @@ class WorkspaceGuard(SandboxObserver):
         self._box.observer = self
 
     def stop(self) -> None:
-        """Stop starting tasks, because the session is closing and ends its commands."""
+        """Stop starting tasks because the session is closing and ends its commands."""
         self._nursery = None
 
     # --- reports from threads ---------------------------------------------------------------------
@@ -96,7 +96,7 @@ class WorkspaceGuard(SandboxObserver):
         self._run_in_loop(self._tell_undone, sentences)
 
     def report_replaced(self, paths: list[str]) -> None:
-        """End the commands that can write to a protected path again."""
+        """End the commands that can again write to a protected path."""
         self._run_in_loop(self._end_commands, paths)
 
     def report_failure(self, error: Exception) -> None:
@@ -104,7 +104,7 @@ class WorkspaceGuard(SandboxObserver):
         self._run_in_loop(self._tell_failure, error)
 
     def report_recovered(self, sentences: list[str]) -> None:
-        """Inform the user of what commands of a killed session left."""
+        """Inform the user of what a killed session's commands left."""
         listed = "".join(f"\n  {line}" for line in sentences)
         say = (
             "hilum was killed while a command ran in this folder. Since then, the command or you"
@@ -153,15 +153,15 @@ class WorkspaceGuard(SandboxObserver):
             self._session.note(name, say=say, why=why)
 
     async def recover(self) -> None:
-        """Undo what the commands of killed sessions left, and inform the user."""
+        """Undo what killed sessions' commands left, and inform the user."""
         await trio.to_thread.run_sync(self._box.recover)
 
     # --- what a file tool writes with the user's consent ------------------------------------------
 
     async def expect(self, agent: Agent, call: ToolCall, tool: Tool) -> None:
-        """Attribute the paths of a call to the user while the call is in flight.
+        """Attribute a call's paths to the user while the call is in flight.
 
-        The user is being asked to approve them.
+        hilum is asking the user to approve these paths.
         """
         from hilum_guard.call_reader import read_call  # with the first call
 
@@ -192,19 +192,19 @@ class WorkspaceGuard(SandboxObserver):
         """Check the workspace after a call.
 
         Returns:
-            The result with what was undone; None if nothing was.
+            The result with a note on what was undone, or None if nothing was undone.
         """
         paths = self._expected.pop((agent.name, call.id), ())
         if not result.code:
             for path in paths:
-                # Only a successful call counts: a failed one must not attribute a command's file to
-                # the user.
+                # Only a successful call counts: a failed call must not attribute a command's file
+                # to the user.
                 await trio.to_thread.run_sync(self._box.watch.accept, path)
         if self._box.watch.dirty:
             try:
                 self._tell_undone(await trio.to_thread.run_sync(self._box.watch.check))
             except Exception as error:
-                # The model must not mistake an unchecked workspace for a clean one.
+                # The model must not mistake an unchecked workspace for a clean workspace.
                 self._tell_failure(error)
         unread = self._unread
         self._unread = []
@@ -219,7 +219,7 @@ class WorkspaceGuard(SandboxObserver):
         return None
 
     def _explain_refusal(self, result: ToolResult) -> str:
-        """Return why a command failed that tried to write to a protected path; else nothing."""
+        """Return why a command that wrote to a protected path failed; nothing for others."""
         if result.name != "run_terminal_cmd":
             return ""
         lines = [line for line in result.text.splitlines() if re.search(_REFUSED, line)]
@@ -242,7 +242,7 @@ class WorkspaceGuard(SandboxObserver):
         )
 
     def _tell_undone(self, sentences: list[str]) -> None:
-        """Inform the user of what was undone now, and the model with the next result."""
+        """Inform the user immediately of what was undone, and the model with the next result."""
         if not sentences:
             return
         self._unread += sentences
@@ -256,11 +256,11 @@ class WorkspaceGuard(SandboxObserver):
             # Only logged sentences may be removed from the marker on disk.
             self._box.watch.note_told(sentences)
             if self._nursery is not None:
-                # Writing the marker blocks, so a thread does it.
+                # Writing the marker blocks, so it is done in a thread.
                 self._nursery.start_soon(trio.to_thread.run_sync, self._box.watch.settle)
 
     def _tell_failure(self, error: Exception) -> None:
-        """Inform the user and the model, once per reason, that the check failed."""
+        """Inform the user and the model, once per reason, that the workspace check failed."""
         reason = f"{type(error).__name__}: {printable(str(error))}"
         text = f"The workspace could not be checked for files that others execute ({reason})."
         if text in self._reported:
@@ -270,7 +270,7 @@ class WorkspaceGuard(SandboxObserver):
         self._note_once(text, "guard.watch_failed", say, text)
 
     def _end_commands(self, paths: list[str]) -> None:
-        """End the running commands that can write to a path after another file replaced it."""
+        """End the running commands that can write to a path because another file replaced it."""
         folders = list(filter(None, map(self._box.watch.git_folder, self._box.watch.roots)))
         # Git replaces files when it writes them: `git push -u` replaces the configuration.
         in_git = all(is_below(path, folders) for path in paths)

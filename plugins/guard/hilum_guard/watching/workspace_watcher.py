@@ -1,10 +1,11 @@
 """Find new files in a workspace that programs outside the sandbox would execute.
 
-The sandbox protects what exists. A path that does not exist yet cannot be protected without leaving
-files that the user and Git would see: a nested repository, `.envrc`, a pointer to other metadata.
-So the folders of the workspace are checked before and after every command and, while one runs,
-several times a second. New files that would be executed are made inert (see ``quarantine``). A file
-that the user writes while no command runs belongs to the user and is left alone.
+The sandbox protects paths that exist. A path that does not exist yet, such as a nested repository,
+`.envrc` or a pointer to other metadata, cannot be protected without creating files that the user
+and Git would see. Therefore the workspace's folders are checked before and after every command and,
+while a command runs, several times a second. New files that would be executed are made inert (see
+``quarantine``). A file that the user writes while no command runs belongs to the user and is left
+alone.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from hilum_guard.watching.quarantine import Quarantine
 from hilum_guard.watching.run_markers import RunMarker, WatchState
 
 MAX_ROUNDS = 20
-"""Maximum number of scans in one check: making an entry inert may reveal another one."""
+"""Maximum number of scans in one check: making an entry inert may reveal another entry."""
 MAX_HELD = 200
 """Maximum number of paths to protect in one workspace; those nearest the root come first."""
 Stamps = tuple[object, ...]
-"""The state of some files, which changes when one of them changes."""
+"""The state of some files; it changes when one of the files changes."""
 _GIT_NAMES = ("config", "config.worktree", "hooks", "commondir", "gitdir")
 
 
@@ -46,7 +47,7 @@ class WorkspaceWatcher:
 
     Args:
         roots: The folders that commands write to, resolved.
-        temp: The temporary folder of commands, which is not watched.
+        temp: The commands' temporary folder, which is not watched.
         alive: Returns the number of commands that may be running.
         exempt: Returns paths that a file tool is about to write with the user's approval.
         mark: Records that commands run and what existed before, in case this process is killed.
@@ -73,12 +74,12 @@ class WorkspaceWatcher:
         self.seconds = 0.0
         self.unmarked = ""
         self._mark = mark
-        # Reentrant, because `begin` calls `check`.
+        # The lock is reentrant, because `begin` calls `check`.
         self._lock = threading.RLock()
         self._scan = FolderScan(roots)
         self._quarantine = Quarantine(roots)
-        # When the running commands began, and the folders of installed packages that existed then:
-        # see `_was_there_before`.
+        # The time at which the running commands began, and the folders of installed packages that
+        # existed then: see `_was_there_before`.
         self._since = 0
         self._packages: dict[str, int] = {}
         # The executed files that existed before the commands.
@@ -113,8 +114,8 @@ class WorkspaceWatcher:
                 sentences = self.check()
             else:
                 self._since = time.time_ns() - SETTLED
-                # An entry that could not be made inert must not become known: each check tries it
-                # again.
+                # An entry that could not be made inert must not become known, so that each check
+                # tries it again.
                 self._known = self._look() - self._quarantine.failed.keys()
                 skipped = self._scan.skipped_folders()
                 self._packages = {path: read_inode(path) for path in skipped}
@@ -129,10 +130,10 @@ class WorkspaceWatcher:
             return held, sentences
 
     def check(self, *, everywhere: bool = False) -> list[str]:
-        """Make the files inert that appeared since the last scan while commands ran.
+        """Make inert the files that appeared since the last scan while commands ran.
 
         Args:
-            everywhere: Whether to scan folders of installed packages too.
+            everywhere: Whether to also scan folders of installed packages.
 
         Returns:
             A sentence for each entry.
@@ -148,12 +149,12 @@ class WorkspaceWatcher:
                 new, more = self._check_once(tried, exempt, everywhere)
                 sentences += more
                 if new <= self._quarantine.failed.keys():
-                    # There are no entries left that can be made inert.
+                    # No entries are left that can be made inert.
                     if not alive:
                         self.dirty = False
                     break
                 if new <= tried:
-                    # A running program keeps creating the entry: leave it to the next check.
+                    # A running program keeps creating the entry, so leave it to the next check.
                     break
                 tried |= new
             self._untold += sentences
@@ -169,7 +170,7 @@ class WorkspaceWatcher:
         Args:
             tried: Entries that an earlier round tried to make inert.
             exempt: Paths that the user approved.
-            everywhere: Whether to scan folders of installed packages too.
+            everywhere: Whether to also scan folders of installed packages.
 
         Returns:
             The new entries, and a sentence for each that was made inert.
@@ -193,13 +194,13 @@ class WorkspaceWatcher:
         # Exempt entries keep their state until the tool has written them.
         before = {entry for entry in self._known if _is_exempt(entry.path, exempt)}
         unchanged = {entry for entry in found - new if not _is_exempt(entry.path, exempt)}
-        # Restored entries must not be mistaken for new ones in the next scan.
+        # Restored entries must not be mistaken for new entries in the next scan.
         self._known = before | unchanged | quarantine.restored
         quarantine.restored = set()
         return new, sentences
 
     def accept(self, path: str) -> None:
-        """Attribute a file to the user, because a file tool wrote it with the user's approval."""
+        """Attribute a file to the user because a file tool wrote it with the user's approval."""
         with self._lock:
             paths = {resolve_links(path)}
             self._known |= {entry for entry in self._look() if _is_exempt(entry.path, paths)}
@@ -223,7 +224,7 @@ class WorkspaceWatcher:
     # --- the mark ---------------------------------------------------------------------------------
 
     def resume(self, state: WatchState) -> None:
-        """Continue from the state that a killed process recorded. Call ``check`` next."""
+        """Continue from the state recorded by a killed process. Call ``check`` next."""
         with self._lock:
             self._known = {Entry(*entry) for entry in state.known}  # type: ignore[arg-type]
             self._since = state.since
@@ -235,7 +236,7 @@ class WorkspaceWatcher:
     def note_told(self, sentences: Iterable[str]) -> None:
         """Record that sentences are logged.
 
-        The method does not block; call ``settle`` in a thread afterwards.
+        This method does not block; call ``settle`` in a thread afterwards.
         """
         self._told += sentences
 
@@ -245,11 +246,11 @@ class WorkspaceWatcher:
             self._write_mark()
 
     def _write_mark(self) -> None:
-        """Record that commands run, what existed before, and what is not logged yet."""
+        """Record that commands run, what existed before, and which sentences are not logged yet."""
         if self._mark is None:
             return
         # The event loop may add sentences at the same time, because `note_told` takes no lock.
-        # Therefore the list is replaced, not cleared.
+        # Therefore the list of sentences is replaced, not cleared.
         told = self._told
         self._told = []
         self._untold = [sentence for sentence in self._untold if sentence not in told]
@@ -259,7 +260,7 @@ class WorkspaceWatcher:
             else:
                 self._mark.clear()
             self.unmarked = ""
-        except OSError as error:  # a full or read-only disk: watching itself needs no file
+        except OSError as error:  # the disk is full or read-only, but watching itself needs no file
             self.unmarked = printable(str(error))
 
     def _make_state(self) -> WatchState:
@@ -308,12 +309,13 @@ class WorkspaceWatcher:
         return found
 
     def _follow_gitlinks(self, git_folders: dict[str, str]) -> Iterator[Entry]:
-        """Yield the pointers of nested repositories that an index names, wherever they are.
+        """Yield the pointers of all nested repositories that an index names, wherever they are.
 
-        Git enters these from the outer repository, even if no scan of folders reaches them.
+        Git enters nested repositories from the outer repository, even if no scan of folders reaches
+        them.
 
         Args:
-            git_folders: Git folders, each with its working tree; the nested ones are added.
+            git_folders: Git folders, each with its working tree; nested repositories are added.
         """
         waiting = list(git_folders.items())
         seen: set[str] = set()
@@ -348,7 +350,7 @@ class WorkspaceWatcher:
             yield Entry("name", path, describe_kind(path))
 
     def _find_pointers(self, path: str, git_folders: dict[str, str]) -> Iterator[Entry]:
-        """Yield the entry of a ``.git`` that leads elsewhere, and add its Git folder."""
+        """Yield the entry for a ``.git`` that leads elsewhere, and add its Git folder."""
         kind = describe_kind(path)
         if kind == "folder":
             git_folders[path] = os.path.dirname(path)
@@ -368,11 +370,11 @@ class WorkspaceWatcher:
     def _find_inner_folders(
         self, git_folders: Iterable[str], unlisted: list[str]
     ) -> Collection[str]:
-        """Return Git folders with the Git folders inside them and those that they share.
+        """Return the given Git folders, those inside them, and those whose settings they share.
 
         Args:
             git_folders: The Git folders.
-            unlisted: Folders that cannot be listed; more are added.
+            unlisted: Receives the folders that cannot be listed.
         """
         seen: dict[str, None] = {}
         waiting = list(git_folders)
@@ -388,7 +390,7 @@ class WorkspaceWatcher:
         return seen.keys()
 
     def _read_repository(self, folder: str) -> tuple[Entry, ...]:
-        """Return what a Git folder executes, reloaded if it changed."""
+        """Return the entries in a Git folder that Git executes, reloaded if the folder changed."""
         now = git_metadata.stamp(folder)
         known = self._repositories.get(folder)
         if known is None or known[0] != now or not is_settled(now):
@@ -397,9 +399,9 @@ class WorkspaceWatcher:
         return known[1]
 
     def named_files(self) -> tuple[str, ...]:
-        """Return the files inside the roots that are named in configurations, existing or not.
+        """Return the files inside the roots that configurations name, whether they exist or not.
 
-        Git executes such hooks, included files and programs of filters as soon as they exist.
+        Git executes these hooks, included files and filter programs as soon as they exist.
         """
         users = git_metadata.user_configs()
         configs = {}
@@ -418,9 +420,9 @@ class WorkspaceWatcher:
         return self._named[1]
 
     def git_folder(self, root: str) -> str:
-        """Return the Git folder of a root, resolved. It may not exist.
+        """Return the resolved path of a root's Git folder. The folder may not exist.
 
-        For a linked worktree, return the Git folder of its repository.
+        For a linked worktree, return its repository's Git folder.
         """
         path = f"{root}/.git"
         if not os.path.isfile(path):
@@ -435,9 +437,9 @@ class WorkspaceWatcher:
         return any(self._read_gitlinks(self.git_folder(root)) for root in self.roots)
 
     def _read_gitlinks(self, git_folder: str) -> frozenset[str]:
-        """Return the paths of the nested repositories in the index of a Git folder."""
-        # The folder's own stamp changes with its shared indexes: Git writes them under another name
-        # and renames them.
+        """Return the paths of the nested repositories in a Git folder's index."""
+        # The Git folder's own stamp changes with its shared indexes, because Git writes shared
+        # indexes under another name and renames them.
         now = (read_stamp(f"{git_folder}/index"), read_stamp(git_folder))
         known = self._indexes.get(git_folder)
         if known is None or known[0] != now or not is_settled(now):
@@ -448,10 +450,10 @@ class WorkspaceWatcher:
     def _was_there_before(self, path: str) -> bool:
         """Return whether a path in a folder of installed packages existed before the commands.
 
-        These folders are scanned only at the end, because scanning them before each command would
-        take too long. A rename updates the change time (ctime) of the renamed file, and no program
-        can set it. So if a file and all the folders that contain it are older than the commands,
-        the file was already there when they began.
+        Folders of installed packages are scanned only at the end, because scanning them before each
+        command would take too long. A rename updates the renamed file's change time (ctime), which
+        no program can set. So if a file and all the folders that contain it are older than the
+        commands, the file already existed when they began.
         """
         package = next((each for each in self._packages if path.startswith(f"{each}/")), "")
         if not package or self._packages[package] != read_inode(package):
@@ -464,7 +466,7 @@ class WorkspaceWatcher:
         return True
 
     def _list_held(self) -> list[str]:
-        """Return the existing paths to protect, without links, which cannot be protected."""
+        """Return the existing paths to protect, except links, which cannot be protected."""
         named = [entry for entry in self._known if entry.kind == "name"]
         wanted = {entry.path for entry in named if entry.detail in ("file", "folder")}
         wanted.update(self._find_pointer_files())
@@ -483,14 +485,14 @@ class WorkspaceWatcher:
 
 
 def _is_exempt(path: str, exempt: set[str]) -> bool:
-    """Return whether a path is exempt, or is below or above an exempt path."""
+    """Return whether a path is exempt, or is inside or contains an exempt path."""
     if path in exempt or is_below(path, exempt):
         return True
     return any(is_below(each, [path]) for each in exempt)
 
 
 def _describe_unlisted(folder: str) -> str:
-    """Return a text that changes when an unlistable folder may contain something new."""
+    """Return text that changes when an unlistable folder may contain something new."""
     try:
         status = os.lstat(folder)
     except OSError:
