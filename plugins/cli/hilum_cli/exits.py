@@ -38,8 +38,8 @@ def of_run(end: RunEnded, signal: int = 0) -> int:
     """Return the exit code of a run.
 
     Args:
-        end: The end of the run.
-        signal: Number of the signal that stopped the run, 0 for none.
+        end: The event that ended the run.
+        signal: Number of the signal that stopped the run, or 0 if no signal did.
     """
     if end.state == "stopped":
         return 128 + signal if signal else INTERRUPTED
