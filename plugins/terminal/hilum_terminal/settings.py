@@ -1,4 +1,4 @@
-"""The settings of the terminal: table ``[terminal]``."""
+"""The settings of the terminal, in the table ``[terminal]``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hilum import section, setting
 
 @section("terminal")
 class TerminalSettings:
-    """How conversations in the terminal look, and how they call for attention."""
+    """How conversations in the terminal look, and how hilum notifies the user."""
 
     background: Literal["auto", "dark", "light"] = setting(
         default="auto",

@@ -286,7 +286,7 @@ def _parse_export(arguments: str) -> tuple[str, str]:
 
 
 async def continue_run(chat: Chat, arguments: str) -> None:
-    """Continue the run that was cut off, stopped or failed."""
+    """Continue the last run if it was cut off, stopped or failed."""
     await chat.continue_run()
 
 

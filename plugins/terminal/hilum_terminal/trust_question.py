@@ -107,7 +107,7 @@ class Asker(Protocol):
     async def choose(
         self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
     ) -> Choice | None:
-        """Let the user choose; ``None`` if they left with Esc."""
+        """Return the user's choice, or ``None`` if the user pressed Esc."""
 
 
 @attrs.frozen
