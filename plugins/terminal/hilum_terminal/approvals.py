@@ -451,8 +451,7 @@ class ApprovalPrompt:
         return Routed()
 
     def next_tick(self, now: float) -> float | None:
-        """Return the time at which ``tick`` or ``rows`` will next change something; None if
-        never."""
+        """Return the time of the next change by ``tick`` or ``rows``; None if there is none."""
         times = []
         if self._held is not None:
             times.append(self._held_since + HOLD)

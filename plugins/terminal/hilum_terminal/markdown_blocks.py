@@ -385,8 +385,7 @@ class MarkdownBlocks:
         return False
 
     def _open_verbatim(self, last: _TopBlock) -> _Verbatim | None:
-        """Return the verbatim state of the last block if only a certain, missing line can end
-        it."""
+        """Return the last block's verbatim state if only a certain, missing line can end it."""
         first = self._shown[last.start]
         if last.token.type == "fence":
             end = _fence_end(last.token.markup)

@@ -245,8 +245,7 @@ class PlainFace:
                     self._leave()
 
     def _interrupt(self) -> None:
-        """Handle Ctrl-C: cancel the question, or stop the run, or leave hilum at the second
-        press."""
+        """Handle Ctrl-C: cancel the question, or stop the run, or leave at the second press."""
         if self.terminal.is_lent:
             # Ctrl-C was meant for the editor.
             return

@@ -33,8 +33,7 @@ from hilum_terminal.text_width import neutral, one_line, wrap_text
 MAX_ROWS = 40
 """Maximum number of rows of a description in a question; the answer ``view`` writes all rows."""
 TAIL_ROWS = 10
-"""Number of rows to show from the end of a long description, so that padding cannot hide the
-end."""
+"""Number of rows to show from the end of a long description: padding cannot hide the end."""
 
 # The choices, or the second step of "always".
 Step = Literal["choose", "always"]

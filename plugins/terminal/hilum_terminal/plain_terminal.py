@@ -1,5 +1,4 @@
-"""The terminal in its normal mode, with line-based input and plain text output without escape
-sequences.
+"""The terminal in its normal mode: line-based input, and plain output without escape sequences.
 
 The terminal itself edits the line that the user types. All input and output goes through a
 separate, nonblocking file descriptor, so that a terminal that is slow or stopped with Ctrl-S does
@@ -136,8 +135,7 @@ class PlainTerminal:
         self._partial = b""
 
     def _is_closed(self) -> bool:
-        """Return whether nothing was read because the terminal was closed, not because of
-        Ctrl-D."""
+        """Return whether an empty read means a closed terminal rather than Ctrl-D."""
         try:
             termios.tcgetattr(self._fd)
         except (OSError, termios.error):

@@ -41,7 +41,7 @@ class Look:
     Attributes:
         theme: The colors.
         is_piece: Whether the block continues the previous one.
-        number: The number of the first item of a list that is continued.
+        number: Number of the first item in a continued list.
         widths: The natural column widths of a continued table.
     """
 
@@ -76,7 +76,7 @@ def render(
         width: Maximum number of columns.
         theme: The colors.
         is_piece: Whether the block continues the previous one.
-        number: The number of the first item of a list that is continued.
+        number: Number of the first item in a continued list.
         first_piece: The beginning of a continued table.
     """
     tokens = _parse(source, theme)

@@ -26,8 +26,7 @@ Size = tuple[int, int]
 BEGIN_FRAME = "\x1b[?2026h"
 END_FRAME = "\x1b[?2026l"
 REPORT_DELAY = 0.3
-"""Maximum delay, in seconds, with which a terminal reports a new size; tmux reports only every 250
-ms."""
+"""Maximum delay, in seconds, with which a terminal reports its new size (tmux: 250 ms)."""
 AUTOWRAP_ON = "\x1b[?7h"
 AUTOWRAP_OFF = "\x1b[?7l"
 SHOW_CURSOR = "\x1b[?25h"
@@ -58,8 +57,7 @@ class Screen:
         self.forget()
 
     def forget(self) -> None:
-        """Start a new live region at the cursor's line, because another program used the
-        terminal."""
+        """Start a new live region at the cursor's line, after another program used the terminal."""
         self._size: Size | None = None
         self._rows: list[str] = []
         self._cursor_row = 0
@@ -305,8 +303,7 @@ def _up(count: int) -> str:
 
 
 def _used_cells(row: str) -> int:
-    """Return the number of columns that a terminal keeps of a row; some terminals drop trailing
-    blanks."""
+    """Return the width of a row without trailing blanks, which some terminals drop."""
     return cells(_COLOR.sub("", row).rstrip())
 
 

@@ -277,8 +277,7 @@ def _short(path: Path) -> str:
 
 
 def _choices(found: Sequence[ProviderStatus]) -> list[Choice]:
-    """Return the choices for the user: first the usable models, then the providers that need a
-    key."""
+    """Return the choices: first the usable models, then the providers that need a key."""
     choices = []
     for status in found:
         if not status.usable or not status.address:

@@ -1,4 +1,4 @@
-"""The commands of the terminal itself. Their modules are imported when they run."""
+"""The built-in commands of the terminal. A command's module is imported when the command runs."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class SlashCommand:
     """A command that the user types as ``/name arguments``.
 
     Attributes:
-        name: Its name without the slash.
-        summary: What it does, in one line without a period.
-        arguments: Its arguments, for example ``[focus]``.
-        group: The heading under which the help lists it.
-        target: ``module:function`` of this package; the function takes the chat and the text of the
+        name: Name of the command, without the slash.
+        summary: What the command does, on one line, without a period.
+        arguments: Arguments of the command, for example ``[focus]``.
+        group: The heading under which the help lists the command.
+        target: ``module:function`` in this package; the function takes the chat and the text of the
             arguments.
         aliases: Other names.
-        words: The words that may come first in the arguments.
-        completer: ``module:function`` that returns further values for the arguments.
-        origin: Who carries it out: the terminal, a plugin that interprets the prompt, or the
-            program ``hilum`` as a child process.
+        words: Words that can be the first argument.
+        completer: ``module:function`` that returns more values for the arguments.
+        origin: Who carries out the command: the terminal, a plugin that interprets the prompt, or
+            the program ``hilum`` as a child process.
     """
 
     name: str
@@ -49,7 +49,7 @@ class SlashCommand:
 
     @property
     def usage(self) -> str:
-        """How it is typed."""
+        """The command and its arguments, as the user types them."""
         return f"/{self.name} {self.arguments}".rstrip()
 
 
