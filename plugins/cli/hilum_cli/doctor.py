@@ -167,7 +167,7 @@ def _check_folder(what: str, path: Path) -> Check:
     if not path.exists():
         return Check("ok", what, f"{path} (created when needed)")
     mode = stat.S_IMODE(path.stat().st_mode)
-    # Anyone who can write here can allow any call or run programs as the user.
+    # Anyone who can write to these folders can allow any call or run programs as the user.
     if mode & 0o022:
         problem = f"{path} is writable by others (mode {mode:o})"
         return Check("fail", what, problem, f"chmod go-w {path}")

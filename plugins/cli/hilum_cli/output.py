@@ -358,9 +358,9 @@ class PromptBuiltLine(Line, frozen=True, kw_only=True):
     """The system prompt and the list of tools were built.
 
     Attributes:
-        cause: Why they were built: run, compaction, mode or model.
-        mode: Mode for which they were built.
-        model: Model for which they were built.
+        cause: Why the prompt was built: run, compaction, mode or model.
+        mode: Mode for which the prompt was built.
+        model: Model for which the prompt was built.
         layers: The parts of the system prompt.
         tools: The tools.
     """
@@ -690,7 +690,7 @@ class DeltaLine(Line, frozen=True, kw_only=True):
 
 
 class ResultLine(Line, frozen=True, kw_only=True):
-    """The last line, which is always written. With ``--output-format json``, it is the only line.
+    """The last line of output; always written, and the only one with ``--output-format json``.
 
     Attributes:
         schema: Version of this schema.

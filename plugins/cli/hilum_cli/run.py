@@ -160,7 +160,7 @@ def _read_continue(options: Namespace) -> None:
         raise UsageError(
             "--continue and --resume ID cannot be combined.",
             code=E_BAD_ARGS,
-            hint="--continue resumes the last session of the folder, --resume ID any session.",
+            hint="--continue resumes the last session in the folder, --resume ID any session.",
         )
     options.resume = LAST
 

@@ -27,7 +27,7 @@ class Action:
 
 
 class ActionQueue:
-    """Carries out actions, one after another.
+    """A queue that carries out actions one after another.
 
     Attributes:
         current: The action that is being carried out; None if there is none.

@@ -52,7 +52,7 @@ COUNTDOWN = 60.0
 NOTICE_TIME = 5.0
 """Seconds for which the prompt shows why a call is no longer pending."""
 MAX_DESCRIPTION = 40_000
-"""Maximum number of characters to lay out in a description; the middle of it is left out."""
+"""Maximum number of characters to lay out; the middle of a longer description is left out."""
 TAIL_SHARE = 3
 """Share of the last rows in a shortened description, as 1/n: padding cannot hide the end."""
 MAX_COVERED = 60
@@ -85,7 +85,7 @@ class WaitingCall:
         agent: The agent that made the call, if it is not the one the user talks to.
         answer: Id of the model's answer that contains the call; empty if unknown.
         scope: The scope of a lasting approval; empty for all calls of the tool.
-        covers: The calls that a lasting approval covers, in words.
+        covers: Description of the calls that a lasting approval covers.
         rule: The exact rule that "always" would store.
         editable: Whether the arguments can be edited.
         arguments: The arguments as edited by the user; None for the model's arguments.
@@ -185,14 +185,14 @@ class Answer:
 
 @attrs.frozen
 class ShowWhole:
-    """The user wants to see the whole description."""
+    """A request from the user to show the whole description."""
 
     id: str
 
 
 @attrs.frozen
 class EditCall:
-    """The user wants to edit the arguments of a call before it runs."""
+    """A request from the user to edit a call's arguments before it runs."""
 
     id: str
 
@@ -402,7 +402,7 @@ class ApprovalPrompt:
         self._held = None
         self._guard.reset()
         # The first choice is always selected, even if the user chose another one last time. In a
-        # second step, the first choice leads back.
+        # second step, the first choice goes back.
         self._selected = 0
 
     def _release(self) -> None:
@@ -433,7 +433,7 @@ class ApprovalPrompt:
 
         Args:
             now: Time in seconds.
-            draft_empty: Whether the composer contains nothing.
+            draft_empty: Whether the composer is empty.
         """
         if self._held is not None:
             # No other key followed in time, so the letter was not the beginning of a word.
@@ -840,8 +840,8 @@ class ApprovalPrompt:
         """Return the rows of the shown item.
 
         If there is little room, what the user needs for a decision comes first: the head, a row of
-            choices, and the beginning and end of the body. Then follow the marks, the folder and
-            sandbox, all choices, and the reason.
+            choices, and the beginning and end of the body. The marks, the folder and sandbox, all
+            choices, and the reason follow.
         """
         head = self._head(item, width, theme, now)
         body = self._body(item, width, theme)

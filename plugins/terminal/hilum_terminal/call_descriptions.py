@@ -146,7 +146,7 @@ def _quoted(arguments: Arguments, key: str) -> str:
 
 
 def _number(arguments: Arguments, *keys: str) -> int:
-    """Return the first of several arguments that is a number; 0 if none is."""
+    """Return the first numeric argument among several names; 0 if there is none."""
     for key in keys:
         value = arguments.get(key)
         if isinstance(value, int) and not isinstance(value, bool):
@@ -235,7 +235,7 @@ def _searching(verb: str, arguments: Arguments) -> Action:
 
 
 def _fetch(arguments: Arguments) -> Action:
-    # A URL with `https://` is not worth a remark, unlike one with `http://`.
+    # The scheme `https://` is left out, unlike `http://`, which is worth showing.
     address = _text(arguments, "url").removeprefix("https://")
     start = _number(arguments, "start")
     return Action("fetch", address, f"(from character {start:,})" if start else "")

@@ -209,7 +209,7 @@ def streaming_call_rows(
     status = _Status(spinner, f"being written, {size}", "accent")
     rows = [painter.head(status, action, one_line(agent, MAX_AGENT_NAME))]
     if unfolded:
-        # The newlines in arguments are escaped in JSON.
+        # JSON escapes the newlines in arguments.
         tail = arguments_so_far.tail(2_000).replace("\\n", "\n")
         rows += painter.lines(_last_lines(tail, MAX_LIVE_LINES))
     return rows
@@ -353,14 +353,14 @@ def _refusal(card: Card, painter: _Painter) -> list[str]:
 
 
 _NEXT_STEPS = {
-    "timeout": "The agent can ask again: tell it to.",
+    "timeout": "Tell the agent if it should ask again.",
     "nobody": "/permissions shows the rules; /approve changes what runs without approval.",
     "rule": "/permissions shows the rules.",
     "gate": "/doctor shows which plugin is not working.",
 }
 
 _Hits = tuple[list[str], int]
-"""The first results of a search, and the number of the others."""
+"""The first results of a search, and the number of remaining results."""
 
 
 def _content_hits(card: Card) -> _Hits:
@@ -447,7 +447,7 @@ def _format_json(value: object) -> str:
 
 @attrs.frozen
 class _Painter:
-    """Paints the rows of a card.
+    """A builder of the rows of a card.
 
     Attributes:
         width: Available width in columns.

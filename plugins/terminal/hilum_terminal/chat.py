@@ -261,7 +261,7 @@ class ChatCommands:
         """Remember a sentence across sessions, as ``hilum memory add`` does."""
         done = await self.run_hilum(["memory", "add", text])
         if done.code:
-            self.say(done.err.strip() or "It could not be remembered.", style="bad")
+            self.say(done.err.strip() or "The sentence could not be remembered.", style="bad")
         else:
             self.say(done.out.strip() or f"Remembered: {text}", style="dim")
 

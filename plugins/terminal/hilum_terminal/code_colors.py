@@ -56,7 +56,7 @@ def color_code(code: str, info: str, theme: styles.Theme) -> list[Text]:
     if lexer is None:
         return [Text(line, end="") for line in code.split("\n")]
     lines = _color_lines(lexer.get_tokens(code), theme)
-    # pygments ends the last line, because some lexers recognize only whole lines.
+    # pygments adds a newline at the end, because some lexers recognize only complete lines.
     del lines[-1:]
     if "\n".join(line.plain for line in lines) != code:
         # A lexer must not change the text.
@@ -131,7 +131,7 @@ def sgr_style(theme: styles.Theme, name: styles.Style) -> Style:
     while parameters:
         parameter = parameters.pop(0)
         if parameter in (38, 48):
-            # 38;5;n and 48;5;n are the only extended colors of the themes.
+            # 38;5;n and 48;5;n are the only extended colors in the themes.
             color = Color.from_ansi(parameters[1])
             del parameters[:2]
             style += Style(color=color) if parameter == 38 else Style(bgcolor=color)

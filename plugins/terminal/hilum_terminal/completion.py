@@ -42,8 +42,8 @@ class CompletionRequest:
     """A request to complete the word that the user is typing.
 
     Attributes:
-        kind: ``command`` after a slash, ``argument`` of a command, ``mention`` of a file, an agent
-            or a resource after "@", ``path`` in a shell line after "!".
+        kind: Kind of completion: ``command`` after a slash, ``argument`` of a command, ``mention``
+            of a file, an agent or a resource after "@", ``path`` in a shell line after "!".
         query: The text to complete, without the leading "/" or "@" and without quotes.
         start: Index in the text at which an accepted candidate is inserted.
         end: Index up to which an accepted candidate replaces the text.
@@ -306,7 +306,8 @@ class FuzzyIndex:
             if len(best) < most:
                 best += heapq.nsmallest(most - len(best), tier, key=length)
         if len(best) < most:
-            # Last come matches with scattered letters: the closer together the letters, the better.
+            # Matches with scattered letters come last, ranked by how close together their letters
+            # are.
             spreads = [(_spread(word, texts[index]), index) for index in scattered]
             best += [index for _, index in heapq.nsmallest(most - len(best), spreads)]
         return best
@@ -444,19 +445,19 @@ def _starts_word(text: str, position: int) -> bool:
 
 @attrs.frozen
 class Accept:
-    """The user accepted a candidate."""
+    """A menu action: the user accepted a candidate."""
 
     candidate: Candidate
 
 
 @attrs.frozen
 class Close:
-    """The user closed the menu."""
+    """A menu action: the user closed the menu."""
 
 
 @attrs.frozen
 class Moved:
-    """The user selected another candidate."""
+    """A menu action: the user selected another candidate."""
 
 
 MenuAction = Accept | Close | Moved

@@ -45,8 +45,8 @@ class Owner(Protocol):
         Args:
             text: The text, including leading and trailing spaces.
             afterwards: Whether the text waits for the end of the run instead of steering it.
-            is_typed: Whether the user typed the first character, so that it can mark a command. If
-                it was pasted, the text is a prompt, whatever its first character is.
+            is_typed: Whether the user typed the first character, so that it can mark a command.
+                Text that begins with a pasted character is always a prompt.
         """
         ...
 
@@ -184,7 +184,7 @@ class Composer:
     def _is_typed(self) -> bool:
         """Return whether the user typed the first character of the draft.
 
-        A pasted line that begins with a slash counts as typed: commands are often copied.
+        A pasted line that begins with a slash counts as typed, because commands are often copied.
         """
         text = self.editor.text.strip()
         if not self.editor.begins_with_paste:

@@ -122,7 +122,7 @@ class Conversation:
         transcript: The transcript of the session.
         shells: The shell lines that are running.
         stored_id: Id of the session if it is stored, so that it can be resumed; otherwise empty.
-        opened: Set while a session is open.
+        opened: Event that is set while a session is open.
         retry: The next attempt at a failed model call; None if there is none.
         used_context: Tokens in the agent's last request and its answer, as counted by the provider.
         stops: Number of times that the user has stopped the agent.
@@ -318,7 +318,7 @@ class Conversation:
         actor = self.view.lead_actor
         if session.agents[self.view.lead].conversation.pending:
             self.transcript.note(
-                "The last run was cut off. /continue continues it; a new prompt leaves it.",
+                "The last run was cut off. /continue continues it; a new prompt abandons it.",
                 "warning",
             )
         elif actor.proposal is not None:
@@ -462,7 +462,7 @@ class Conversation:
             queued = self.take_queued()
             session.stop(self.view.lead)
         except HilumError as error:
-            # The log cannot be written, so the session accepts nothing any more.
+            # The log cannot be written, so the session no longer accepts anything.
             self._audience.fail(error)
             return
         if queued:

@@ -171,7 +171,7 @@ class _DiffReader:
         if is_change and (self._old_left > 0 or self._new_left > 0):
             self._read_change(line)
             return
-        # Anything else ends a hunk, even one that is shorter than its header says.
+        # Any other line ends a hunk, even a hunk that is shorter than its header says.
         self._old_left = 0
         self._new_left = 0
         if line.startswith("\\") and self.files:
@@ -294,7 +294,7 @@ def _clean_name(name: str, *, prefix: bool = True) -> str:
 
 
 class _Shown(NamedTuple):
-    """A line in the form in which it is shown.
+    """A line in its displayed form.
 
     Args:
         text: The text, escaped, with tabs expanded.
@@ -309,7 +309,7 @@ def changed_words(old: str, new: str) -> tuple[Spans, Spans]:
     """Return the changed ranges of two similar lines; none if they are too different.
 
     Args:
-        old: The line before the change, in the form in which it is shown.
+        old: The line before the change, in its displayed form.
         new: The line after the change.
     """
     if len(old) > MAX_PAIRED_LINE or len(new) > MAX_PAIRED_LINE:
@@ -531,7 +531,7 @@ def split_columns(text: str, room: int) -> Iterator[tuple[int, int]]:
 
 
 def _show_line(line: DiffLine, *, shows_cr: bool = False, shows_tabs: bool = False) -> _Shown:
-    """Return a line in the form in which it is shown.
+    """Return a line in its displayed form.
 
     Args:
         line: The line.

@@ -229,7 +229,7 @@ class _OpenRow:
 
 
 def _divide_line(text: str, line_start: int, line_end: int, position: int) -> tuple[int, int, bool]:
-    """Return the start and end of the segment around a position, and whether the line continues."""
+    """Return the start and end of the segment at a position, and whether the line continues."""
     if line_end - line_start <= _SEGMENT_LENGTH:
         return line_start, line_end, False
     number = (position - line_start) // _SEGMENT_LENGTH

@@ -304,7 +304,7 @@ class Face:
         self._compose(key)
 
     def _handle_everywhere(self, key: Key) -> bool:
-        """Handle a key with the same meaning everywhere, and return whether it is one."""
+        """Handle a global key, and return whether the key is global."""
         match key.name:
             case "ctrl-l":
                 self.drawing.restart()
@@ -348,7 +348,7 @@ class Face:
             self.note_waiting()
 
     def _stop(self) -> bool:
-        """Stop the running work, and return whether there was any."""
+        """Stop the running work, and return whether any work was running."""
         conversation = self.conversation
         messages = self._actions.take_messages()
         is_busy = conversation.is_working or bool(conversation.shells)

@@ -192,7 +192,7 @@ class History:
     # Searching
 
     def search(self, query: str) -> list[HistoryEntry]:
-        """Return the entries that contain all words of a query: unique, and newest first."""
+        """Return the unique entries that contain all words in a query, newest first."""
         fold = _fold_if_lower(query)
         words = [fold(word) for word in query.split()]
         found = []
@@ -226,7 +226,7 @@ class History:
                 self._unwritten = []
 
     def load(self) -> None:
-        """Read the entries from the file; blocks.
+        """Read the entries from the file, blocking the thread.
 
         Damaged lines are skipped and removed from the file.
         """
@@ -244,7 +244,7 @@ class History:
             self._write(rewrite=True)
 
     def save(self) -> None:
-        """Write the entries that were added since the last call; blocks."""
+        """Write the entries added since the last call, blocking the thread."""
         if self._unwritten and self._is_kept:
             self._write(rewrite=False)
 

@@ -1,8 +1,8 @@
 """Decodes the bytes that a terminal sends: keys, pasted text, focus reports, and responses.
 
-Formats: xterm's ctlseqs (CSI, SS3, modifiers, ``modifyOtherKeys``), kitty's keyboard protocol
-(``CSI … u``), and the variants of rxvt and the Linux console. Sequences that are not keys are
-dropped, so that a response from the terminal can never end up in the user's text.
+The supported formats are xterm's ctlseqs (CSI, SS3, modifiers, ``modifyOtherKeys``), kitty's
+keyboard protocol (``CSI … u``), and the variants of rxvt and the Linux console. Sequences that are
+not keys are dropped, so that a response from the terminal can never end up in the user's text.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Paste:
 
 @attrs.frozen
 class FocusChange:
-    """The terminal window gained or lost the focus."""
+    """A report that the terminal window gained or lost the focus."""
 
     focused: bool
 
@@ -119,7 +119,7 @@ _KEYPAD = {
     "o": "/",
     **{chr(ord("p") + digit): str(digit) for digit in range(10)},
 }
-# Code points of CSI … u that are not characters.
+# Code points in CSI … u sequences that are not characters.
 _KITTY_KEYS = {
     8: "backspace",
     9: "tab",
@@ -155,7 +155,7 @@ _OTHER = 16
 
 
 class KeyDecoder:
-    """Decodes terminal input that arrives in pieces of any size.
+    """A decoder of terminal input that arrives in pieces of any size.
 
     Decoding takes time proportional to the size of the input. The result does not depend on where
     the input was split, except that a run of text may become several ``text`` keys.
@@ -346,8 +346,8 @@ class KeyDecoder:
             key = FocusChange(sequence == "[I")
         elif len(sequence) < _MAX_SEQUENCE - 2:
             key = _sequence_key(sequence, _ALT if escaped else 0)
-        # The first of two Esc means Alt only if a key follows; before a response, it was the Esc
-        # key.
+        # The first of two Esc characters means Alt only if a key follows; before a response, it is
+        # the Esc key.
         if escaped and not isinstance(key, Key):
             keys.append(Key("esc"))
         if key is not None:

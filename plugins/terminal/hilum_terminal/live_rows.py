@@ -90,7 +90,7 @@ class LiveRows:
             await trio.sleep(BRANCH_SECONDS)
 
     def toggle_panels(self) -> None:
-        """Switch between all todo items and agents, and only the next ones."""
+        """Toggle between all todo items and agents, and only the next ones."""
         self._shows_all = not self._shows_all
 
     def unfold_last(self) -> None:

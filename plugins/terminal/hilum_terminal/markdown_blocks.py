@@ -27,8 +27,8 @@ MAX_NESTING = 60
 # list.
 PARAGRAPH_MARK = "\ue000"
 # Each arriving character earns credit for parsing this many characters, so the work for an
-# unfinished block does not grow with its length. The credit lets short blocks be parsed at each
-# line.
+# unfinished block does not grow with its length. This credit allows short blocks to be parsed after
+# each line.
 PARSED_PER_CHARACTER = 8
 MAX_CREDIT = 50_000
 # Parsing a line costs as much as this number of additional characters.

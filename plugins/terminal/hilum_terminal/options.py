@@ -37,7 +37,7 @@ class ChatOptions:
         resume: Id of the session to resume; ``last`` for the last one in the folder, empty for a
             new one.
         mode: Mode of the session; None for the configured one.
-        model: ``provider/name``; empty for the configured one.
+        model: Model as ``provider/name``; empty for the configured one.
         approve: Approval policy; None for the configured one.
         plain: Whether to only append lines, without redrawing, colors or single keys.
         settings: Settings, by dotted key.
@@ -101,7 +101,7 @@ def _read_resume(parsed: Namespace, words: list[str]) -> str:
             raise UsageError(
                 "--continue and --resume ID cannot be combined.",
                 code=E_BAD_ARGS,
-                hint="Remove one of them: --continue resumes the last session of the folder.",
+                hint="Remove one of them: --continue resumes the last session in the folder.",
             )
         return LAST
     if resume in ("", LAST) or _ID.fullmatch(resume):

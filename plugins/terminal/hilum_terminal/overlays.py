@@ -1,4 +1,4 @@
-"""Overlays: questions from commands, which replace the input until they are answered."""
+"""Shows commands' questions in place of the input until they are answered."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ Entry = TypeVar("Entry", bound=PickerEntry)
 
 @attrs.frozen
 class Picked(Generic[Entry]):
-    """The user chose an entry.
+    """The result of a picker in which the user chose an entry.
 
     Attributes:
         entry: The entry.

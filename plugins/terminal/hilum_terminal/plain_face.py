@@ -95,7 +95,7 @@ class _Text:
 
     Attributes:
         text: The text.
-        end: Text that follows; empty if the user types in the same line.
+        end: Text to write after ``text``; empty if the user types on the same line.
         written: Function to call when the text has been written to the terminal.
     """
 
@@ -302,7 +302,7 @@ class PlainFace:
         return await trio.to_thread.run_sync(block.make, width, self.theme)
 
     async def _write_lines(self, text: str, end: str) -> None:
-        # If the user is being asked in the same line, other output begins on a new line.
+        # If the user is being asked on the same line, other output begins on a new line.
         start = "" if self._at_line_start else "\n"
         self._at_line_start = end == "\n"
         await self.terminal.send(f"{start}{text}{end}")

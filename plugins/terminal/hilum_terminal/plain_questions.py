@@ -67,7 +67,7 @@ class AskedItem:
 
 @attrs.frozen
 class NextStep:
-    """The user wants to go to another step of the question."""
+    """A request from the user to go to another step of the question."""
 
     step: Step
 
@@ -347,7 +347,7 @@ def describe_result(result: Result) -> str:
         case Answer(remember="session"):
             return "Allowed until this session ends."
         case Answer(remember="always"):
-            return "Allowed, also in later sessions."
+            return "Allowed, including in later sessions."
         case Answer():
             return "Allowed once."
         case QuestionAnswer(answers=()):

@@ -90,7 +90,7 @@ class PlainTerminal:
             columns = os.get_terminal_size(self._fd).columns
         except OSError:
             columns = 0
-        # Some terminals do not know their size.
+        # Some terminals do not report their size.
         return max(columns or 80, MIN_WIDTH)
 
     # --- lines in ---------------------------------------------------------------------------------

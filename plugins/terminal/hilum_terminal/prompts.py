@@ -22,19 +22,19 @@ CANCEL_KEYS = ("esc", "ctrl-c")
 
 @attrs.frozen
 class Cancelled:
-    """The user closed a prompt without an answer."""
+    """The result of a prompt that the user closed without an answer."""
 
 
 @attrs.frozen
 class Entered:
-    """The user entered a text."""
+    """The result of a prompt in which the user entered text."""
 
     text: str
 
 
 @attrs.frozen
 class Confirmed:
-    """The user answered a question with yes or no."""
+    """The result of a yes-or-no question that the user answered."""
 
     accepted: bool
 
@@ -42,7 +42,7 @@ class Confirmed:
 class KeyGuard:
     """A guard against keys that arrive just after a prompt is drawn, which must not answer it.
 
-    The user pressed such a key before they could read the prompt.
+    The user pressed such keys before they could read the prompt.
     """
 
     def __init__(self) -> None:

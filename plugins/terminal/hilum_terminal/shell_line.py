@@ -100,7 +100,7 @@ async def _check_rules(session: Session, command: str) -> None:
     # Without the tool, the rules for commands are unknown.
     if TOOL not in session.tools:
         raise ToolDenied(
-            "Commands cannot be judged, because the plugin `shell` is not loaded.",
+            "Commands cannot be checked, because the plugin `shell` is not loaded.",
             hint="Load it to run commands with `!`.",
         )
     arguments = msgspec.json.encode({"command": command}).decode()

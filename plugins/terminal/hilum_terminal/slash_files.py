@@ -31,9 +31,9 @@ def find_history(session: Session) -> FileHistory:
     history = session.plugin(FileHistory)
     if history is None:
         raise UsageError(
-            "This session does not record changes of files.",
+            "This session does not record file changes.",
             code=E_NOT_INSTALLED,
-            hint="Install hilum-files, or switch the plugin files on.",
+            hint="Install hilum-files, or enable the plugin files.",
         )
     return history
 

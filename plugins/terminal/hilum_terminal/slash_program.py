@@ -77,7 +77,7 @@ async def permissions(chat: Chat, arguments: str) -> None:
         if grants:
             listed = "\n".join(f"  {grant}" for grant in sorted(grants))
             chat.say(
-                f"Allowed until this conversation ends (/permissions remove takes it back):\n{listed}"
+                f"Allowed until this conversation ends (/permissions remove revokes it):\n{listed}"
             )
     action, _, rule = arguments.partition(" ")
     if action == "remove" and _revoke(chat, rule.strip()):

@@ -32,8 +32,8 @@ from hilum_terminal.slash_session import read_events, reopen_copy, stop_work
 Part = Literal["conversation", "both", "files"]
 PREVIEW_CHARACTERS = 2_000
 STAYS = (
-    "Not undone: what was sent over the network, commits and the index of Git, files outside of"
-    " this folder, and what commands left running."
+    "Not undone: what was sent over the network, Git commits and the Git index, files outside this"
+    " folder, and processes that commands left running."
 )
 
 
@@ -166,7 +166,7 @@ async def _choose_files(chat: Chat, point: RewindPoint, history: FileHistory) ->
     skipping = await preview_since(history, point.before, merge=False)
     merging = await preview_since(history, point.before, merge=True)
     if skipping is None or merging is None:
-        chat.say("No files were changed since.", style="dim")
+        chat.say("No files have been changed since then.", style="dim")
         return None
     say_diffs(chat, skipping.diffs or merging.diffs)
     details = "\n".join(filter(None, (describe_limits(skipping), _describe_rest(chat))))

@@ -50,7 +50,7 @@ async def show_cost(chat: Chat, arguments: str) -> None:
     spending = compute_spending(await read_events(chat.session))
     view = chat.view
     if not spending.models:
-        chat.say("No model was called yet.", style="dim")
+        chat.say("No model has been called yet.", style="dim")
         return
     agents = {view.name_of(name) or name: spent for name, spent in spending.agents.items()}
 

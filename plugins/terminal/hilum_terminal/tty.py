@@ -47,7 +47,8 @@ class Tty:
 
     Args:
         on_leave: Function to call before the terminal is restored or lent, which returns bytes that
-            erase the drawn rows, as ``Screen.leave`` does. It may be called from a signal handler.
+            erase the drawn rows, as ``Screen.leave`` does. This function may be called from a
+            signal handler.
         on_return: Function to call when the terminal is back after ``lent`` or ``suspend`` and
             everything must be redrawn.
         focus_reports: Whether the terminal should report when its window gains or loses the focus.
@@ -188,9 +189,9 @@ class Tty:
                 self._take_back()
 
     async def suspend(self) -> None:
-        """Stop the process group, as Ctrl-Z does outside of raw mode, until the shell resumes it.
+        """Stop the process group, as Ctrl-Z does outside raw mode, until the shell resumes it.
 
-        Does nothing if the program was started without job control.
+        The call has no effect if the program was started without job control.
         """
         if self.gone or signal.getsignal(signal.SIGTSTP) is signal.SIG_IGN:
             return

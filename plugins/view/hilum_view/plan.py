@@ -18,10 +18,10 @@ class Todo(msgspec.Struct, frozen=True):
     """An item in a todo list.
 
     Attributes:
-        id: Its id.
+        id: Id of the item.
         content: Description of the step.
-        status: ``pending``, ``in_progress``, ``completed``, ``failed``, ``blocked``, ``skipped`` or
-            ``cancelled``.
+        status: Status of the item: ``pending``, ``in_progress``, ``completed``, ``failed``,
+            ``blocked``, ``skipped`` or ``cancelled``.
     """
 
     id: str

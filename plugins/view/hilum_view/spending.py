@@ -57,8 +57,8 @@ class Spending(msgspec.Struct):
         purposes: By purpose: ``conversation`` for the agents' own turns, otherwise the purpose for
             which a plugin called a model, such as ``summary``.
         tools: By tool.
-        plugins: The same calls by the plugin that provides the tool; empty for calls that were
-            rejected before they ran.
+        plugins: The same calls, by the plugin that provides the tool; the name is empty for calls
+            that were rejected before they ran.
     """
 
     models: dict[str, Spent] = {}
