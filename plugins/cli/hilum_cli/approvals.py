@@ -42,7 +42,8 @@ class Approver:
     def __init__(self, session: Session, face: Face) -> None:
         self._session = session
         self._face = face
-        # Unbounded, because ``note`` is not async: showing events must not wait for the user.
+        # The channel is unbounded, because ``note`` is not async: showing events must not wait for
+        # the user.
         self._send, self._queue = trio.open_memory_channel[ApprovalAsked | Question](float("inf"))
         self._settled: set[str] = set()
         self._open: ApprovalAsked | Question | None = None
@@ -272,7 +273,7 @@ async def read_line(fd: int) -> str:
     """Read a line from a terminal, cancellable at any time; ``\\x04`` means end of input."""
     data = b""
     while not data.endswith(b"\n") and len(data) < MAX_LINE:
-        # Do not read in a thread: it could not be cancelled, and would consume the next input.
+        # Do not read in a thread, which could not be cancelled and would consume the next input.
         await trio.lowlevel.wait_readable(fd)
         try:
             piece = os.read(fd, 4096)

@@ -138,9 +138,10 @@ def run_options(project: Path, folder: Path) -> RunOptions:
     os.environ["PATH"] = os.pathsep.join(
         (os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath))
     )
-    # A folder without settings, so that the demo runs the same on every machine.
+    # The folder contains no settings, so that the demo runs the same on every machine.
     os.environ["HILUM_CONFIG"] = str(folder / "config")
-    # The session is stored with the user's other sessions; no setting of the user affects the demo.
+    # The session is stored with the user's other sessions; the user's settings do not affect the
+    # demo.
     environ = {
         key: value
         for key, value in os.environ.items()

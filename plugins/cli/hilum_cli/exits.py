@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 COMPLETED, FAILED, USAGE, PARTIAL, MODEL, STORE = range(6)
 # The code of timeout(1).
 TIMED_OUT = 124
-# Shells report a process that was ended by signal N as 128 + N: SIGHUP is 1, SIGINT 2, SIGPIPE 13.
+# Shells report a process that was ended by signal N as 128 + N, where SIGHUP is 1, SIGINT is 2 and
+# SIGPIPE is 13.
 HUNG_UP = 129
 INTERRUPTED = 130
 BROKEN_PIPE = 141

@@ -85,7 +85,7 @@ class Face:
         return status_line(self.view, seconds, turns=limit, width=width, before=before, after=after)
 
     async def tick(self) -> None:
-        """Run while the session is open; called once, and may run until cancelled."""
+        """Run once while the session is open, possibly until cancelled."""
 
     async def show(self, item: Event | Delta) -> None:
         """Show an event or a chunk of output."""
@@ -276,7 +276,7 @@ class JsonFace(Face):
     """
 
     async def ended(self, end: RunEnded, session: str) -> None:
-        """Write the reason why the run did not complete to standard error."""
+        """Write to standard error why the run did not complete."""
         if end.state != "completed":
             await self.tell(describe_end(end))
 

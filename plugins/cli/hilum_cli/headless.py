@@ -80,7 +80,7 @@ async def _main(work: Headless) -> int:
 
 
 class Headless:
-    """A run on the command line, and its end.
+    """A run that was started on the command line, and its result.
 
     Args:
         options: The task and how to run it.
@@ -345,7 +345,7 @@ class Headless:
             )
 
     async def _end_services(self, session: Session) -> None:
-        """Report the background commands that end with the run, or wait for them if they are kept."""
+        """Report the background commands that end with the run, or wait for those that are kept."""
         try:
             await self._end_background_commands(session)
         except PLUGIN_EXCEPTIONS as error:

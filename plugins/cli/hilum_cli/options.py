@@ -88,7 +88,7 @@ def _read_stdin(wanted: bool) -> str:
     data = bytearray()
     while len(data) <= STDIN_LIMIT:
         try:
-            # Not ``sys.stdin``, whose encoding depends on the locale.
+            # Bytes are read instead of ``sys.stdin``, whose encoding depends on the locale.
             piece = os.read(0, 1 << 16)
         except OSError as error:
             raise UsageError(

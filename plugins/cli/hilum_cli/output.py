@@ -27,7 +27,7 @@ CallState = Literal["running", "completed", "failed"]
 
 
 def _tag(name: str) -> str:
-    """Return the value of ``type`` for a class: ``RunStartedLine`` is ``run_started``."""
+    """Return the value of ``type`` for a class, such as ``run_started`` for ``RunStartedLine``."""
     words = name.removesuffix("Line")
     return "".join(f"_{char.lower()}" if char.isupper() else char for char in words).lstrip("_")
 
@@ -262,7 +262,7 @@ class ServiceSummary(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         id: Name of the command, for example s1.
         command: The command line.
-        state: ended if the command ended with the run; running if --keep-services keeps it running.
+        state: State of the command, either ended (with the run) or running (with --keep-services).
     """
 
     id: str
@@ -330,7 +330,7 @@ class AgentStartedLine(Line, frozen=True, kw_only=True):
     """An agent joined the session.
 
     Attributes:
-        parent: Name of the agent that started it; empty for the main agent.
+        parent: Name of the agent that started this agent; empty for the main agent.
     """
 
     parent: str

@@ -13,7 +13,7 @@ TAIL_ROWS = 12
 
 
 def folded(text: str, width: int, rows: int = FOLD_ROWS) -> tuple[str, bool]:
-    """Return a text cut to a number of terminal rows, and whether anything was left out.
+    """Truncate a text to a number of terminal rows, and return whether anything was left out.
 
     If the text is too long, the middle is left out.
     """

@@ -39,12 +39,12 @@ def card_mark(card: Card) -> str:
 
 
 def card_title(card: Card, width: int = 80) -> str:
-    """Return the name and arguments of a call, cut to a number of columns."""
+    """Return the name and arguments of a call, truncated to a number of columns."""
     return line(card.title, width)
 
 
 def card_summary(card: Card, width: int = 100) -> str:
-    """Return a summary of a call's result, cut to a number of columns."""
+    """Return a summary of a call's result, truncated to a number of columns."""
     return line(card.summary, width)
 
 

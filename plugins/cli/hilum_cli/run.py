@@ -86,7 +86,7 @@ def _start(options: Namespace) -> int:
 
 
 def check_task(options: Namespace) -> None:
-    """Check that there is something to do.
+    """Check that the command line names something to do.
 
     Raises:
         UsageError: There is neither a prompt nor a session to resume.
@@ -175,7 +175,7 @@ def _check_turns(turns: int) -> int:
         raise UsageError(
             f"--max-turns must be at least 1, not {turns}.",
             code=E_BAD_ARGS,
-            hint="Each turn is one call of the model.",
+            hint="Each turn is one model call.",
         )
     return turns
 

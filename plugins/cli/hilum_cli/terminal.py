@@ -67,7 +67,7 @@ def _cells(char: str) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """Cut a line to a number of columns."""
+    """Truncate a line to a number of columns."""
     if cells(text) <= width:
         return text
     # One column is reserved for the ellipsis.

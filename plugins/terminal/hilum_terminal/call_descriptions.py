@@ -1,4 +1,4 @@
-"""Describes in plain words what a tool call does: ``read src/a.py (lines 1–80)``."""
+"""Describes tool calls in plain words, such as ``read src/a.py (lines 1–80)``."""
 
 from __future__ import annotations
 

@@ -42,8 +42,9 @@ class CompletionRequest:
     """A request to complete the word that the user is typing.
 
     Attributes:
-        kind: Kind of completion: ``command`` after a slash, ``argument`` of a command, ``mention``
-            of a file, an agent or a resource after "@", ``path`` in a shell line after "!".
+        kind: Kind of completion, which is ``command`` after a slash, ``argument`` of a command,
+            ``mention`` of a file, an agent or a resource after "@", ``path`` in a shell line after
+            "!".
         query: The text to complete, without the leading "/" or "@" and without quotes.
         start: Index in the text at which an accepted candidate is inserted.
         end: Index up to which an accepted candidate replaces the text.
@@ -153,7 +154,7 @@ def _parse_shell(text: str, cursor: int) -> CompletionRequest | None:
         elif char in "\"'":
             quote = char
         elif char in _SHELL_BREAKS or char == "\n":
-            # A program name follows "|", "&", ";", "(" and leading blanks.
+            # A program name follows "|", "&", ";" or "(" and any blanks.
             is_first = char in "|&;(\n" or (is_first and not word)
             start = index + 1
             word = []

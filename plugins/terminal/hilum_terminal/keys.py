@@ -56,9 +56,9 @@ _SEQUENCE = re.compile(
     r"\[(?:\[[^\x00-\x1f]|M[^\x1b]{3}|[0-9]+\$|(?![\[M])[ -?]*[@-~])|O[0-9;]*[@-~]"
 )
 _UNFINISHED = re.compile(r"\[(?:\[|M[^\x1b]{0,2}|[ -?]*)|O[0-9;]*")
-# The beginnings of string responses: OSC (colors, titles, clipboard), DCS (DECRQSS, XTVERSION,
-# XTGETTCAP, DA3) and APC (kitty graphics). Anything else after these introducers was typed, for
-# example Alt+] followed by a word.
+# The beginnings of string responses, which are OSC (colors, titles, clipboard), DCS (DECRQSS,
+# XTVERSION, XTGETTCAP, DA3) and APC (kitty graphics). Anything else after these introducers was
+# typed, for example Alt+] followed by a word.
 _STRING = re.compile(r"\][0-9lLI]|P[0-9;>$!+|]|_G")
 _STRING_END = re.compile(r"[\x00-\x1f\x9c]")
 _INTRODUCERS = "[O]P_"

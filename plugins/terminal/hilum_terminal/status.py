@@ -260,7 +260,7 @@ def _describe_background(count: int) -> list[str]:
 
 
 def format_number(number: int) -> str:
-    """Return a number of tokens in a short form: ``999``, ``1.2k``, ``12k``, ``1.2M``."""
+    """Return a number of tokens in short form, such as ``999``, ``1.2k`` or ``1.2M``."""
     for limit, unit in ((1_000_000, "M"), (1_000, "k")):
         # The unit depends on the rounded number, so that 999,999 does not become "1000k".
         value = number / limit

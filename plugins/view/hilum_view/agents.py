@@ -24,8 +24,8 @@ class Actor(msgspec.Struct, kw_only=True):
         name: Agent's name in the session; ``main`` is the user's main agent.
         parent: Name of the agent that started this agent.
         state: Agent's state in the kernel.
-        activity: Agent's activity in one word: ``preparing``, ``thinking``, ``working`` (calls
-            run), ``answering``, or the outcome of the agent's last run.
+        activity: Agent's activity, which is ``preparing``, ``thinking``, ``working`` (calls run),
+            ``answering``, or the outcome of the agent's last run.
         run: Id of the agent's current or last run.
         turn: Number of the current model call in the run, 0 before the first.
         model: Model that the agent uses, as ``provider/name``.

@@ -41,7 +41,7 @@ NoticeKind = Literal[
 ]
 Level = Literal["info", "warning"]
 Refuser = Literal["", "user", "timeout", "nobody", "rule", "gate"]
-# Codes with which the kernel or a gate refuses a call that has not begun.
+# Error codes with which the kernel or a gate refuses a call that has not begun.
 _GATE_CODES = (E_ADDRESS, E_BLOCKED, E_DENIED, E_PLUGIN)
 # The beginning of a command's result; see ``Card.summary``.
 COMMAND_RESULT = "Exit code"
@@ -207,7 +207,7 @@ class Card(Entry, tag="card"):
         seconds: Duration in seconds.
         output: The last part of the output so far; empty once the call has ended.
         result: Result of the call.
-        decided_by: Who approved or denied the call: ``user``, ``timeout``, ``headless`` or
+        decided_by: Who approved or denied the call, which is ``user``, ``timeout``, ``headless`` or
             ``stop``; empty if nobody was asked or nobody has answered yet.
     """
 

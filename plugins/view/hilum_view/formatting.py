@@ -15,8 +15,8 @@ from hilum.messages import ToolCall, Usage
 # Maximum number of characters from the first line of a multi-line argument.
 MAX_FIRST_LINE = 40
 _HIGH_SURROGATES = "".join(map(chr, range(0xD800, 0xDC00)))
-# The first line of a hunk in a unified diff. The sizes are left out if they are 1. Longer numbers
-# are not line numbers, and converting a very long number would raise an error.
+# The first line of a hunk in a unified diff. A size of 1 may be left out of the header. Longer
+# numbers are not line numbers, and converting a very long number would raise an error.
 HUNK_HEADER = re.compile(
     r"@@ -(?P<old>\d{1,9})(?:,(?P<old_size>\d{1,9}))?"
     r" \+(?P<new>\d{1,9})(?:,(?P<new_size>\d{1,9}))? @@(?P<section>.*)"
@@ -38,7 +38,7 @@ def parse_partial_arguments(text: str) -> dict[str, Any]:
     """Return the arguments in the beginning of a JSON object that is still arriving.
 
     Of an incomplete string, the part that has arrived is returned; any other incomplete value is
-    left out. Text that is not the beginning of an object has no arguments.
+    left out. For text that is not the beginning of an object, the result is empty.
     """
     arguments: dict[str, Any] = {}
     decoder = json.JSONDecoder()
@@ -60,7 +60,7 @@ def parse_partial_arguments(text: str) -> dict[str, Any]:
             place = _skip_space(text, place)
             if not text.startswith(",", place):
                 return arguments
-    # An incomplete or invalid value; very deep nesting; a number with too many digits.
+    # The value is incomplete, invalid or nested too deeply, or is a number with too many digits.
     except (ValueError, RecursionError, IndexError):
         return arguments
 

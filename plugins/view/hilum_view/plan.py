@@ -20,8 +20,8 @@ class Todo(msgspec.Struct, frozen=True):
     Attributes:
         id: Id of the item.
         content: Description of the step.
-        status: Status of the item: ``pending``, ``in_progress``, ``completed``, ``failed``,
-            ``blocked``, ``skipped`` or ``cancelled``.
+        status: Status of the item, which is ``pending``, ``in_progress``, ``completed``,
+            ``failed``, ``blocked``, ``skipped`` or ``cancelled``.
     """
 
     id: str

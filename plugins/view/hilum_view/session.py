@@ -68,7 +68,8 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 _NOTHING = Changes()
-# The fields of a snapshot, in this order. `entries`, `agents` and `waiting` become plain lists in a snapshot.
+# The fields of a snapshot, in order. `entries`, `agents` and `waiting` become plain lists in a
+# snapshot.
 _SNAPSHOT_FIELDS = (
     "id",
     "workspace",
@@ -94,7 +95,7 @@ _SNAPSHOT_FIELDS = (
 
 
 class SessionView:
-    """The view of a session. Apply all events in order, and read the attributes.
+    """The view of a session. Apply all events in order, then read the attributes.
 
     Only ``apply`` changes the attributes; a face may set ``lead``.
 
@@ -193,7 +194,8 @@ class SessionView:
 
     def is_covered(self, card: Card) -> bool:
         """Return whether a call need not be shown because its effect is shown elsewhere."""
-        # Before parsing, because a face asks in each frame, and arguments may be very long.
+        # This check comes before parsing, because a face asks in each frame, and arguments may be
+        # very long.
         if card.code or card.call.name not in ("todo_write", "task", "handover"):
             return False
         arguments = parse_arguments(card.call.arguments)
@@ -216,7 +218,8 @@ class SessionView:
         data["entries"] = self.entries[-entries:] if entries else self.entries
         data["agents"] = list(self.agents.all.values())
         data["waiting"] = list(self.waiting)
-        # Plain data, so that a later change of the view does not change a snapshot.
+        # The snapshot is plain data, so that a later change to the view does not change the
+        # snapshot.
         plain: dict[str, Any] = msgspec.to_builtins(data, enc_hook=_encode)
         return plain
 
@@ -390,7 +393,7 @@ class SessionView:
 
     def _run_started(self, event: ev.RunStarted) -> None:
         self._begin_run(event)
-        # The first part is the prompt itself.
+        # The first part of a prompt is the user's text.
         attached = []
         context = []
         for part in event.message.parts[1:]:

@@ -54,8 +54,8 @@ class Spending(msgspec.Struct):
     Attributes:
         models: By model, provider/name.
         agents: By agent.
-        purposes: By purpose: ``conversation`` for the agents' own turns, otherwise the purpose for
-            which a plugin called a model, such as ``summary``.
+        purposes: By purpose, which is ``conversation`` for the agents' own turns, otherwise the
+            purpose for which a plugin called a model, such as ``summary``.
         tools: By tool.
         plugins: The same calls, by the plugin that provides the tool; the name is empty for calls
             that were rejected before they ran.

@@ -67,7 +67,7 @@ class QuestionEnd(msgspec.Struct, frozen=True):
 
     Attributes:
         id: Id of the question.
-        by: What ended it: ``user``, ``timeout``, ``headless`` or ``stop``.
+        by: What ended the question, which is ``user``, ``timeout``, ``headless`` or ``stop``.
     """
 
     id: str
