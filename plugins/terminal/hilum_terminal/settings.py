@@ -20,8 +20,8 @@ class TerminalSettings:
         default="bell",
         project="user",
         help=(
-            "How hilum notifies you when a question waits or a long run ends while the terminal is in"
-            " the background: bell, desktop notification (OSC 9) or not at all."
+            "How hilum notifies you when a question waits or a long run ends while the terminal is"
+            " in the background: bell, desktop notification (OSC 9) or not at all."
         ),
     )
     notify_after: float = setting(

@@ -4,8 +4,8 @@ There are three kinds of commands. If several commands share a name, the first o
 used:
 
 1. Commands of the terminal (``slash_table``), which act on the open session.
-2. Commands of plugins: ``interpret_prompt`` carries them out, and ``list_commands`` lists them, such
-   as ``/agents``, ``/mcp``, the prompts of MCP servers and ``/NAME`` of a skill.
+2. Commands of plugins: ``interpret_prompt`` carries them out, and ``list_commands`` lists them,
+   such as ``/agents``, ``/mcp``, the prompts of MCP servers and ``/NAME`` of a skill.
 3. Commands of the program: every entry point of ``hilum.commands`` is ``/name arguments``. Such a
    command runs as a child process; the first line of its docstring is its description.
 

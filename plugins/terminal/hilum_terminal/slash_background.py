@@ -63,7 +63,7 @@ async def list_running(chat: Chat, arguments: str) -> None:
 
 
 async def stop(chat: Chat, arguments: str) -> None:
-    """Stop a command or an agent in the background."""
+    """Stop a background command or agent."""
     running = find_running(chat)
     if arguments == "all":
         chosen = running

@@ -220,7 +220,7 @@ async def copy(chat: Chat, arguments: str) -> None:
         raise UsageError(
             f"/copy does not know {arguments!r}.",
             code=E_BAD_ARGS,
-            hint="/copy copies the last answer, /copy code its last block of code.",
+            hint="/copy copies the last answer, /copy code its last code block.",
         )
     text = _find_last_answer(chat.view)
     what = "the last answer"
