@@ -5,10 +5,10 @@ types for the composer must never answer the prompt, so four rules decide where 
 ``route_key``:
 
 - The prompt gets the focus when the user presses ``FOCUS_KEY``, or after a second without a key
-press if the draft is empty.
+  press if the draft is empty.
 - A key that arrives within 300 ms after the prompt is drawn or gets the focus does not answer it.
 - If the prompt took the focus without a key press, a letter counts only if no other key follows it
-immediately: two quick keys are part of a word that the user is typing.
+  immediately: two quick keys are part of a word that the user is typing.
 - A key that the prompt does not use goes to the composer, which then gets the focus.
 
 This module performs no I/O and reads no clock: the caller passes the time in seconds.
