@@ -840,8 +840,8 @@ class ApprovalPrompt:
         """Return the rows of the shown item.
 
         If there is little room, what the user needs for a decision comes first: the head, a row of
-            choices, and the beginning and end of the body. The marks, the folder and sandbox, all
-            choices, and the reason follow.
+        choices, and the beginning and end of the body. The marks, the folder and sandbox, all
+        choices, and the reason follow.
         """
         head = self._head(item, width, theme, now)
         body = self._body(item, width, theme)

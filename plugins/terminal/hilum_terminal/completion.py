@@ -497,8 +497,8 @@ class CompletionMenu:
         """Apply a key; None means that the composer must handle it.
 
         An open menu handles Esc before anything else. Unless the user has selected a candidate with
-            the arrow keys, Enter sends a text that needs no completion: a complete text, a command
-                without a started argument, or a shell line. Tab always completes.
+        the arrow keys, Enter sends a text that needs no completion: a complete text, a command
+        without a started argument, or a shell line. Tab always completes.
         """
         if isinstance(key, Paste) or not self.candidates:
             return None

@@ -354,7 +354,7 @@ def _pair_lines(
     """Yield the indexes of removed lines and of the added lines that replace them.
 
     The cost is proportional to the number of lines: each removed line is compared with only a few
-        added lines, by the words that they have in common.
+    added lines, by the words that they have in common.
     """
     if len(removed) == len(added):
         yield from zip(range(len(removed)), range(len(added)), strict=True)

@@ -122,8 +122,7 @@ class LiveRows:
         """Return the live rows for a size in columns and lines.
 
         The rows are, from the top: the end of the streaming answer, calls, agents, the todo list,
-            queued messages, the current question, a notice, the input, the menu, and the status
-            line.
+        queued messages, the current question, a notice, the input, the menu, and the status line.
         """
         width, lines = size
         most = max(lines - 1, 1)

@@ -198,7 +198,7 @@ def find_image_paths(text: str, file_exists: Callable[[str], bool]) -> list[str]
     """Return the paths if a text consists only of paths of existing images, otherwise ``[]``.
 
     Terminals paste the paths of dragged files in several forms: quoted, with escaped spaces, as
-        ``file://`` URLs, or unchanged. A ``~`` at the beginning is expanded.
+    ``file://`` URLs, or unchanged. A ``~`` at the beginning is expanded.
     """
     stripped = text.strip()
     if not stripped or len(stripped) > _MAX_PATHS_LENGTH:

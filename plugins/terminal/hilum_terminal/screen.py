@@ -203,7 +203,7 @@ class Screen:
         """Return the number of terminal lines between the region's top and the cursor.
 
         In case of doubt, the number is too low rather than too high: rows of the last frame then
-            remain visible, whereas too high a number would overwrite final rows.
+        remain visible, whereas too high a number would overwrite final rows.
         """
         columns = max(size[0], 1)
         narrower = self._size is not None and columns < self._size[0]
