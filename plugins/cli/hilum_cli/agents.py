@@ -1,4 +1,4 @@
-"""Displays agents on a terminal: a row for each while it runs, and a line when it ends."""
+"""Displays agents on a terminal: a row for each running agent, and a line when an agent ends."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def name_of(view: AgentView) -> str:
 
 
 def shown_as(view: SessionView, agent: str) -> str:
-    """Return the display name of a session's agent; empty for the one that the user talks to."""
+    """Return an agent's display name; empty for the agent that the user talks to."""
     return line(view.name_of(agent), 80)
 
 
 def ending(view: AgentView) -> str:
-    """Return a line that describes how an agent ended, with the id for reading its result again."""
+    """Return a line that describes how an agent ended, with the id for reading the result again."""
     parts = [f"{mark_of(view)} {view.id} {name_of(view)}"]
     if view.status != "completed":
         parts.append(view.status.replace("_", " "))
@@ -45,7 +45,7 @@ def ending(view: AgentView) -> str:
 def change(view: AgentView) -> str:
     """Return a line about an agent that is queued, has begun, or is waiting for the user.
 
-    The line is empty for other changes.
+    The line is empty for any other change of an agent.
     """
     activities = {"running": "begins", "waiting_for_approval": view.activity}
     if view.place:
@@ -97,7 +97,7 @@ def _age(view: AgentView, now: float) -> str:
 
 
 def again(views: Sequence[AgentView]) -> str:
-    """Return the commands with which the user can answer an agent or read results again.
+    """Return the commands that let the user answer an agent or read results again.
 
     The text is empty if there are no agents.
     """

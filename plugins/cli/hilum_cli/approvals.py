@@ -27,22 +27,23 @@ MAX_LINE = 10_000  # bytes
 
 
 def can_ask() -> bool:
-    """Return whether the user can be asked: standard input and standard error are terminals."""
+    """Return whether the user can be asked: standard input and standard error must be terminals."""
     return is_terminal(0) and is_terminal(2)
 
 
 class Approver:
-    """The part of a face that asks the user questions, and passes the answers to the session.
+    """The part of a face that asks the user questions and passes the answers to the session.
 
     Args:
         session: The session whose approvals and questions are shown.
-        face: Shows the run; it writes nothing while a question is open.
+        face: The face that shows the run; it writes nothing while a question is open.
     """
 
     def __init__(self, session: Session, face: Face) -> None:
         self._session = session
         self._face = face
-        # Unbounded, because ``note`` is not async: showing events must not wait for the user.
+        # The channel is unbounded, because ``note`` is not async: showing events must not wait for
+        # the user.
         self._send, self._queue = trio.open_memory_channel[ApprovalAsked | Question](float("inf"))
         self._settled: set[str] = set()
         self._open: ApprovalAsked | Question | None = None
@@ -88,10 +89,10 @@ class Approver:
     async def run(self) -> None:
         """Ask until cancelled."""
         async for asked in self._queue:
-            # The question expired, or was answered elsewhere, while an earlier question was open.
+            # The question expired or was answered elsewhere while an earlier question was open.
             if asked.id in self._settled:
                 continue
-            # The answer to an earlier question in the queue may cover this call, too.
+            # The answer to an earlier question in the queue may also cover this call.
             if isinstance(asked, ApprovalAsked) and self._is_granted(asked):
                 self._answer(asked, True)
                 continue
@@ -136,7 +137,7 @@ class Approver:
 
     async def _ask_approval(self, asked: ApprovalAsked) -> None:
         texts = find_approval_texts()
-        # In a thread, because the description may contain the diff of a large file.
+        # Created in a thread, because the description may contain the diff of a large file.
         whole = await trio.to_thread.run_sync(texts.describe_call, asked, self._session)
         short, is_folded = folded(whole, columns())
         covered = texts.describe_scope(asked)
@@ -144,12 +145,12 @@ class Approver:
             # The time limit starts now: an approval must not expire while it waits behind another
             # one.
             deadline = self._session.approval_shown(asked.id)
-        except UsageError:  # it was answered in the meantime
+        except UsageError:  # the question was answered in the meantime
             return
         # Without a scope, no rule describes the call, so no approval can be saved.
         forever = bool(asked.scope)
         left = format_duration(max(deadline - time.time(), 0))
-        # The lines of a diff must stay as they are, unlike the sentences above it.
+        # Only the sentences are wrapped; the lines of the diff below them must stay as they are.
         head, reason, *body = [*short.split("\n"), ""]
         sentences = wrap(f"{head}\n{reason}", columns())
         question = "\n".join([sentences, *body]).rstrip("\n")
@@ -183,7 +184,7 @@ class Approver:
     ) -> None:
         try:
             self._session.answer(asked.id, accepted, reason=reason, remember=remember)
-        except UsageError as error:  # it expired after the key was pressed
+        except UsageError as error:  # the question expired after the key was pressed
             self._err.say(escape_terminal(error.message))
 
 
@@ -219,7 +220,7 @@ def parse_choice(typed: str) -> tuple[str, str]:
 
 
 def _describe_answers(covered: str, left: str, *, forever: bool) -> str:
-    """Return the lines below a call: what lasting approvals cover, and the time limit."""
+    """Return the lines below a call: the scope of lasting approvals and the time limit."""
     rows = [f"[a]lways: allow {covered} until the session ends."]
     if forever:
         rows.append(
@@ -262,7 +263,7 @@ def discard_typed() -> None:
     if termios is None:
         return
     try:
-        # A "y" that was typed for something else must not approve a call.
+        # A "y" that was typed for another purpose must not approve a call.
         termios.tcflush(0, termios.TCIFLUSH)
     except OSError:  # no longer a terminal
         pass
@@ -272,8 +273,7 @@ async def read_line(fd: int) -> str:
     """Read a line from a terminal, cancellable at any time; ``\\x04`` means end of input."""
     data = b""
     while not data.endswith(b"\n") and len(data) < MAX_LINE:
-        # Not in a thread: a thread that reads the terminal could not be cancelled, and would take
-        # the next input.
+        # Do not read in a thread, which could not be cancelled and would consume the next input.
         await trio.lowlevel.wait_readable(fd)
         try:
             piece = os.read(fd, 4096)

@@ -61,7 +61,7 @@ def _rows(folder: str, what: str) -> list[dict[str, Any]]:
 
     Raises:
         SettingsError: A source is invalid. The error lists every mistake in every source.
-        UsageError: No setting has this prefix.
+        UsageError: No setting starts with the given prefix.
     """
 
     async def explain() -> Sequence[Any]:

@@ -81,7 +81,7 @@ def _play(folder: Path, options: Namespace) -> int:
     work = headless.Headless(run_options(project, folder), face)
     pace = 0.0 if options.fast or not is_terminal(2) else 1.0
     with ExitStack() as stack:
-        # Registered first, and therefore called last, even if the run raises an exception.
+        # Registered first, so this callback runs last, even if the run raises an exception.
         stack.callback(face.close)
         # Output printed by plugins must not corrupt standard output.
         stack.enter_context(redirect_stdout(sys.stderr))
@@ -116,7 +116,7 @@ def _report(work: Headless, change: str) -> str:
 
 async def serve_and_work(work: Headless, pace: float) -> int:
     """Serve the cassette on the loopback interface, where hilum uses it like any provider."""
-    import hilum_replay  # imports trio, which --help does not need
+    import hilum_replay  # this module imports trio, which --help does not need
 
     # Compare only the structure, because the output of tests and listings differs between Python
     # versions.
@@ -132,15 +132,16 @@ async def serve_and_work(work: Headless, pace: float) -> int:
 def run_options(project: Path, folder: Path) -> RunOptions:
     """Return the options of the run.
 
-    They are the options of ``hilum run``, unaffected by the user's settings.
+    The options are those of ``hilum run``, unaffected by the user's settings.
     """
     # The recorded commands use python3, which must be the interpreter that runs hilum.
     os.environ["PATH"] = os.pathsep.join(
         (os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath))
     )
-    # A folder without settings, so that the demo runs the same on every machine.
+    # The folder contains no settings, so that the demo runs the same on every machine.
     os.environ["HILUM_CONFIG"] = str(folder / "config")
-    # The session is stored with the user's other sessions; no setting of the user affects the demo.
+    # The session is stored with the user's other sessions; the user's settings do not affect the
+    # demo.
     environ = {
         key: value
         for key, value in os.environ.items()
@@ -159,7 +160,7 @@ def run_options(project: Path, folder: Path) -> RunOptions:
 def copy_project(target: Path) -> Path:
     """Copy the demo program.
 
-    Its modules are stored as text files, so that no tool mistakes them for part of hilum.
+    The program's modules are stored as text files, so that no tool mistakes them for part of hilum.
     """
     for path in sorted((HERE / "demo_project").rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
@@ -198,8 +199,8 @@ def verdict(codes: Sequence[str], change: str) -> str:
     """Return a description of an unexpected outcome; empty if the demo succeeded.
 
     Args:
-        codes: Error codes of the test runs, in order.
-        change: The unified diff of the change.
+        codes: Error codes from the test runs, in order.
+        change: The change as a unified diff.
     """
     if len(codes) < 2 or not codes[0]:
         return "the tests did not fail before the change"

@@ -35,7 +35,7 @@ any check fails.
 """
 
 
-SUBJECT_WIDTH = 14  # columns; a longer subject moves only its own line
+SUBJECT_WIDTH = 14  # in columns; a longer subject only shifts the text in its own line
 MAX_CHANGES = 8
 
 
@@ -78,7 +78,7 @@ def main(argv: list[str]) -> int:
     ):
         rows.append(row)
         if not options.json:
-            # Written immediately, because a later check may take long or end the process.
+            # Written immediately, because a later check may take a long time or end the process.
             out.say(escape_terminal(_format(row)))
     if options.json:
         out.say_json(msgspec.to_builtins(rows))
@@ -122,7 +122,7 @@ def _check_session(session: Session) -> Iterator[Check]:
     """Check the plugins and gates in an open session."""
     plugins = session.kernel.host.plugins.values()
     failed = {plugin.name: plugin.error for plugin in plugins if plugin.state in ("failed", "off")}
-    # A plugin that loads but cannot be opened has no effect, either.
+    # A plugin that loads but cannot be opened also has no effect.
     for event in session.journal.read_all():
         if isinstance(event, PluginFault) and event.hook != "load":
             failed.setdefault(event.plugin, f"{event.hook}: {event.error}")
@@ -167,7 +167,7 @@ def _check_folder(what: str, path: Path) -> Check:
     if not path.exists():
         return Check("ok", what, f"{path} (created when needed)")
     mode = stat.S_IMODE(path.stat().st_mode)
-    # Anyone who can write here can allow any call or run programs as the user.
+    # Anyone who can write to these folders can allow any call or run programs as the user.
     if mode & 0o022:
         problem = f"{path} is writable by others (mode {mode:o})"
         return Check("fail", what, problem, f"chmod go-w {path}")
@@ -179,7 +179,7 @@ def _check_folder(what: str, path: Path) -> Check:
 
 
 def _trust(folder: Path) -> Iterator[Check]:
-    """Check whether the folder is trusted."""
+    """Check whether the user trusts the workspace folder."""
     try:
         trust = TrustedFolders()
         state = trust.state(folder)

@@ -26,9 +26,9 @@ async def edit(text: str, suffix: str = ".md") -> str:
     Raises:
         UsageError: The editor could not be started or failed, or the file is missing.
     """
-    # The same order as Git's; POSIX guarantees vi.
+    # The order is the same as in Git; POSIX guarantees that vi exists.
     command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    # A private folder, because editors write backup files next to the file.
+    # The folder is private, because editors write backup files next to the file.
     folder = await trio.to_thread.run_sync(lambda: tempfile.TemporaryDirectory(prefix="hilum-"))
     path = Path(folder.name) / f"plan{suffix}"
     try:

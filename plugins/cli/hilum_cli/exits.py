@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 COMPLETED, FAILED, USAGE, PARTIAL, MODEL, STORE = range(6)
 # The code of timeout(1).
 TIMED_OUT = 124
-# Shells report a process that was ended by signal N as 128 + N: SIGHUP is 1, SIGINT 2, SIGPIPE 13.
+# Shells report a process that was ended by signal N as 128 + N, where SIGHUP is 1, SIGINT is 2 and
+# SIGPIPE is 13.
 HUNG_UP = 129
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -38,8 +39,8 @@ def of_run(end: RunEnded, signal: int = 0) -> int:
     """Return the exit code of a run.
 
     Args:
-        end: The end of the run.
-        signal: Number of the signal that stopped the run, 0 for none.
+        end: The event that ended the run.
+        signal: Number of the signal that stopped the run, or 0 if no signal did.
     """
     if end.state == "stopped":
         return 128 + signal if signal else INTERRUPTED

@@ -1,6 +1,6 @@
 """The faces of a headless run, which show nothing, plain lines, one JSON object, or JSON lines.
 
-``live`` contains the face for rich terminals.
+The module ``live`` contains the face for terminals that can move the cursor.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Face:
             closes.
         out: Standard output.
         err: Standard error.
-        view: The state of the session, folded from its events.
+        view: The view of the session, built from its events.
         turns: Maximum number of turns in the run, 0 for no limit.
     """
 
@@ -85,7 +85,7 @@ class Face:
         return status_line(self.view, seconds, turns=limit, width=width, before=before, after=after)
 
     async def tick(self) -> None:
-        """Run while the session is open; called once, and may run until cancelled."""
+        """Run once while the session is open, possibly until cancelled."""
 
     async def show(self, item: Event | Delta) -> None:
         """Show an event or a chunk of output."""
@@ -116,7 +116,7 @@ class Face:
     def result(self, result: ResultLine) -> bytes:
         """Return the bytes to write to standard output when everything has ended.
 
-        The result is empty for formats that are meant for people.
+        The result is empty for output formats that are meant for people.
         """
         return b""
 
@@ -125,7 +125,7 @@ class Face:
         await self.err.write(f"hilum: {escape_terminal(text)}\n".encode(errors="backslashreplace"))
 
     def held(self) -> AbstractContextManager[None]:
-        """Write nothing to the terminal inside this context, in which a question is open."""
+        """Write nothing to the terminal inside this context, during which a question is open."""
         return nullcontext()
 
     def reopen(self) -> None:
@@ -175,7 +175,7 @@ class TextFace(Face):
         return without_escapes(text)
 
     def news(self, item: Event, changes: Changes) -> list[str]:
-        """Return lines that describe an event's changes to the todo list or to a running agent."""
+        """Return lines that describe changes to the todo list or to a running agent."""
         if "todos" in changes.parts and item.agent == self.view.lead:
             return todo_rows(self.view.lead_actor.todos)
         moved = changes.agent
@@ -195,7 +195,7 @@ class TextFace(Face):
         await self.out.write(f"\n{head}\n{text.rstrip()}\n".encode(errors="replace"))
 
     def failed(self, error: HilumError) -> None:
-        """Write the code, message and hint."""
+        """Write the error's code, message and hint."""
         self.close()
         report(error.message, hint=error.hint, code=error.code)
 
@@ -276,12 +276,12 @@ class JsonFace(Face):
     """
 
     async def ended(self, end: RunEnded, session: str) -> None:
-        """Write the reason why the run did not complete to standard error."""
+        """Write to standard error why the run did not complete."""
         if end.state != "completed":
             await self.tell(describe_end(end))
 
     def failed(self, error: HilumError) -> None:
-        """Write the code, message and hint to standard error."""
+        """Write the error's code, message and hint to standard error."""
         report(error.message, hint=error.hint, code=error.code)
 
     async def show(self, item: Event | Delta) -> None:
@@ -318,7 +318,7 @@ class StreamFace(JsonFace):
         """Write the first line, which describes the session."""
         await super().opened(session, resumed=resumed)
         line = SessionLine(
-            seq=0 if resumed else 1,  # in a new session, event 1 is the one that opened it
+            seq=0 if resumed else 1,  # in a new session, event 1 opened the session
             at=time.time(),
             schema=SCHEMA,
             version=__version__,

@@ -80,14 +80,14 @@ async def _main(work: Headless) -> int:
 
 
 class Headless:
-    """A run on the command line, and its end.
+    """A run that was started on the command line, and its result.
 
     Args:
         options: The task and how to run it.
         face: Shows the run.
 
     Attributes:
-        end: The end of the run, ``None`` until it has ended.
+        end: The event that ended the run; ``None`` until then.
         session: Id of the session; empty if the session is not stored.
     """
 
@@ -146,18 +146,18 @@ class Headless:
         return error
 
     def _explain(self, error: Exception) -> HilumError | None:
-        """Return the single hilum error in a group of errors.
+        """Return the only error in an exception group if it is one of hilum's errors.
 
         An unexpected error is shown with its traceback.
         """
         if isinstance(error, ExceptionGroup):
-            # Nurseries wrap errors in groups. A group that contains any other error is a bug and is
-            # shown in full.
+            # Nurseries wrap errors in exception groups. An exception group with any other error is
+            # a bug and is shown in full.
             ours, rest = error.split(HilumError)
             if ours is not None and rest is None:
                 return _first(ours)
         if self.stopping.signal:
-            # The plugin failed while it was being cancelled, which is no error for a user who
+            # The plugin failed while it was being cancelled, which is not an error for a user who
             # stopped the run.
             return None
         self.face.close()
@@ -280,7 +280,7 @@ class Headless:
         """Record the session, and show that it is open."""
         self.session = "" if isinstance(session.kernel.store, MemoryStore) else session.id
         self.record.note_session(session, kept=bool(self.session))
-        # Events from opening the session are shown, too, such as failures of plugins to load.
+        # Events from opening the session, such as plugins that failed to load, are also shown.
         self._shown = session.began_at
         if resumed:
             self.record.before = await _used_before(session, self._shown)
@@ -345,7 +345,7 @@ class Headless:
             )
 
     async def _end_services(self, session: Session) -> None:
-        """Report the background commands that end with the run, or wait for them if they are kept."""
+        """Report the background commands that end with the run, or wait for those that are kept."""
         try:
             await self._end_background_commands(session)
         except PLUGIN_EXCEPTIONS as error:
@@ -408,8 +408,7 @@ class Headless:
     async def _started(self, session: Session) -> list[Run]:
         """Start the requested work.
 
-        Nothing is started if only a plan is awaiting a decision, or if only agents in the queue
-        remain.
+        Nothing is started if only a plan is awaiting a decision or if only queued agents remain.
         """
         options = self.options
         if options.accept:
@@ -473,10 +472,10 @@ class Headless:
             ends = await self._follow(session, runs, recorder, approver)
             nursery.cancel_scope.cancel()
         if lead:
-            self.end = await lead.wait()  # raises the error that broke the session
+            self.end = await lead.wait()  # wait() raises the error that broke the session
         else:
             self.end = RunEnded(state="completed")
-        # The lead agent had finished; the user stopped agents that were still running.
+        # The lead agent has finished, but the user stopped agents that were still running.
         self._cut_short = bool(self.stopping.signal) and self.end.state == "completed"
         self.end = _with_later(self.end, ends, {run.id for run in runs})
 
@@ -531,7 +530,7 @@ class Headless:
             await self.face.show(event)
 
     def _all_over(self, session: Session) -> bool:
-        """Return whether no more events will follow; after a stop, agents receive no notices."""
+        """Return whether no more events will follow."""
         # Only runs of this process count, because a run that was killed and is not resumed never
         # ends.
         at_work = bool(session.runs)
@@ -550,7 +549,7 @@ class Headless:
 
 
 def _running_services(session: Session) -> tuple[Sequence[BackgroundCommand], bool]:
-    """Return the running background commands, and whether they are kept when the run ends."""
+    """Return the running background commands, and whether they keep running when the run ends."""
     commands = session.plugin(BackgroundCommands)
     if commands is None:
         return (), False
@@ -560,7 +559,7 @@ def _running_services(session: Session) -> tuple[Sequence[BackgroundCommand], bo
 def busy(session: Session, beside: str = "") -> bool:
     """Return whether any agent of a session is running, waiting or not yet reported as ended.
 
-    The agent ``beside`` is ignored.
+    The agent named ``beside`` is ignored.
     """
     scheduler = session.plugin(Runs)
     return scheduler is not None and scheduler.busy(beside)
@@ -574,7 +573,7 @@ async def _used_before(session: Session, last: int) -> Totals:
         for event in session.journal.since(seen):
             totals.apply(event)
             seen = event.seq
-        # Signals must be handled while a session with many thousands of events is read.
+        # Signals must be handled while a session with thousands of events is being read.
         await trio.lowlevel.checkpoint()
     return totals
 
@@ -595,16 +594,16 @@ def _leading(runs: Sequence[Run]) -> Run | None:
 def _with_later(end: RunEnded, ends: Sequence[RunEnded], own: Collection[str]) -> RunEnded:
     """Return the end of a run, merged with the ends of its agent's later runs.
 
-    Later runs begin when agents that it started have ended.
+    Later runs begin when agents that the run's agent started have ended.
 
     Args:
         end: The end of the run.
-        ends: All run ends of its agent that were shown, in order.
+        ends: All ends of the agent's runs that were shown, in order.
         own: Ids of the runs that this command waited for.
     """
     first = end.seq
     for later in ends:
-        # An end before it belongs to a run that was cut off.
+        # An earlier end belongs to a run that was cut off.
         if later.run not in own and later.seq > first:
             end = _joined(end, later)
     return end
@@ -629,7 +628,8 @@ def make_recorder(path: str) -> Recorder:
     Raises:
         UsageError: The file cannot be written or is not a cassette.
     """
-    # Imported here, so that a run without a recording works even if this plugin does not load.
+    # Imported here, so that a run without a recording works even if the recording plugin does not
+    # load.
     from hilum_replay import Recorder
 
     try:

@@ -1,7 +1,7 @@
 """Converts events of a session into lines of ``--output-format stream-json``.
 
-``output`` declares the lines. Some lines have another name than their event, because the names in
-the output are part of a stable schema, and events may be renamed or split without changing it.
+``output`` declares the lines. Some lines have a name that differs from their event, because the
+names in the output are part of a stable schema, whereas events may be renamed or split.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _call_data(call: ToolCall) -> output.ToolCallData:
 def _kernel_event_line(event: ev.Event) -> Line:
     """Return a ``plugin_event`` line named ``kernel.…`` for an event without a line of its own.
 
-    In this way, a new kernel event does not require a new version of the schema.
+    A new kernel event therefore does not require a new version of the schema.
     """
     data = msgspec.to_builtins(event)
     name = f"kernel.{data.pop('type')}"
@@ -88,7 +88,7 @@ def _kernel_event_line(event: ev.Event) -> Line:
 
 def _run_started(event: ev.RunStarted, include_prompt: bool) -> _Fields:
     context = []
-    # The first part is the prompt itself.
+    # The first part of a prompt is the user's text.
     for part in event.message.parts[1:]:
         text = getattr(part, "text", "")
         shown = text if include_prompt else ""

@@ -1,4 +1,4 @@
-"""The face for a terminal, on which finished work scrolls up and running work is shown below it.
+"""The face for a terminal: finished work scrolls up, and running work is shown below it.
 
 Only this module imports rich.
 """
@@ -40,7 +40,7 @@ STATES = {
 
 
 class LiveFace(TextFace):
-    """A face that streams the answer in dim text, with a line per call and a status line below."""
+    """A face that streams the answer in dim text above a line per call and a status line."""
 
     deltas = True
     lingers = True
@@ -98,8 +98,8 @@ class LiveFace(TextFace):
         """Build the live part: answer, calls, agents, current todo item and status."""
         width, height = self.console.size
         spin = FRAMES[self._frame % len(FRAMES)]
-        # At most half of the screen, because rich cannot erase a live part that is higher than the
-        # screen.
+        # Use at most half of the screen, because rich cannot erase a live part that is taller than
+        # the screen.
         rows = self._answer_rows(width, max(height // 2, 3))
         rows += self._call_rows(spin, width)
         others = [view for view in self.view.agents.open() if view.actor != self.view.lead]
@@ -140,7 +140,7 @@ class LiveFace(TextFace):
         return self.status(width, before=f"{spin} {state}", after=stops)
 
     async def show(self, item: Event | Delta) -> None:
-        """Print finished entries; the live part shows streaming ones."""
+        """Print finished entries; the live part shows streaming entries."""
         changes = self.view.apply(item)
         if isinstance(item, Delta):
             return
@@ -167,7 +167,7 @@ class LiveFace(TextFace):
             self._print_call(changes.card)
 
     def _is_worth_a_line(self, card: Card) -> bool:
-        """Return whether a call is printed; for other agents, only failed calls are."""
+        """Return whether to print a call; of other agents' calls, only failed ones are printed."""
         if not card.ended or self.view.is_covered(card):
             return False
         return card.agent == self.view.lead or bool(card.code)
@@ -226,7 +226,7 @@ class LiveFace(TextFace):
     def close(self) -> None:
         """Remove the live part and restore the cursor."""
         if self._live is not None:
-            # Emptied first; otherwise, the last state would stay on the screen.
+            # The live part is emptied first; otherwise, its last state would stay on the screen.
             self._live.update(Group())
             self._live.stop()
             self._live = None

@@ -35,7 +35,8 @@ class GivenPrompt(NamedTuple):
 
     Attributes:
         text: The prompt.
-        attached: Text that was piped in along with the prompt. It is data, not instructions.
+        attached: Text that was piped in along with the prompt. The model must treat this text as
+            data, not as instructions.
         piped: Whether another program or a file provides the whole prompt. hilum follows such a
             prompt but treats it as data: with ``curl … | hilum run``, somebody else wrote it.
     """
@@ -52,7 +53,7 @@ def read_prompt(words: Sequence[str]) -> GivenPrompt:
         words: The arguments; ``-`` reads standard input, even from a terminal.
 
     Raises:
-        UsageError: Standard input is not UTF-8 text, or too long.
+        UsageError: Standard input is not UTF-8 text, or is too long.
     """
     text = " ".join(word for word in words if word != "-").strip()
     given = ""
@@ -68,13 +69,13 @@ def _is_piped() -> bool:
         mode = os.fstat(0).st_mode
     except OSError:  # closed
         return False
-    # Nothing was piped in from a character device: a terminal or /dev/null.
+    # A character device, such as a terminal or /dev/null, is not piped input.
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
 
 
 def _read_stdin(wanted: bool) -> str:
     if not wanted and sys.platform != "win32":
-        # Some programs start others with a pipe that they never write to or close. A notice tells
+        # Some programs start hilum with a pipe that they never write to or close. A notice tells
         # the user what hilum is waiting for.
         readable, _, _ = select.select([0], [], [], STDIN_NOTICE_TIMEOUT)
         if not readable:
@@ -87,7 +88,7 @@ def _read_stdin(wanted: bool) -> str:
     data = bytearray()
     while len(data) <= STDIN_LIMIT:
         try:
-            # Not ``sys.stdin``, whose encoding depends on the locale.
+            # Bytes are read instead of ``sys.stdin``, whose encoding depends on the locale.
             piece = os.read(0, 1 << 16)
         except OSError as error:
             raise UsageError(

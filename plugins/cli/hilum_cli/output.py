@@ -2,9 +2,9 @@
 
 ``json`` writes only the last line.
 
-The schema is stable: see ``SCHEMA``. It is independent of the event log, whose classes may change,
-so some lines have other names than their events. ``docs/make_output.py`` generates the reference
-and the JSON Schema from these classes.
+The schema is stable: see ``SCHEMA``. The schema is independent of the event log, whose classes may
+change, so some lines have names that differ from their events. ``docs/make_output.py`` generates
+the reference and the JSON Schema from these classes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CallState = Literal["running", "completed", "failed"]
 
 
 def _tag(name: str) -> str:
-    """Return the value of ``type`` for a class: ``RunStartedLine`` is ``run_started``."""
+    """Return the value of ``type`` for a class, such as ``run_started`` for ``RunStartedLine``."""
     words = name.removesuffix("Line")
     return "".join(f"_{char.lower()}" if char.isupper() else char for char in words).lstrip("_")
 
@@ -75,8 +75,8 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: Name of the layer.
-        characters: Its length in characters.
-        text: Its text; empty without --include-prompt.
+        characters: Length of the text in characters.
+        text: The text; empty without --include-prompt.
     """
 
     name: str
@@ -103,8 +103,8 @@ class ContextData(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         source: Kind of the block, for example context:open_file.
-        characters: Its length in characters.
-        text: Its text; empty without --include-prompt.
+        characters: Length of the text in characters.
+        text: The text; empty without --include-prompt.
     """
 
     source: str
@@ -117,7 +117,7 @@ class CallSummary(ToolCallData, frozen=True, kw_only=True):
 
     Attributes:
         agent: Name of the agent.
-        turn: Number of the agent's model call that requested it, starting at 1.
+        turn: Number of the agent's model call that requested the tool call, starting at 1.
         state: Final state; running if the run ended first.
         code: Error code; empty on success.
         seconds: Duration in seconds.
@@ -138,11 +138,11 @@ class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         agent_id: Id of the agent, as accepted by `hilum agents result` and `stop`.
         agent: Name of the agent's definition.
-        title: Its task in a few words.
-        owner: Name of the agent that started it; empty for the user.
+        title: Task of the agent in a few words.
+        owner: Name of the agent that started this agent; empty if the user did.
         status: Final status.
         seconds: Duration in seconds.
-        text: Its answer.
+        text: Answer of the agent.
         error: The error; null if there is none.
     """
 
@@ -173,7 +173,7 @@ class AgentAction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of an agent, which `hilum agents run`, `retry` and `result` write with --json.
+    """An agent's result, as written by `hilum agents run`, `retry` and `result` with --json.
 
     Several results are written as a list.
 
@@ -181,24 +181,24 @@ class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
         agent_id: Id of the agent, as accepted by `hilum agents result` and `stop`.
         agent: Name of the agent's definition.
         status: Final status.
-        current_step: Description of how it ended.
+        current_step: Description of how the agent ended.
         progress: Progress from 0 to 1.
-        text: Its answer.
-        gathered: Its findings if it did not complete.
-        files_made: Paths of files that it created, relative to the workspace.
-        files_changed: Paths of files that it changed.
-        files_deleted: Paths of files that it deleted.
-        actions: Its tool calls; if there are very many, only the first ones.
-        tools_used: Number of its tool calls.
-        turns: Number of its model calls.
+        text: Answer of the agent.
+        gathered: Findings of the agent, if it did not complete.
+        files_made: Paths of files that the agent created, relative to the workspace.
+        files_changed: Paths of files that the agent changed.
+        files_deleted: Paths of files that the agent deleted.
+        actions: Tool calls of the agent; if there are very many, only the first ones.
+        tools_used: Number of the agent's tool calls.
+        turns: Number of the agent's model calls.
         seconds: Duration in seconds.
-        usage: Tokens that it used.
+        usage: Tokens that the agent used.
         cost: Cost in US dollars, as far as prices are known.
         error: The error with code, message and hint; null if there is none.
-        done: Completed items in its todo list.
-        not_done: Unfinished items in its todo list.
-        run: Id of its run.
-        owner: Name of the agent that started it; empty for the user.
+        done: Completed items in the agent's todo list.
+        not_done: Unfinished items in the agent's todo list.
+        run: Id of the agent's run.
+        owner: Name of the agent that started this agent; empty if the user did.
     """
 
     agent_id: str
@@ -244,7 +244,7 @@ class InterruptedRun(msgspec.Struct, frozen=True, kw_only=True):
     """An earlier run of the session that was interrupted, and that the new prompt ended.
 
     Attributes:
-        run: Its id.
+        run: Id of the interrupted run.
         agent: Name of the agent.
         prompt: The prompt of that run.
         calls: Names of the tools whose calls were interrupted.
@@ -260,9 +260,9 @@ class ServiceSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A background command that was running when the run ended.
 
     Attributes:
-        id: Its name, for example s1.
+        id: Name of the command, for example s1.
         command: The command line.
-        state: ended if it ended with the run; running if --keep-services keeps it running.
+        state: State of the command, either ended (with the run) or running (with --keep-services).
     """
 
     id: str
@@ -313,7 +313,7 @@ class SessionLine(Line, frozen=True, kw_only=True):
 
 
 class SessionChangedLine(Line, frozen=True, kw_only=True):
-    """The mode, model or approval policy changed; the others are null.
+    """The session's mode, model or approval policy changed; unchanged fields are null.
 
     Attributes:
         mode: The new mode.
@@ -330,7 +330,7 @@ class AgentStartedLine(Line, frozen=True, kw_only=True):
     """An agent joined the session.
 
     Attributes:
-        parent: Name of the agent that started it; empty for the main agent.
+        parent: Name of the agent that started this agent; empty for the main agent.
     """
 
     parent: str
@@ -358,9 +358,9 @@ class PromptBuiltLine(Line, frozen=True, kw_only=True):
     """The system prompt and the list of tools were built.
 
     Attributes:
-        cause: Why they were built: run, compaction, mode or model.
-        mode: Mode for which they were built.
-        model: Model for which they were built.
+        cause: Why the prompt was built: run, compaction, mode or model.
+        mode: Mode for which the prompt was built.
+        model: Model for which the prompt was built.
         layers: The parts of the system prompt.
         tools: The tools.
     """
@@ -399,7 +399,7 @@ class ModelFailedLine(Line, frozen=True, kw_only=True):
         code: Error code.
         message: The error in one sentence.
         hint: What the user can do.
-        action: hilum's reaction: retry, fallback, compact or give_up.
+        action: How hilum reacts: retry, fallback, compact or give_up.
         wait: Seconds until the next attempt.
         next: The next model, if the action is fallback.
     """
@@ -461,7 +461,7 @@ class ApprovalAskedLine(Line, frozen=True, kw_only=True):
         risk: The permission category of the tool: read, write, execute or network.
         reason: Why approval is needed.
         scope: The calls that a lasting approval would cover.
-        seconds: Time limit for the answer, which starts when the question is shown.
+        seconds: Time limit for the answer in seconds, which starts when the question is shown.
     """
 
     id: str
@@ -647,7 +647,7 @@ class RunEndedLine(Line, frozen=True, kw_only=True):
     Attributes:
         state: How the run ended.
         text: The answer.
-        commentary: The model's last text, if it is not an answer.
+        commentary: The last text that the model wrote, if it is not an answer.
         done: The completed work, if the run did not complete.
         code: Error code if the run did not complete.
         error: The error in one sentence.
@@ -674,11 +674,12 @@ class RunEndedLine(Line, frozen=True, kw_only=True):
 class DeltaLine(Line, frozen=True, kw_only=True):
     """A chunk of streaming output.
 
-    ``seq`` is that of the event to which the chunk belongs; a later line contains the complete
-    output.
+    ``seq`` is the number of the event to which the chunk belongs; a later line contains the
+    complete output.
 
     Attributes:
-        kind: text, thinking or arguments for a model's answer; output for a running call.
+        kind: Kind of output: text, thinking or arguments from a model, or output from a running
+            call.
         text: The chunk.
         call_id: Id of the call, if the kind is arguments or output.
     """
@@ -689,7 +690,7 @@ class DeltaLine(Line, frozen=True, kw_only=True):
 
 
 class ResultLine(Line, frozen=True, kw_only=True):
-    """The last line, which is always written. With ``--output-format json``, it is the only line.
+    """The last line of output; always written, and the only one with ``--output-format json``.
 
     Attributes:
         schema: Version of this schema.
@@ -700,7 +701,7 @@ class ResultLine(Line, frozen=True, kw_only=True):
         model: Model that was used last, provider/name.
         state: How the run ended.
         text: The answer.
-        commentary: The model's last text, if it is not an answer.
+        commentary: The last text that the model wrote, if it is not an answer.
         done: The completed work, if the run did not complete.
         code: Error code; empty if the run completed.
         error: The error; empty if the run completed.

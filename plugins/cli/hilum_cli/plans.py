@@ -47,7 +47,7 @@ def next_step(session: Session, end: RunEnded, kept: bool) -> str:
 
     Args:
         session: The session.
-        end: The end of the run, with the remaining work.
+        end: The event that ended the run, with the remaining work.
         kept: Whether the session was stored, so that it can be resumed.
     """
     plan = session.plugin(Plans)
@@ -106,7 +106,7 @@ async def decide(session: Session, stopping: Stopping) -> Run | None:
 
     Args:
         session: The session.
-        stopping: Handles signals; a signal leaves the plan undecided.
+        stopping: The signal handling; a signal leaves the plan undecided.
 
     Returns:
         The resulting run, or ``None`` if there is none.
@@ -166,7 +166,7 @@ async def _edited(text: str, stopping: Stopping, err: Out) -> str:
         return text
     finally:
         stopping.lent = False
-    # An empty file usually means that the user wants to abort, as with a commit message in Git.
+    # An empty file usually means that the user wants to abort, as for a commit message in Git.
     if not changed.strip():
         err.say("The text is empty: the plan was not changed.")
         return text

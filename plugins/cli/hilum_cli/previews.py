@@ -13,9 +13,9 @@ TAIL_ROWS = 12
 
 
 def folded(text: str, width: int, rows: int = FOLD_ROWS) -> tuple[str, bool]:
-    """Return a text cut to a number of terminal rows, and whether anything was left out.
+    """Truncate a text to a number of terminal rows, and return whether anything was left out.
 
-    If the text is too long, its middle is left out.
+    If the text is too long, the middle is left out.
     """
     # The limit counts terminal rows, not lines, because one long line could fill the screen.
     wrapped = [row for part in text.split("\n") for row in _rows(part, width)]

@@ -36,7 +36,7 @@ def describe(asked: Question, left: str, width: int) -> str:
 
 
 def _describe_sender(asked: Question) -> str:
-    # hilum itself asks; the question does not come from an agent's call.
+    # hilum itself asks: the question does not come from an agent's call.
     if not asked.call_id:
         return "hilum"
     if asked.agent == "main":

@@ -30,7 +30,7 @@ MAX_TODOS = 8
 UNPRINTED = ("error", "settings", "undo")
 """Kinds of notices that are not printed, because the run's end or the command reports them."""
 LEAVING_ORDER = (5, 3, 4, 1, 2, 6)
-"""The parts that are left out of a status line that is too long, in this order."""
+"""The parts to drop from a status line that is too long, in this order."""
 
 
 def card_mark(card: Card) -> str:
@@ -39,12 +39,12 @@ def card_mark(card: Card) -> str:
 
 
 def card_title(card: Card, width: int = 80) -> str:
-    """Return the name and arguments of a call, cut to a number of columns."""
+    """Return the name and arguments of a call, truncated to a number of columns."""
     return line(card.title, width)
 
 
 def card_summary(card: Card, width: int = 100) -> str:
-    """Return a summary of a call's result, cut to a number of columns."""
+    """Return a summary of a call's result, truncated to a number of columns."""
     return line(card.summary, width)
 
 
@@ -70,7 +70,7 @@ def todo_rows(todos: TodoList) -> list[str]:
 
 
 def todo_count(todos: TodoList) -> str:
-    """Return the progress of a list, such as ``2/5``; empty if there is no list."""
+    """Return the progress of a todo list, such as ``2/5``; empty if there is no list."""
     if not todos.total:
         return ""
     return f"{todos.completed}/{todos.total}"
@@ -97,8 +97,8 @@ def status_line(
         turns: Maximum number of turns, 0 for no limit.
         width: Maximum width in columns, 0 for no limit; the least important parts are left out
             first.
-        before: The beginning of the line.
-        after: The end of the line.
+        before: Text at the beginning of the line.
+        after: Text at the end of the line.
     """
     actor = view.lead_actor
     todo = todo_count(actor.todos)

@@ -40,7 +40,7 @@ class Record(msgspec.Struct):
     """The record of a run, collected while it runs.
 
     Attributes:
-        view: The state of the session, folded from its events.
+        view: The view of the session, built from its events.
         session: Id of the session; empty before it is open.
         kept: Whether the session is stored, so that it can be resumed.
         workspace: Folder of the workspace.
@@ -89,7 +89,7 @@ class Record(msgspec.Struct):
         """Build the result line.
 
         Args:
-            end: The end of the run; ``None`` if it did not start.
+            end: The event that ended the run; ``None`` if the run did not start.
             error: The reason why the run did not start or was interrupted.
             exit_code: Exit code of the process.
         """
@@ -138,7 +138,7 @@ class Record(msgspec.Struct):
         """Return the user's next step, with the command that continues the run."""
         if end.state == "completed" or not self.kept:
             return end.hint
-        # The hint about denied calls ends with a command, so it comes last.
+        # The hint about denied calls ends with a command, so that hint comes last.
         hints = [end.hint, how_to_continue(end, self.session)]
         if end.code == E_DENIED:
             hints.reverse()
@@ -226,7 +226,7 @@ def _last_prompt(messages: Sequence[object]) -> str:
 
 
 def _refused_by_gates(view: SessionView) -> list[Card]:
-    """Return the calls that a broken plugin refused and that did not succeed later."""
+    """Return the calls that a broken gate refused and that did not succeed later."""
     refused: dict[tuple[str, str, str], Card] = {}
     for card in view.cards:
         key = (card.agent, card.call.name, card.call.arguments)
@@ -241,7 +241,7 @@ def _refused_by_gates(view: SessionView) -> list[Card]:
 def without_effect(end: RunEnded, view: SessionView, approve: str) -> RunEnded:
     """Return the end of a run, changed to a partial success if its calls could not run.
 
-    This applies if every call needed approval, or a broken gate refused one.
+    The end is changed if every call needed approval or if a broken gate refused a call.
 
     Args:
         end: The end of the run.

@@ -34,7 +34,7 @@ Commands (/…) and agent calls (@…) work only in text that you type.
 """
     + exits.HELP
 )
-# --resume treats a word in this form as an id, because all ids begin with a date.
+# --resume treats a word that matches this pattern as an id, because all ids begin with a date.
 _ID = re.compile(r"\d[\w-]*")
 
 
@@ -49,8 +49,8 @@ def main(argv: list[str]) -> int:
     signals.end_before_run(json=any("json" in word for word in argv if len(word) < 40))
     output_format = _wanted_format(argv)
     signals.end_before_run(json=output_format != "text")
-    # Loading modules creates no garbage, so collections would only delay the first request by 15
-    # ms.
+    # Loading modules creates no garbage, so garbage collection would only delay the first request
+    # by 15 ms.
     gc.set_threshold(100_000, 20, 20)
     options = None
     try:
@@ -86,7 +86,7 @@ def _start(options: Namespace) -> int:
 
 
 def check_task(options: Namespace) -> None:
-    """Check that there is something to do.
+    """Check that the command line names something to do.
 
     Raises:
         UsageError: There is neither a prompt nor a session to resume.
@@ -149,10 +149,10 @@ def parse(argv: Sequence[str]) -> Namespace:
 
 
 def _read_continue(options: Namespace) -> None:
-    """Let ``--continue`` resume the last session of the folder.
+    """Make ``--continue`` resume the last session in the folder.
 
     Raises:
-        UsageError: Another session is named, too.
+        UsageError: The command line also names another session.
     """
     if not options.continue_last:
         return
@@ -160,7 +160,7 @@ def _read_continue(options: Namespace) -> None:
         raise UsageError(
             "--continue and --resume ID cannot be combined.",
             code=E_BAD_ARGS,
-            hint="--continue resumes the last session of the folder, --resume ID any session.",
+            hint="--continue resumes the last session in the folder, --resume ID any session.",
         )
     options.resume = LAST
 
@@ -169,13 +169,13 @@ def _check_turns(turns: int) -> int:
     """Return the maximum number of turns.
 
     Raises:
-        UsageError: It is less than one.
+        UsageError: The number is less than one.
     """
     if turns < 1:
         raise UsageError(
             f"--max-turns must be at least 1, not {turns}.",
             code=E_BAD_ARGS,
-            hint="Each turn is one call of the model.",
+            hint="Each turn is one model call.",
         )
     return turns
 

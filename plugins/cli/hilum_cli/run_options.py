@@ -1,6 +1,6 @@
 """The options of one run.
 
-They come from the command line, from ``hilum demo``, or from a program that uses
+The options come from the command line, from ``hilum demo``, or from a program that uses
 ``headless.Headless``.
 """
 
@@ -26,13 +26,13 @@ class RunOptions:
         resume: Id of the session to resume; empty for a new one.
         kind: Kind of the session; empty for the configured one.
         mode: Mode of the session; None for the configured one.
-        model: ``provider/name``; empty for the configured one.
+        model: Model as ``provider/name``; empty for the configured one.
         approve: Approval policy; None for the configured one.
         state: The state of the user's editor, such as open files.
         record: File of the cassette to write; empty for none.
         settings: Settings, by dotted key.
         environ: Environment to read settings from.
-        plugins: The only plugins to load; None for all installed plugins.
+        plugins: Names of the only plugins to load; None for all installed plugins.
         plugin: Files and folders of additional plugins to load.
         no_plugin: Names of plugins not to load.
     """

@@ -158,7 +158,7 @@ def make_parser() -> Parser:
 async def read_all(kernel: Kernel, session: str) -> list[AnyEvent]:
     """Read all events in a session."""
     events: list[AnyEvent] = []
-    # The store returns events in pages of limited size.
+    # The store returns events in pages of a limited size.
     while page := await kernel.store.read(session, events[-1].seq if events else 0):
         events += page
     return events
@@ -228,7 +228,7 @@ def table(
         infos: The sessions.
         totals: The usage of each session.
         folder: Whether to show the sessions' workspaces, which is useful if they differ.
-        width: Available columns; the title is shortened if necessary.
+        width: Available width in columns; the title is shortened if necessary.
     """
     where = "WORKSPACE" if folder else ""
     rows: list[tuple[str, ...]] = [
@@ -338,17 +338,17 @@ async def _export(kernel: Kernel, options: Namespace) -> None:
 
 
 def _write_whole(path: Path, data: bytes, overwrite: bool) -> None:
-    """Write a file completely, or not at all: an earlier file keeps its content on an error.
+    """Write a file completely or not at all: after an error, an existing file is unchanged.
 
     Raises:
-        FileExistsError: It exists, and may not be overwritten.
+        FileExistsError: The file exists and must not be overwritten.
         OSError: It cannot be written.
     """
     if path.exists() and not path.is_file():
-        # A terminal or a pipe: there is nothing to replace.
+        # A terminal or a pipe is not a file that could be replaced.
         path.write_bytes(data)
         return
-    # A link stays a link, as if the file was written in place.
+    # A symbolic link stays a link, as if the file were written in place.
     path = Path(os.path.realpath(path))
     if not overwrite:
         # Fails if the file exists, even if another program has just created it.
@@ -376,6 +376,6 @@ def _exported(info: SessionInfo, events: list[AnyEvent], format: str) -> bytes:
         from hilum_cli.transcript_html import render_html  # few exports need it
 
         return render_html(info, events).encode(errors="backslashreplace")
-    import hilum_replay  # imports trio, which --help does not need
+    import hilum_replay  # this module imports trio, which --help does not need
 
     return hilum_replay.dumps(hilum_replay.record(events, title=info.title)).encode()

@@ -3,8 +3,8 @@
 This module imports nothing slow, because a run installs these handlers first.
 
 During the run, ``stopping`` handles signals with trio. Before the run there is nothing to clean up,
-and after it there is nothing to stop, so the process simply exits with the right exit code and, for
-programs, writes a result line.
+and after the run there is nothing to stop, so the process simply exits with the right exit code
+and, for programs, writes a result line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SIGNALS = tuple(
 )
 
 # The encoding of ``output.ResultLine``, written out because msgspec may not be imported yet. A test
-# compares the two.
+# compares this encoding with that class.
 _NO_TOKENS = '{"input":0,"cached":0,"cache_write":0,"output":0,"reasoning":0,"total":0,"cost":null}'
 _RESULT = (
     '{"type":"result","seq":0,"at":0.0,"agent":"","run":"","schema":1,"version":"","session":"",'

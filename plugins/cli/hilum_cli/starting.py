@@ -43,9 +43,9 @@ def make_face(
     face: TextFace
     if quiet:
         face = TextFace()
-    # A dumb terminal cannot move its cursor, as in some editors and CI systems.
+    # A dumb terminal, as in some editors and CI systems, cannot move its cursor.
     elif is_terminal(2) and os.environ.get("TERM", "dumb") != "dumb":
-        from hilum_cli.live import LiveFace  # imports rich, which nothing else needs
+        from hilum_cli.live import LiveFace  # this module imports rich, which nothing else needs
 
         face = LiveFace()
     else:

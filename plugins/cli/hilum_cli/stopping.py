@@ -31,8 +31,8 @@ class Stopping:
     """The signal handling of a running program.
 
     Args:
-        stop: Called at the first signal; may be replaced while the work continues.
-        leave: Called with the exit code before the process exits without cleanup.
+        stop: Function to call at the first signal; it may be replaced while the work continues.
+        leave: Function to call with the exit code before the process exits without cleanup.
 
     Attributes:
         signal: Number of the first signal, 0 if there was none.
@@ -58,7 +58,7 @@ class Stopping:
             await trio.sleep_forever()
         try:
             with trio.open_signal_receiver(*numbers) as received:
-                # After trio has installed its handlers, because the new handlers wrap them.
+                # Installed after trio's signal handlers, because the new handlers wrap them.
                 for number in numbers:
                     self._limit_time(number)
                 task_status.started()
@@ -82,8 +82,8 @@ class Stopping:
         """Make the first signal limit the remaining time, and the second one end the process.
 
         The signal handler does this instead of the task that reads signals, because no task runs
-        while a plugin blocks the event loop. A regular expression in the main thread also calls
-        handlers.
+        while a plugin blocks the event loop. Python also calls signal handlers while a regular
+        expression runs in the main thread.
         """
         handler = signal.getsignal(number)
         assert callable(handler)
@@ -95,7 +95,7 @@ class Stopping:
             if self._limit is not None:
                 self._end_at_once(128 + received)
             self._limit = threading.Timer(MAX_STOP, self._end_at_once, (128 + received,))
-            # A finished process must not wait for the timer.
+            # The timer must not keep a finished process running.
             self._limit.daemon = True
             self._limit.start()
             _end_in_silence()

@@ -1,6 +1,6 @@
 """Writes to terminals and pipes.
 
-It makes untrusted text harmless, and writing never blocks the event loop.
+Untrusted text is made harmless, and writing never blocks the event loop.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def without_escapes(text: str) -> str:
 
 
 def line(text: str, width: int = 100) -> str:
-    """Return the first nonblank line, escaped and cut to ``width`` columns."""
+    """Return the first nonblank line, escaped and truncated to ``width`` columns."""
     first = next((part for part in text.splitlines() if part.strip()), "").strip()
     return cut(escape_terminal(first).replace("\t", " "), width)
 
@@ -67,10 +67,10 @@ def _cells(char: str) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """Cut a line to a number of columns."""
+    """Truncate a line to a number of columns."""
     if cells(text) <= width:
         return text
-    # One column is for the ellipsis.
+    # One column is reserved for the ellipsis.
     used = 1
     kept = ""
     for char in text:
@@ -108,7 +108,7 @@ def columns(fd: int = 2) -> int:
 
 
 def is_terminal(fd: int) -> bool:
-    """Return whether a descriptor is open and a terminal."""
+    """Return whether a file descriptor is open and refers to a terminal."""
     try:
         return os.isatty(fd)
     except OSError:
@@ -118,7 +118,7 @@ def is_terminal(fd: int) -> bool:
 class Out:
     """Standard output or standard error, for text and for bytes.
 
-    If the reader closes the output, this is recorded, and no exception is raised.
+    If the reader closes the output, the stream records this and raises no exception.
 
     Args:
         fd: 1 or 2.
@@ -190,7 +190,7 @@ class Out:
             code: The exit code if the output could be written.
 
         Raises:
-            HilumError: ``"E_FAILED"``, the output could not be written, for example because the
+            HilumError: ``"E_FAILED"``: the output could not be written, for example because the
                 disk is full.
         """
         if self.error is not None:
@@ -217,17 +217,17 @@ def quiet_exit() -> None:
             if stream is not None:
                 stream.flush()
         except (OSError, ValueError):
-            # Python flushes again at exit, which now succeeds.
+            # Python flushes the outputs again at exit, which now succeeds.
             os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
 
 
 class TerminalFile(io.TextIOBase):
     """A terminal as a text file, for libraries that write to text files.
 
-    If the terminal is closed, this is recorded, and no exception is raised.
+    If the terminal is closed, the object records this and raises no exception.
 
     Args:
-        out: The output to which the text is written.
+        out: The stream to which the text is written.
     """
 
     encoding = "utf-8"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def describe_session(info: SessionInfo) -> list[str]:
-    """Return the facts about a session that stand above its transcript."""
+    """Return the facts about a session that are shown above its transcript."""
     began = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.created))
     parts = [info.id, info.workspace, began, f"{info.events} events", info.state.replace("_", " ")]
     if info.forked:

@@ -1,4 +1,4 @@
-"""Formats a session as one HTML page, which contains no script and loads nothing."""
+"""Formats a session as one HTML page that contains no script and loads no resources."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ summary { cursor: pointer } .failed summary { color: #b00 }
   body { color: #ddd; background: #151515 } h2, .note { color: #999 }
   .added { color: #7c7 } .removed, .failed summary { color: #f88 } }
 """
-# No script runs even if a browser found one in the page, and no image is loaded.
+# This policy blocks scripts even if a browser finds one in the page, and blocks all images.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
@@ -70,7 +70,7 @@ def render_html(info: SessionInfo, events: Sequence[Event]) -> str:
 
 
 def _render_entry(entry: AnyEntry) -> str:
-    """Return an entry as HTML; empty for one that is not shown."""
+    """Return an entry as HTML; empty for an entry that is not shown."""
     who = "" if entry.agent in ("", "main") else f" (agent {entry.agent})"
     if isinstance(entry, Prompt):
         return "" if entry.retries else _article("prompt", f"User{who}", entry.request)

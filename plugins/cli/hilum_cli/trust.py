@@ -77,7 +77,8 @@ def _remove(trust: TrustedFolders, folder: str) -> None:
 
 def _add(trust: TrustedFolders, path: str) -> None:
     out = Out(1)
-    # Read before the folder is added, because adding it makes its current state the trusted state.
+    # The servers are read before the folder is added, because adding the folder makes its current
+    # state the trusted state.
     changes = trust.changes(path) if trust.folders() else []
     names = trust.add(path)
     if changes:

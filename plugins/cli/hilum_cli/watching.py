@@ -40,13 +40,13 @@ async def watch(
 ) -> AsyncIterator[Callable[[], Awaitable[None]]]:
     """Show a session inside this context.
 
-    It yields a function that ends the display, so that results can be written below the display.
+    The context yields a function that ends the display, so that results can be written below it.
 
     Args:
         session: The session.
-        agents: The started agents, by their names in the session. If there is only one, it is shown
-            in detail.
-        after: Number of the last event not to show.
+        agents: The started agents, by their names in the session. A single agent is shown in
+            detail.
+        after: Number of the event after which events are shown.
     """
     face = make_face("text", quiet=False)
     approver = Approver(session, face) if session.attended else None
@@ -95,7 +95,7 @@ class _Watcher:
 
     async def end(self) -> None:
         """Show the remaining events and restore the terminal."""
-        # The task that follows the events may not have run since the last events were written.
+        # The task that shows events may not have run since the last events were written.
         for event in self._session.journal.since(self._seq):
             await self._show(event)
         await self._face.finish()

@@ -1,7 +1,7 @@
-"""The interactive terminal: ``hilum`` without a command, or ``hilum chat``.
+"""The interactive terminal, which ``hilum chat`` and ``hilum`` without a command start.
 
-As a plugin, this package has settings and no hooks. Importing it is cheap, because a kernel in
-another program also loads it.
+As a plugin, this package has settings and no hooks. Importing this package is cheap, because a
+kernel in another program also loads it.
 """
 
 from hilum_terminal.settings import TerminalSettings

@@ -1,4 +1,4 @@
-"""What the user wants, in the order in which it was entered."""
+"""A queue of the user's actions, carried out in the order in which they were entered."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import trio
 
 @attrs.frozen
 class Action:
-    """Something that the user entered.
+    """An action that the user entered.
 
     Attributes:
-        run: Carries it out.
-        text: The text that was entered.
-        is_message: Whether it is a message for the agent, which a stop gives back to the user.
+        run: Async function that carries out the action.
+        text: The text that the user entered.
+        is_message: Whether the action sends a message to the agent; a stop returns an unsent
+            message to the draft.
     """
 
     run: Callable[[], Awaitable[Any]]
@@ -26,10 +27,10 @@ class Action:
 
 
 class ActionQueue:
-    """Carries out actions, one after another.
+    """A queue that carries out actions one after another.
 
     Attributes:
-        current: The action that is being carried out; None between two.
+        current: The action that is being carried out; None if there is none.
     """
 
     def __init__(self) -> None:
@@ -39,7 +40,7 @@ class ActionQueue:
         self._scope: trio.CancelScope | None = None
 
     def add(self, action: Action) -> None:
-        """Carry out an action after those that were added earlier."""
+        """Add an action, which is carried out after all earlier ones."""
         self._waiting.append(action)
         self._changed.set()
 
@@ -49,10 +50,11 @@ class ActionQueue:
             self._scope.cancel()
 
     def take_messages(self) -> list[str]:
-        """Remove the messages that are not sent yet, and return their texts in order."""
+        """Remove the messages that have not been sent yet, and return their texts in order."""
         texts = []
         if self.current is not None and self.current.is_message:
-            # The log does not contain it yet: nothing awaits after a message is written there.
+            # The log does not contain this message yet, because an action ends when its message is
+            # written to the log.
             texts.append(self.current.text)
             self.cancel()
         texts += [action.text for action in self._waiting if action.is_message]
@@ -63,7 +65,7 @@ class ActionQueue:
         """Carry out actions until cancelled.
 
         Args:
-            carry_out: Carries out one action, and handles its errors.
+            carry_out: Async function that carries out one action and handles its errors.
         """
         while True:
             while not self._waiting:

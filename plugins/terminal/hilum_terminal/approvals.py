@@ -1,15 +1,17 @@
-"""The prompt for everything that waits for the user: calls, questions and plans.
+"""The prompt that asks the user about pending calls, questions and plans.
 
-It is drawn above the composer, which keeps the draft and the focus. Text that the user types must
-never answer it, so four rules decide where a key goes; see ``route_key``:
+The prompt is drawn above the composer, which keeps the draft and the focus. Text that the user
+types for the composer must never answer the prompt, so four rules decide where a key goes; see
+``route_key``:
 
-- The prompt gets the focus by a key, or after a second without a key if the draft is empty.
-- A key that arrives within 300 ms after the prompt was drawn or got the focus does not answer it.
-- After the prompt took the focus without a key, a letter counts only if no other key follows it at
-  once: two quick keys are a word that somebody types.
-- A key that the prompt does not use goes to the composer, and the focus goes with it.
+- The prompt gets the focus when the user presses ``FOCUS_KEY``, or after a second without a key
+  press if the draft is empty.
+- A key that arrives within 300 ms after the prompt is drawn or gets the focus does not answer it.
+- If the prompt took the focus without a key press, a letter counts only if no other key follows it
+  immediately: two quick keys are part of a word that the user is typing.
+- A key that the prompt does not use goes to the composer, which then gets the focus.
 
-The module does no input or output and reads no clock: the caller passes the time in seconds.
+This module performs no I/O and reads no clock: the caller passes the time in seconds.
 """
 
 from __future__ import annotations
@@ -36,23 +38,25 @@ from hilum_terminal.text_width import ELLIPSIS, cells, cut, neutral, one_line
 FOCUS_KEY = "shift-tab"
 """The key that moves the focus between the composer and the prompt.
 
-No emacs command and no control character of terminals (Ctrl-S, Ctrl-Q, Ctrl-Z) uses it, and every
-terminal sends it as CSI Z. Keys with Alt would not do: on a Mac they type characters such as å.
+Shift-Tab is neither an Emacs command nor a control character for terminals (Ctrl-S, Ctrl-Q,
+Ctrl-Z), and every terminal sends it as CSI Z. Alt combinations are unsuitable: on a Mac they type
+characters such as å.
 """
 IDLE = 1.0
-"""Seconds without a key after which the prompt unfolds, and gets the focus if there is no draft."""
+"""Seconds without a key press after which the prompt expands; it gets the focus if there is no
+draft."""
 HOLD = 0.25
-"""Seconds for which a letter is held after the prompt took the focus without a key."""
+"""Seconds for which a letter is held if the prompt took the focus without a key press."""
 COUNTDOWN = 60.0
-"""Seconds before the deadline in which the remaining time is shown."""
+"""Seconds before the deadline at which the countdown starts."""
 NOTICE_TIME = 5.0
-"""Seconds for which the prompt shows what became of a call that no longer waits."""
+"""Seconds for which the prompt shows why a call is no longer pending."""
 MAX_DESCRIPTION = 40_000
-"""Maximum number of characters of a description that are laid out; the middle is left out."""
+"""Maximum number of characters to lay out; the middle of a longer description is left out."""
 TAIL_SHARE = 3
-"""The last part of a folded description, as 1/n of its rows: padding cannot hide an ending."""
+"""Share of the last rows in a shortened description, as 1/n: padding cannot hide the end."""
 MAX_COVERED = 60
-"""Maximum number of columns of what a lasting approval covers, within the choice."""
+"""Maximum width, in columns, of the text in a choice that says what a lasting approval covers."""
 EDITED_NOTE = "The arguments were edited; this version will run."
 
 Remember = Literal["once", "session", "always"]
@@ -62,28 +66,31 @@ Remember = Literal["once", "session", "always"]
 class WaitingCall:
     """A call that waits for the user's approval.
 
-    All texts may be foreign.
+    All texts may be untrusted.
 
     Attributes:
         id: Id of the approval.
         tool: Name of the tool.
         title: What the call does, in a few words.
         description: The command or change in full.
-        make_rows: Returns the description as rows for a width, such as a diff in color; None to lay
-            out ``description``. Another description is needed for other rows.
+        make_rows: Function that returns the description as rows for a width, such as a colored
+            diff; None to lay out ``description``. The prompt calls it again only if ``description``
+            changes.
         folder: The folder in which the call runs.
         sandbox: State of the sandbox, in words.
         why: Why the call needs approval.
-        dangerous: Whether the call can do lasting damage. Such a call has no lasting approval.
-        marks: What is dangerous or notable in it.
+        dangerous: Whether the call can do lasting damage. A dangerous call cannot get a lasting
+            approval.
+        marks: What is dangerous or notable in the call.
         agent: The agent that made the call, if it is not the one the user talks to.
-        answer: Identifies the model's answer that contains the call; empty if unknown.
+        answer: Id of the model's answer that contains the call; empty if unknown.
         scope: The scope of a lasting approval; empty for all calls of the tool.
-        covers: The calls that a lasting approval covers, in words.
-        rule: The rule that "always" would store, exactly.
+        covers: Description of the calls that a lasting approval covers.
+        rule: The exact rule that "always" would store.
         editable: Whether the arguments can be edited.
-        arguments: The arguments that the user edited; None for those of the model.
-        deadline: When the call is denied, by the clock of ``now``; 0 if not known yet.
+        arguments: The arguments as edited by the user; None for the model's arguments.
+        deadline: Time at which the call is denied, on the same clock as ``now``; 0 if not known
+            yet.
     """
 
     id: str
@@ -107,21 +114,22 @@ class WaitingCall:
 
     @property
     def grant(self) -> str:
-        """What a lasting approval names: calls with the same value are covered by the same one."""
+        """The scope of a lasting approval; one approval covers all calls with the same value."""
         return self.scope or self.tool
 
 
 @attrs.frozen(kw_only=True)
 class WaitingQuestion:
-    """A question of an agent.
+    """A question from an agent.
 
     Attributes:
         id: Id of the question.
         question: The question.
         options: Answers to choose from, the recommended one first.
-        multiple: Whether several may be chosen.
+        multiple: Whether the user can choose several answers.
         agent: The agent that asks, if it is not the one the user talks to.
-        deadline: When the agent decides, by the clock of ``now``; 0 if there is no deadline.
+        deadline: Time at which the agent decides without an answer, on the same clock as ``now``; 0
+            if there is no deadline.
     """
 
     id: str
@@ -137,12 +145,12 @@ class WaitingPlan:
     """A plan that waits for the user's decision.
 
     Attributes:
-        id: Identifies the plan.
+        id: Id of the plan.
         text: The plan.
-        make_rows: Returns the plan as rows for a width; None to lay out ``text``.
-        agent: The agent that proposes it, if it is not the one the user talks to.
-        edited: Whether ``text`` is the user's version.
-        deadline: 0, because a plan has none.
+        make_rows: Function that returns the plan as rows for a width; None to lay out ``text``.
+        agent: The agent that proposes the plan, if it is not the one the user talks to.
+        edited: Whether the user edited ``text``.
+        deadline: Always 0, because a plan has no deadline.
     """
 
     id: str
@@ -158,14 +166,14 @@ Item = WaitingCall | WaitingQuestion | WaitingPlan
 
 @attrs.frozen
 class Answer:
-    """A decision on a call, for ``Session.answer``.
+    """The user's decision on a call, for ``Session.answer``.
 
     Attributes:
         id: Id of the approval.
         accepted: Whether the call may run.
-        reason: Why it may not run; the model reads it.
+        reason: Why the call must not run; the model reads the reason.
         remember: ``once``, ``session`` or ``always``.
-        arguments: The arguments that the user edited; None for those of the model.
+        arguments: The arguments as edited by the user; None for the model's arguments.
     """
 
     id: str
@@ -177,21 +185,21 @@ class Answer:
 
 @attrs.frozen
 class ShowWhole:
-    """The user wants to see the whole description."""
+    """A request from the user to show the whole description."""
 
     id: str
 
 
 @attrs.frozen
 class EditCall:
-    """The user wants to edit the arguments of a call before it runs."""
+    """A request from the user to edit a call's arguments before it runs."""
 
     id: str
 
 
 @attrs.frozen
 class QuestionAnswer:
-    """The answers to a question; none leaves the decision to the agent."""
+    """The answers to a question; without any, the agent decides."""
 
     id: str
     answers: tuple[str, ...] = ()
@@ -199,12 +207,12 @@ class QuestionAnswer:
 
 @attrs.frozen
 class PlanDecision:
-    """A decision on a plan.
+    """The user's decision on a plan.
 
     Attributes:
-        id: Identifies the plan.
-        decision: ``edit`` asks for the editor; the plan keeps waiting.
-        reason: Why the plan is rejected; with a reason the agent works out another one.
+        id: Id of the plan.
+        decision: The decision; ``edit`` opens the plan in an editor and leaves it undecided.
+        reason: Why the plan is rejected; if there is a reason, the agent writes another plan.
     """
 
     id: str
@@ -217,11 +225,11 @@ Result = Answer | ShowWhole | EditCall | QuestionAnswer | PlanDecision
 
 @attrs.frozen
 class Routed:
-    """Where keys go.
+    """The result of routing a key: keys for the composer, and the user's decisions.
 
     Attributes:
         composer: Keys and pastes that the composer must handle, in order.
-        results: Decisions of the user.
+        results: The user's decisions.
     """
 
     composer: tuple[Key | Paste, ...] = ()
@@ -237,7 +245,7 @@ class _Option:
     label: str
 
 
-# What the prompt shows: the choices, a second step, or a field for text.
+# What the prompt shows: the choices, a second step, or a text field.
 _Step = Literal["choose", "all", "session", "always", "reason", "own"]
 _CONFIRM_STEPS = ("all", "session", "always")
 _FIELD_STEPS = ("reason", "own")
@@ -245,19 +253,19 @@ _MOVES = {"left": -1, "up": -1, "right": 1, "down": 1}
 
 
 class ApprovalPrompt:
-    """Everything that waits for the user, and the state of the prompt that shows it.
+    """The items that await the user's decision, and the state of the prompt that shows them.
 
-    The caller passes what waits to ``update`` and each key to ``route_key``. It calls ``tick`` after
-    both, and at the time that ``next_tick`` returns.
+    The caller passes the pending items to ``update`` and each key to ``route_key``. The caller
+    calls ``tick`` after each of these calls, and at the time that ``next_tick`` returns.
 
     Attributes:
         focused: Whether keys go to the prompt.
-        cursor: Row and column of the text cursor in the rows that were made last, if the user
-            writes a reason or an answer.
+        cursor: Row and column of the text cursor in the rows that were returned last, if the user
+            is writing a reason or an answer.
 
     Args:
         focus_key: The key that gives the prompt the focus.
-        focus_label: The name of that key for the user.
+        focus_label: Name of the focus key, as shown to the user.
     """
 
     def __init__(self, *, focus_key: str = FOCUS_KEY, focus_label: str = "") -> None:
@@ -271,9 +279,9 @@ class ApprovalPrompt:
         self._step: _Step = "choose"
         self._selected = 0
         self._checked: set[int] = set()
-        # The calls that "all" listed: one that came later is not allowed with them.
+        # The calls that "all" listed: a call that arrives later is not allowed together with them.
         self._listed: tuple[WaitingCall, ...] = ()
-        # The texts that the user began to write, by the id of what they are about.
+        # The texts that the user has begun to write, by the id of their item.
         self._fields: dict[str, LineField] = {}
         self._guard = KeyGuard()
         self._focused_by_key = False
@@ -293,7 +301,7 @@ class ApprovalPrompt:
 
     @property
     def waiting(self) -> tuple[Item, ...]:
-        """Everything that waits for an answer, oldest first."""
+        """The items that wait for an answer, oldest first."""
         return tuple(item for item in self._items if item.id not in self._answered)
 
     @property
@@ -302,16 +310,16 @@ class ApprovalPrompt:
         return next((item for item in self.waiting if item.id == self._current), None)
 
     def update(self, items: Iterable[Item], now: float, *, ended: str = "") -> Routed:
-        """Set everything that waits.
+        """Set the items that wait for an answer.
 
         Args:
-            items: What waits, oldest first.
+            items: The items that wait for an answer, oldest first.
             now: Time in seconds.
-            ended: Why the shown item no longer waits, if it does not; empty to find a text.
+            ended: Why the shown item no longer waits; if empty, the prompt chooses a text.
 
         Returns:
-            Characters that were typed into the prompt for an item that no longer waits. They belong
-            into the draft, because nothing that a user typed may be lost.
+            Characters that were typed into the prompt for an item that no longer waits. These
+            characters belong in the draft, because nothing that a user types may be lost.
         """
         before = self.current
         self._items = tuple(items)
@@ -327,7 +335,7 @@ class ApprovalPrompt:
         return Routed(composer=returned)
 
     def _end(self, item: Item, now: float, ended: str) -> tuple[Key, ...]:
-        """Process the end of the shown item, and return the characters typed for it."""
+        """Process the end of the shown item, and return the characters that were typed for it."""
         if not ended:
             expired = 0 < item.deadline <= now
             ended = "the time limit was reached" if expired else "it was answered elsewhere"
@@ -337,25 +345,26 @@ class ApprovalPrompt:
         typed = field.text if field is not None and self._step in _FIELD_STEPS else ""
         if self._held is not None:
             typed = self._held.text
-        # The next key was meant for the item that vanished; it must not answer the next one.
+        # The user's next key may still be meant for the item that vanished, and must not answer
+        # another one.
         self._release()
         return (Key("text", typed),) if typed else ()
 
     def _change(self, before: Item, after: Item) -> tuple[Key, ...]:
-        """Process that more is known about the shown item; return the letter that was held."""
+        """Process new data about the shown item; return the letter that was held."""
         if self._step in _FIELD_STEPS:
-            # The user goes on writing; whatever the text, the call is denied.
+            # The user continues writing; whatever the text, the call is denied.
             return ()
         returned = () if self._held is None else (self._held,)
         is_edit = _edited_part(before) != _edited_part(after)
         if not is_edit:
-            # The next key would answer what the user has not read.
+            # Otherwise, the next key would answer something that the user has not read.
             self._release()
         self._reset_step()
         return returned
 
     def reopen(self, identity: str) -> None:
-        """Show an item again whose answer could not be delivered."""
+        """Show an item again, because its answer could not be delivered."""
         self._answered.discard(identity)
         if self.current is None:
             self._show_first()
@@ -363,7 +372,7 @@ class ApprovalPrompt:
     def take_shown(self) -> list[str]:
         """Return the ids of the items that were shown in full for the first time.
 
-        Their time limits start now; see ``Session.approval_shown``.
+        The time limits of these items start now; see ``Session.approval_shown``.
         """
         shown = self._newly_shown
         self._newly_shown = []
@@ -378,7 +387,7 @@ class ApprovalPrompt:
             self._release()
 
     def _show_next(self) -> None:
-        """Show the item after the current one, without an answer."""
+        """Show the next item without answering the current one."""
         ids = [item.id for item in self.waiting]
         position = ids.index(self._current)
         self._current = ids[(position + 1) % len(ids)]
@@ -392,12 +401,12 @@ class ApprovalPrompt:
         self._step = step
         self._held = None
         self._guard.reset()
-        # The first choice is always selected, also if the user took another one the last time. In
-        # a second step it is the way back.
+        # The first choice is always selected, even if the user chose another one last time. In a
+        # second step, the first choice goes back.
         self._selected = 0
 
     def _release(self) -> None:
-        """Give the focus back to the composer."""
+        """Return the focus to the composer."""
         self.focused = False
         self._held = None
         if self._step != "choose":
@@ -406,10 +415,10 @@ class ApprovalPrompt:
     # Time
 
     def is_typing(self, now: float) -> bool:
-        """Return whether keys are arriving at the composer, so that the prompt stays folded."""
+        """Return whether the user is typing in the composer, so that the prompt stays collapsed."""
         if self._last_typed is None or self.focused:
             return False
-        # A clock that was set back must not fold the prompt forever.
+        # If the clock was set back, the prompt must not stay collapsed forever.
         self._last_typed = min(self._last_typed, now)
         return now < self._last_typed + IDLE
 
@@ -420,16 +429,17 @@ class ApprovalPrompt:
         return now >= self._last_key + IDLE
 
     def tick(self, now: float, *, draft_empty: bool) -> Routed:
-        """Apply the passing of time.
+        """Update the prompt for the current time.
 
         Args:
             now: Time in seconds.
-            draft_empty: Whether the composer contains nothing.
+            draft_empty: Whether the composer is empty.
         """
         if self._held is not None:
-            # Without another key this long, the letter was not the beginning of a word.
+            # No other key followed in time, so the letter was not the beginning of a word.
             self._held_since = min(self._held_since, now)
-            # The same sum as in `next_tick`: a difference could be a hair smaller.
+            # This is the same sum as in `next_tick`, because a difference could be rounded to a
+            # smaller number.
             if now >= self._held_since + HOLD:
                 key = self._held
                 self._held = None
@@ -441,7 +451,7 @@ class ApprovalPrompt:
         return Routed()
 
     def next_tick(self, now: float) -> float | None:
-        """Return the time at which ``tick`` or ``rows`` has something new; None for never."""
+        """Return the time of the next change by ``tick`` or ``rows``; None if there is none."""
         times = []
         if self._held is not None:
             times.append(self._held_since + HOLD)
@@ -452,7 +462,7 @@ class ApprovalPrompt:
             if not self.focused and self._last_key is not None:
                 times.append(self._last_key + IDLE)
             if current.deadline:
-                # Once a second in the last minute.
+                # In the last minute, the countdown changes every second.
                 left = current.deadline - now
                 times.append(now + left % 1 if left <= COUNTDOWN else current.deadline - COUNTDOWN)
         coming = [time for time in times if time > now]
@@ -482,7 +492,7 @@ class ApprovalPrompt:
         return Routed(composer=(key,))
 
     def _return(self, key: Key | Paste, now: float) -> Routed:
-        """Give a key, and the letter held before it, to the composer together with the focus."""
+        """Pass a key, any letter held before it, and the focus to the composer."""
         keys = (key,) if self._held is None else (self._held, key)
         self._release()
         self._last_typed = now
@@ -505,8 +515,8 @@ class ApprovalPrompt:
         if not self._uses(key):
             return self._return(key, now)
         if self._guard.holds(now):
-            # A letter is part of a text that the user types. Enter and the arrows do nothing: Enter
-            # would send the draft.
+            # A letter is part of text that the user is typing. Enter and the arrow keys do nothing,
+            # because Enter would send the draft.
             return self._return(key, now) if key.name == "text" else Routed()
         if key.name == "text" and not self._focused_by_key:
             self._held = key
@@ -515,7 +525,7 @@ class ApprovalPrompt:
         return Routed(results=self._choose_by_key(key))
 
     def _uses(self, key: Key) -> bool:
-        """Return whether a key is one of the prompt's."""
+        """Return whether the prompt uses a key."""
         if key.name == "text" and key.text == " ":
             return self._is_multiple()
         if key.name == "text":
@@ -527,7 +537,7 @@ class ApprovalPrompt:
             self._set_step("choose")
             return
         self._release()
-        # The user has just declined: only the key gives the focus again.
+        # The user has just left the prompt, so only the focus key returns the focus.
         self._may_take_focus = False
         self._last_typed = None
 
@@ -578,7 +588,7 @@ class ApprovalPrompt:
                 return Routed(results=self._enter_field(field))
         if field.handle(key):
             return Routed()
-        # Keys such as Ctrl-C are the program's; the text and the focus stay.
+        # Keys such as Ctrl-C are for the program; the text and the focus do not change.
         return Routed(composer=(key,))
 
     def _field(self) -> LineField:
@@ -598,12 +608,12 @@ class ApprovalPrompt:
     def _answer(
         self, results: Sequence[Answer | QuestionAnswer | PlanDecision]
     ) -> tuple[Result, ...]:
-        """Return results, and show the next item that waits."""
+        """Return the results, and show the next item."""
         for result in results:
             self._answered.add(result.id)
             self._fields.pop(result.id, None)
         self._notice = ""
-        # The focus stays for the next item, which the user saw in "1 of 3".
+        # The prompt keeps the focus for the next item, which "1 of 3" announced to the user.
         self._show_first()
         return tuple(results)
 
@@ -640,7 +650,7 @@ class ApprovalPrompt:
 
     def _call_options(self, item: WaitingCall) -> list[_Option]:
         options = [_Option("y", "once", "yes, once")]
-        # A lasting approval would cover other calls than the one that the user edited.
+        # A lasting approval would cover calls that differ from the one that the user edited.
         lasting = not item.dangerous and item.arguments is None
         batch = self._batch()
         if lasting and len(batch) > 1:
@@ -674,7 +684,7 @@ class ApprovalPrompt:
         return options
 
     def _batch(self) -> list[WaitingCall]:
-        """Return the waiting calls of the same answer that can be allowed together."""
+        """Return the waiting calls in the same model answer that can be allowed together."""
         item = self.current
         if not isinstance(item, WaitingCall) or not item.answer:
             return []
@@ -683,13 +693,13 @@ class ApprovalPrompt:
             for each in self.waiting
             if isinstance(each, WaitingCall)
             and each.answer == item.answer
-            # Such a call is always asked about by itself.
+            # hilum always asks about a dangerous call separately.
             and not each.dangerous
             and each.arguments is None
         ]
 
     def _still_listed(self) -> list[WaitingCall]:
-        """Return the calls that "all" listed and that wait unchanged."""
+        """Return the calls that "all" listed and that still wait unchanged."""
         waiting = self.waiting
         return [call for call in self._listed if call in waiting]
 
@@ -712,7 +722,7 @@ class ApprovalPrompt:
             case "session" if cells(_covered(item)) <= MAX_COVERED:
                 return self._grant(item, "session")
             case "session":
-                # The choice could not show all that it covers.
+                # The label of the choice cannot show everything that an approval covers.
                 self._set_step("session")
             case "all":
                 self._listed = tuple(self._batch())
@@ -787,10 +797,10 @@ class ApprovalPrompt:
     # Rows
 
     def rows(self, width: int, most: int, theme: Theme, now: float) -> list[str]:
-        """Return the prompt in at most ``most`` rows; none if nothing waits.
+        """Return the prompt in at most ``most`` rows, or no rows if nothing waits.
 
-        The first call that returns the whole prompt starts the time in which keys do not answer
-        it, so call this only for rows that are drawn.
+        The first call that returns the whole prompt starts the period during which keys do not
+        answer the prompt, so call this method only for rows that will be drawn.
         """
         self.cursor = None
         if most <= 0 or width <= 0:
@@ -829,13 +839,14 @@ class ApprovalPrompt:
     def _item_rows(self, item: Item, width: int, most: int, theme: Theme, now: float) -> list[str]:
         """Return the rows of the shown item.
 
-        What is needed to decide comes first if there is little room: the head, a row of choices and
-        the beginning and end of the body; then the marks, the place, all choices, and the reason.
+        If there is little room, what the user needs for a decision comes first: the head, a row of
+        choices, and the beginning and end of the body. The marks, the folder and sandbox, all
+        choices, and the reason follow.
         """
         head = self._head(item, width, theme, now)
         body = self._body(item, width, theme)
         if most == 2 and self._step not in _FIELD_STEPS:
-            # In a tiny window, what would run is more useful than the head.
+            # In a tiny window, the command or change is more useful than the head.
             return [
                 *_fold(body or [head], 1, width, theme, ""),
                 *self._choice_rows(item, width, 1, theme)[:1],
@@ -885,7 +896,7 @@ class ApprovalPrompt:
     def _facts(
         self, item: Item, width: int, theme: Theme
     ) -> tuple[list[str], list[str], list[str]]:
-        """Return the rows of the marks, of the place, and of the reason."""
+        """Return the rows for the marks, for the folder and sandbox, and for the reason."""
         if not isinstance(item, WaitingCall) or self._step in _CONFIRM_STEPS:
             return [], [], []
         marks: list[str] = []
@@ -909,8 +920,8 @@ class ApprovalPrompt:
         return marks, place, why
 
     def _body(self, item: Item, width: int, theme: Theme) -> list[str]:
-        """Return the rows of what is decided on, marked as foreign text."""
-        # A screen reader would read the line aloud.
+        """Return the rows that describe the item, marked as untrusted text."""
+        # A screen reader would read a vertical line aloud.
         bar = theme.paint("│ ", "dim") if theme.attributes else "  "
         if width < 30:
             bar = ""
@@ -968,7 +979,7 @@ class ApprovalPrompt:
     def _question_rows(
         self, item: WaitingQuestion, options: list[_Option], width: int, most: int, theme: Theme
     ) -> list[str]:
-        """Return the options of a question below each other, then the other choices."""
+        """Return the rows for a question: one per option, then the other choices."""
         count = len(item.options)
         listed = []
         for index, option in enumerate(options[:count]):
@@ -982,7 +993,7 @@ class ApprovalPrompt:
         labels = [f"[{option.key}] {option.label}" for option in options[count:]]
         if item.multiple and listed:
             labels[0] = f"[Space] check · {labels[0]}"
-        # The selected choice is always visible, whatever the room.
+        # The selected choice is always visible, even if there is little room.
         others_room = most if self._selected >= count else most - 1
         others = choice_rows(labels, self._selected - count, width, min(others_room, 2), theme)
         room = most - len(others)
@@ -994,21 +1005,21 @@ class ApprovalPrompt:
 
 
 def route_key(prompt: ApprovalPrompt, key: Key | Paste, now: float) -> Routed:
-    """Return where a key goes: to the composer, or to the prompt, which may decide something.
+    """Route a key to the composer, or to the prompt, where it may answer an item.
 
-    This is the only way in which a key reaches the prompt, and the only place where an answer comes
-    from, apart from ``ApprovalPrompt.tick`` for a letter that was held.
+    Keys reach the prompt only through this function, and only this function returns answers, apart
+    from ``ApprovalPrompt.tick`` for a letter that was held.
 
     Args:
         prompt: The prompt.
         key: The key or paste.
-        now: Time in seconds, of a monotonic clock.
+        now: Time in seconds from a monotonic clock.
     """
     return prompt.handle(key, now)
 
 
 def _describe(item: Item, width: int, theme: Theme) -> list[str]:
-    """Return the rows of what is decided on."""
+    """Return the rows that describe an item."""
     if not isinstance(item, WaitingQuestion) and item.make_rows is not None:
         return [cut(row, width) for row in item.make_rows(width, theme)]
     match item:
@@ -1020,7 +1031,8 @@ def _describe(item: Item, width: int, theme: Theme) -> list[str]:
             return paragraph(item.question, width)
     if len(text) <= MAX_DESCRIPTION:
         return exact_rows(text.strip("\n"), width)
-    # A description of a megabyte would take too long; nobody reads it here.
+    # Laying out a description of one megabyte would take too long, and nobody reads that much text
+    # here.
     half = MAX_DESCRIPTION // 2
     left_out = len(text) - 2 * half
     note = theme.paint(cut(f"{ELLIPSIS} {left_out:,} characters left out", width), "warning")
@@ -1028,7 +1040,7 @@ def _describe(item: Item, width: int, theme: Theme) -> list[str]:
 
 
 def _fold(rows: list[str], most: int, width: int, theme: Theme, hint: str) -> list[str]:
-    """Return at most ``most`` rows: the beginning and the end, and between them how many are hidden."""
+    """Return at most ``most`` rows: the first, the number of hidden rows, and the last."""
     if len(rows) <= most or most <= 0:
         return rows[: max(most, 0)]
     if most == 1:
@@ -1045,7 +1057,7 @@ def _fold(rows: list[str], most: int, width: int, theme: Theme, hint: str) -> li
 
 
 def _edited_part(item: Item) -> tuple[bool, str]:
-    """Return what the user changes in an item with an editor."""
+    """Return the part of an item that the user can change in an editor."""
     match item:
         case WaitingCall(arguments=arguments):
             return arguments is not None, arguments or ""
@@ -1064,12 +1076,12 @@ def _title(item: Item) -> str:
 
 
 def _covered(item: WaitingCall) -> str:
-    """Return what a lasting approval covers, in one line."""
+    """Return what a lasting approval covers, on one line."""
     return _inline(item.covers or item.scope or f"all calls of {item.tool}")
 
 
 def _inline(text: str) -> str:
-    """Return foreign text as a part of a row; line ends are visible."""
+    """Return untrusted text as a part of a row; newlines are shown as ``\\n``."""
     return neutral(text).replace("\n", "\\n").replace("\t", " ")
 
 

@@ -1,4 +1,4 @@
-"""Calls for the user's attention while the terminal is not looked at."""
+"""Gets the user's attention while the terminal is in the background."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ MAX_CLIPBOARD = 74_000
 
 
 def attention(way: Way, text: str) -> bytes:
-    """Return what rings the bell or shows a desktop notification.
+    """Return the bytes that ring the bell or show a desktop notification.
 
     Args:
-        way: The setting ``terminal.notify``.
+        way: Value of the setting ``terminal.notify``.
         text: What happened, in a few words.
     """
     if way == "off":
         return b""
     if way == "bell":
         return BELL
-    # OSC 9 is shown as a notification by iTerm2, WezTerm, kitty, Ghostty and Windows Terminal; the
-    # others ignore it. Its end is a bell, so a semicolon or an escape in the text cannot end it.
+    # iTerm2, WezTerm, kitty, Ghostty and Windows Terminal show OSC 9 as a notification; other
+    # terminals ignore it. A BEL character ends OSC 9, so a semicolon or an escape character in the
+    # text cannot end it.
     shown = one_line(text, MAX_TEXT).replace(";", ",")
     return f"\x1b]9;{shown}\a".encode()
 
 
 def clipboard(text: str) -> bytes:
-    """Return what asks the terminal to put text into the clipboard (OSC 52).
+    """Return the bytes that ask the terminal to put text into the clipboard (OSC 52).
 
-    Terminals may forbid that; they do not answer.
+    A terminal may ignore the request, and does not respond to it.
     """
     data = text.encode(errors="replace")[:MAX_CLIPBOARD]
     return b"\x1b]52;c;" + b64encode(data) + b"\a"

@@ -1,4 +1,4 @@
-"""Describes in plain words what a tool call does: ``read src/a.py (lines 1–80)``."""
+"""Describes tool calls in plain words, such as ``read src/a.py (lines 1–80)``."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from hilum_view import (
 from hilum_terminal.text_width import ELLIPSIS, one_line
 
 MAX_SUBJECT = 2_000
-"""Maximum number of characters of a text on one row. A longer one would not fit in any terminal,
-and measuring a text of a megabyte in each frame would take too long."""
+"""Maximum number of characters of a text on one row. A longer text would not fit in any terminal,
+and measuring a megabyte of text for each frame would take too long."""
 CALL_TOOL = "call_tool"
 MAX_STREAMED = 8_000
 """Maximum number of characters of streaming arguments to read."""
@@ -27,12 +27,12 @@ MAX_STREAMED = 8_000
 
 @attrs.frozen
 class Action:
-    """What a call does, as neutral text on one line.
+    """A description of what a call does, as escaped text on one line.
 
     Attributes:
-        verb: What is done, such as ``read`` or ``$`` for a command.
-        subject: What it is done to; it is cut where there is no room for it.
-        details: What else is notable; left out where there is no room.
+        verb: The action, such as ``read``, or ``$`` for a command.
+        subject: What the action applies to; truncated if there is too little room.
+        details: Further notable facts; left out if there is too little room.
     """
 
     verb: str
@@ -47,10 +47,10 @@ Arguments = Mapping[str, Any]
 
 
 def short_line(text: str, width: int = 0) -> str:
-    """Return the first line that is not blank, neutral; only the beginning of a long text is read.
+    """Return the first nonblank line, escaped; only the beginning of a long text is read.
 
     Args:
-        text: Foreign text.
+        text: Untrusted text.
         width: Maximum number of columns, 0 for no limit.
     """
     # The first characters of a text may all be blank.
@@ -65,7 +65,7 @@ def short_line(text: str, width: int = 0) -> str:
 
 @lru_cache(maxsize=64)
 def unwrap_call(name: str, arguments: str) -> tuple[str, str]:
-    """Return the tool and the arguments of a call; those inside it for ``call_tool``.
+    """Return the tool and the arguments of a call; for ``call_tool``, those of the inner call.
 
     The model uses ``call_tool`` for tools that are not in its list.
 
@@ -103,19 +103,19 @@ def describe_action(name: str, arguments: str) -> Action:
 
 
 def describe_streaming(arguments: StreamedText, name: str = "") -> Action:
-    """Return what a call will do whose arguments are still arriving.
+    """Return what a call will do while its arguments are still arriving.
 
     Args:
         arguments: The beginning of the arguments.
-        name: Name of the tool. The chunks of a call do not contain it, so without one, it is
-            guessed from the names of the arguments.
+        name: Name of the tool. The chunks of a call do not contain the name; if it is empty, the
+            tool is guessed from the names of the arguments.
     """
     parsed = parse_partial_arguments(arguments.head(MAX_STREAMED))
     name = name or _guess_tool(parsed)
     describe = _DESCRIBERS.get(name)
     if describe is not None and parsed:
         action = describe(parsed)
-        # Numbers of lines or edits would be wrong until everything has arrived.
+        # Counts of lines or edits would be wrong until all arguments have arrived.
         return Action(action.verb, action.subject)
     return Action(short_line(name) or "a call")
 
@@ -132,7 +132,7 @@ def _guess_tool(arguments: Arguments) -> str:
 
 
 def _text(arguments: Arguments, key: str) -> str:
-    """Return an argument on one line; the model may have written a value of any type."""
+    """Return an argument on one line, whatever type of value the model wrote."""
     value = arguments.get(key)
     if value is None:
         return ""
@@ -146,7 +146,7 @@ def _quoted(arguments: Arguments, key: str) -> str:
 
 
 def _number(arguments: Arguments, *keys: str) -> int:
-    """Return the first of several arguments that is a number; 0 if none is."""
+    """Return the first numeric argument among several names; 0 if there is none."""
     for key in keys:
         value = arguments.get(key)
         if isinstance(value, int) and not isinstance(value, bool):
@@ -235,7 +235,7 @@ def _searching(verb: str, arguments: Arguments) -> Action:
 
 
 def _fetch(arguments: Arguments) -> Action:
-    # Unlike an address with `http://`, one with `https://` is not worth a remark.
+    # The scheme `https://` is left out, unlike `http://`, which is worth showing.
     address = _text(arguments, "url").removeprefix("https://")
     start = _number(arguments, "start")
     return Action("fetch", address, f"(from character {start:,})" if start else "")
@@ -279,7 +279,7 @@ def _skill(arguments: Arguments) -> Action:
 
 
 def _simple(verb: str, key: str = "") -> Callable[[Arguments], Action]:
-    """Return a function that describes a call with one argument worth showing."""
+    """Return a function that describes a call that has one argument worth showing."""
 
     def describe(arguments: Arguments) -> Action:
         return Action(verb, _text(arguments, key) if key else "")
@@ -317,7 +317,7 @@ _DESCRIBERS: dict[str, Callable[[Arguments], Action]] = {
     "write_file": _write_file,
     "write_service": _write_service,
 }
-# In this order, because several tools have a path.
+# The order matters, because several tools have a path argument.
 _TOOLS_BY_ARGUMENT = {
     "command": "run_terminal_cmd",
     "old_string": "edit_file",

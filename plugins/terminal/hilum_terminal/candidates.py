@@ -1,4 +1,4 @@
-"""What the composer completes: the files of the workspace."""
+"""Completion candidates for the composer: the files in the workspace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hilum_terminal.completion import FuzzyIndex
 # Seconds after which the list of files is read again.
 FRESH = 10.0
 MAX_FILES = 20_000
-# Folders that are left out where Git does not tell what is ignored.
+# Folders to leave out if Git does not report which files are ignored.
 _LEFT_OUT = frozenset(
     (".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache")
 )
@@ -22,7 +22,7 @@ _LIST = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
 
 
 class Files:
-    """The files of the workspace, relative to it, as Git lists them or as they are found."""
+    """The workspace's files as relative paths, listed by Git or by a search on the disk."""
 
     def __init__(self) -> None:
         self._paths: list[str] = []
@@ -52,7 +52,7 @@ def _make_index(paths: Sequence[str]) -> FuzzyIndex:
 
 
 def _with_folders(paths: Sequence[str]) -> list[str]:
-    """Return paths and the folders that contain them, which end with a slash."""
+    """Return the paths and the folders that contain them; folders end with a slash."""
     folders: dict[str, None] = {}
     for path in paths:
         folder = path.rpartition("/")[0]
@@ -70,13 +70,13 @@ async def _list_files(session: Session) -> list[str]:
         done = None
     if done is not None and done.returncode == 0 and not done.dropped:
         names = done.stdout.decode(errors="replace").split("\0")
-        # A file that is staged but was deleted is listed, too; it does no harm.
+        # Staged files that were deleted are also listed, which does no harm.
         return sorted({name for name in names if name})[:MAX_FILES]
     return await trio.to_thread.run_sync(lambda: list(_find_files(root)))
 
 
 def _find_files(root: Path) -> Iterator[str]:
-    """Yield files below a folder, those at the top first."""
+    """Yield the files below a folder, top-level files first."""
     count = 0
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if name not in _LEFT_OUT)

@@ -1,7 +1,7 @@
-"""Formats tool calls for the terminal: a card for each, in every state of a call.
+"""Formats tool calls for the terminal: one card per call, in every state of the call.
 
-Nothing here says that something has happened before it has, and a mark of success is only shown for
-a success: a command whose exit code is not zero has failed, even if its call has completed.
+A card never says that something has happened before it has, and shows a success mark only for a
+success: a command with a nonzero exit code has failed, even if its call has completed.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ from hilum_terminal.text_width import cells, cut, neutral, one_line, wrap
 COMMAND_TOOLS = ("run_terminal_cmd", "read_service", "write_service", "stop_service")
 UNFOLD_KEY = "ctrl-o"
 MAX_LIVE_LINES = 2
-"""Number of lines of a running call's output to show."""
+"""Number of output lines to show for a running call."""
 MAX_OUTPUT_LINES = 3
-"""Number of lines of a command's output to show in a folded card."""
+"""Number of lines of a command's output to show in a collapsed card."""
 MAX_ANSWER_LINES = 8
-"""Number of lines of the user's answer to a question to show."""
+"""Number of lines to show from the user's answer to a question."""
 MAX_HITS = 3
-"""Number of results of a search to show in a folded card."""
+"""Number of search results to show in a collapsed card."""
 MAX_REASON_ROWS = 3
-"""Number of rows of a failure's reason to show in a folded card."""
+"""Number of rows to show for the reason of a failure in a collapsed card."""
 MAX_DIFF_ROWS = 12
-"""Number of rows of a diff to show in a folded card."""
+"""Number of diff rows to show in a collapsed card."""
 MAX_AGENT_NAME = 24
 MIN_SECONDS = 0.05
 """Minimum duration to show."""
 MAX_WRAPPED = 400
-"""Maximum length, in characters, of lines that are wrapped between words. Longer ones are split at
-the width, because the time that wrapping takes grows with the square of the length."""
+"""Maximum length, in characters, of lines that are wrapped between words. Longer lines are split at
+the width, because the time for wrapping grows with the square of the length."""
 MIN_SUBJECT = 10
-"""Minimum width, in columns, of the subject of a call; the details are left out before it."""
+"""Minimum width, in columns, of a call's subject; narrower cards leave out the details."""
 MIN_WIDE = 40
 """Minimum width, in columns, at which the rows below the first one are indented by four."""
 NOTHING_PRINTED = "[no output]"
@@ -66,13 +66,13 @@ _USER_REASON = re.compile(r"The user rejected the call: (.*?)\s*(?:Change your p
 
 @attrs.frozen
 class _Status:
-    """How a call is or ended.
+    """The state of a call, or how it ended.
 
     Attributes:
         mark: The character that begins the card.
         text: The state in words; empty for a success.
-        style: The style of the mark and, unless it is a success, of the words.
-        seconds: The duration; 0 if there is none.
+        style: Style of the mark and, except for a success, of the words.
+        seconds: Duration in seconds; 0 if there is none.
     """
 
     mark: str
@@ -82,7 +82,7 @@ class _Status:
 
     def words(self, width: int) -> str:
         """Return the state in words and, if the card is wide enough, the duration."""
-        # The state is more important.
+        # The state is more important than the duration.
         if self.seconds < MIN_SECONDS or (self.text and width < MIN_WIDE):
             return self.text
         return " · ".join(filter(None, (self.text, format_duration(self.seconds))))
@@ -94,8 +94,8 @@ class _Status:
 def is_shown(card: Card, view: SessionView) -> bool:
     """Return whether a card is shown in the conversation.
 
-    A call whose effect is shown elsewhere, such as in the todo list, is not. Of the calls of other
-    agents, only those that are running, wait for the user or have failed are shown.
+    A call whose effect is shown elsewhere, such as in the todo list, has no card. Among other
+    agents' calls, only those that are running, wait for the user or have failed are shown.
     """
     if view.is_covered(card):
         return False
@@ -115,12 +115,12 @@ def card_rows(
     unfolded: bool = False,
     unfold_key: str = UNFOLD_KEY,
 ) -> list[str]:
-    """Return the rows of a call in any state; none if it is not shown.
+    """Return the rows of a call in any state; none if the call is not shown.
 
     Args:
         card: The call.
         view: The session.
-        width: Available columns.
+        width: Available width in columns.
         now: Unix time.
         theme: The styles.
         spinner: The current frame of the progress spinner.
@@ -155,12 +155,12 @@ def finished_card_rows(
     unfolded: bool = False,
     unfold_key: str = UNFOLD_KEY,
 ) -> list[str]:
-    """Return the rows of a call that has ended; none if it is not shown.
+    """Return the rows of a call that has ended; none if the call is not shown.
 
     Args:
         card: The call.
         view: The session.
-        width: Available columns.
+        width: Available width in columns.
         theme: The styles.
         unfolded: Whether to show all arguments and the whole result.
         unfold_key: Name of the key that shows the whole result.
@@ -192,9 +192,9 @@ def streaming_call_rows(
     """Return the rows of a call whose arguments are still arriving.
 
     Args:
-        call_id: Id of the call; shown if nothing else is known.
+        call_id: Id of the call, which is shown if nothing else is known.
         arguments_so_far: The beginning of the arguments.
-        width: Available columns.
+        width: Available width in columns.
         theme: The styles.
         spinner: The current frame of the progress spinner.
         name: Name of the tool; empty if it is unknown.
@@ -209,7 +209,7 @@ def streaming_call_rows(
     status = _Status(spinner, f"being written, {size}", "accent")
     rows = [painter.head(status, action, one_line(agent, MAX_AGENT_NAME))]
     if unfolded:
-        # The newlines in arguments are escaped in JSON.
+        # JSON escapes the newlines in arguments.
         tail = arguments_so_far.tail(2_000).replace("\\n", "\n")
         rows += painter.lines(_last_lines(tail, MAX_LIVE_LINES))
     return rows
@@ -278,7 +278,7 @@ def _tool(card: Card) -> str:
 
 
 def _has_failed_command(card: Card) -> bool:
-    # A service that is stopped on purpose ends by a signal.
+    # A service that is stopped on purpose is ended by a signal.
     return bool(card.exit_code) and _tool(card) != "stop_service"
 
 
@@ -293,7 +293,7 @@ def _describe_exit(card: Card) -> str:
 
 
 def _folded(card: Card, painter: _Painter) -> list[str]:
-    """Return the rows below the head of a folded card."""
+    """Return the rows below the head of a collapsed card."""
     name = _tool(card)
     if card.refused_by:
         return _refusal(card, painter)
@@ -308,13 +308,13 @@ def _folded(card: Card, painter: _Painter) -> list[str]:
     if name in _QUIET_TOOLS:
         return []
     lines = _lines_of(card.text)
-    # The user wants to see what was answered.
+    # The user wants to see the answer that was given.
     count = MAX_ANSWER_LINES if name == "ask_question" else 1
     return painter.first_lines(lines[:count], len(lines) - count)
 
 
 def _unfolded(card: Card, painter: _Painter) -> list[str]:
-    """Return the rows below the head of an unfolded card: everything about the call."""
+    """Return the rows below the head of an expanded card: everything about the call."""
     if card.diff:
         return painter.diff(card.diff)
     rows = painter.arguments(card)
@@ -323,12 +323,12 @@ def _unfolded(card: Card, painter: _Painter) -> list[str]:
     return rows + painter.text(text)
 
 
-# Their heads say everything, or the result repeats what the user already knows.
+# The heads of these tools' cards say everything, or the results repeat what the user already knows.
 _QUIET_TOOLS = ("read_file", "list_directory", "todo_write", "use_skill", "recall_result")
 
 
 def _command_output(card: Card) -> str:
-    """Return the output of a command without the line that says how it ended."""
+    """Return a command's output without the line that says how the command ended."""
     text = card.text
     if card.exit_code is not None:
         text = _EXIT_LINE.sub("", text, count=1)
@@ -341,30 +341,30 @@ def _refusal(card: Card, painter: _Painter) -> list[str]:
     if card.refused_by == "user":
         found = _USER_REASON.match(text)
         reason = found[1] if found else text
-        # The user knows that they gave none.
+        # The user knows that they gave no reason.
         return [] if reason == "no reason given." else painter.reason(reason)
     rows = painter.reason(text)
     rule = card.data.get(RULE)
     if isinstance(rule, str) and rule:
-        # A rule that was cut could not be copied, so it may take several rows.
+        # A truncated rule could not be copied, so a rule may take several rows.
         allow = f"To allow it: hilum permissions allow {shlex.quote(one_line(rule))}"
         return rows + painter.note(allow)
     return rows + painter.note(_NEXT_STEPS[card.refused_by])
 
 
 _NEXT_STEPS = {
-    "timeout": "The agent can ask again: tell it to.",
+    "timeout": "Tell the agent if it should ask again.",
     "nobody": "/permissions shows the rules; /approve changes what runs without approval.",
     "rule": "/permissions shows the rules.",
     "gate": "/doctor shows which plugin is not working.",
 }
 
 _Hits = tuple[list[str], int]
-"""The first results of a search, and the number of the others."""
+"""The first results of a search, and the number of remaining results."""
 
 
 def _content_hits(card: Card) -> _Hits:
-    """Return the number of matching lines, and the first ones with their places."""
+    """Return the number of matching lines, and the first matches with their locations."""
     places = _list(card.data.get("places"))
     hits = [f"{format_count(_integer(card.data.get('matches')), 'matching line')}"]
     found = _HIT.finditer(card.text)
@@ -412,21 +412,21 @@ def _integer(value: object) -> int:
 
 
 def _lines_of(text: str) -> list[str]:
-    """Return the lines that are not blank at the beginning or the end of a text."""
+    """Return the lines of a text without blank lines at the beginning and end."""
     stripped = text.strip("\n")
     return stripped.split("\n") if stripped.strip() else []
 
 
 def _last_lines(text: str, most: int) -> list[str]:
-    """Return the last lines that are not blank."""
-    # A carriage return begins the line again, as progress bars do.
+    """Return the last nonblank lines."""
+    # Text after a carriage return overwrites the line, as progress bars do.
     shown = [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
     lines = [line for line in shown if line.strip()]
     return lines[-most:]
 
 
 def _wrap_text(text: str, width: int, indent: str = "") -> list[str]:
-    """Wrap neutral text; very long lines are split anywhere."""
+    """Wrap escaped text; very long lines are split at any character."""
     rows: list[str] = []
     for line in text.expandtabs(4).split("\n"):
         if len(line) <= MAX_WRAPPED:
@@ -447,10 +447,10 @@ def _format_json(value: object) -> str:
 
 @attrs.frozen
 class _Painter:
-    """Paints the rows of a card.
+    """A builder of the rows of a card.
 
     Attributes:
-        width: Available columns.
+        width: Available width in columns.
         theme: The styles.
         unfold_key: Name of the key that shows the whole result.
     """
@@ -461,12 +461,12 @@ class _Painter:
 
     @property
     def indent(self) -> str:
-        """The beginning of the rows below the head."""
+        """The beginning of each row below the head."""
         return " " * (4 if self.width >= MIN_WIDE else 2)
 
     @property
     def room(self) -> int:
-        """Columns of the rows below the head, without the indentation."""
+        """Width, in columns, of the rows below the head, without the indentation."""
         return max(self.width - len(self.indent), 1)
 
     def head(
@@ -477,13 +477,13 @@ class _Painter:
         *,
         counts: tuple[int, int] | None = None,
     ) -> str:
-        """Return the first row: mark, agent, action, and how the call is or ended.
+        """Return the first row: mark, agent, action and status.
 
         Args:
             status: The state of the call.
             action: What it does.
             agent: Display name of the agent; empty for the one that the user talks to.
-            counts: Numbers of added and removed lines of an edit.
+            counts: Numbers of lines that an edit added and removed.
         """
         who = f"{cut(agent, self.width // 3)}: " if agent else ""
         ending = format_counts(*counts) if counts else ""
@@ -501,7 +501,7 @@ class _Painter:
         subject_room = max(room - cells(details) - 1, MIN_SUBJECT // 2)
         if action.subject:
             pieces.append(f" {cut(action.subject, subject_room)}")
-        # Details that do not fit whole are still worth the room that is left.
+        # Truncated details are still worth the room that is left.
         pieces.append(self.theme.paint(details, "dim"))
         if counts:
             pieces.append(f"  {paint_counts(*counts, self.theme)}")
@@ -520,17 +520,17 @@ class _Painter:
         return self.note(f"arguments changed by {names}")
 
     def lines(self, lines: Iterable[str], style: Style = "dim") -> list[str]:
-        """Return a row for each line, cut to the width."""
+        """Return a row for each line, truncated to the width."""
         rows = []
         for line in lines:
-            # Indentation is kept, because it belongs to the output of a program.
+            # Indentation is kept, because it is part of a program's output.
             start = neutral(line[: 8 * self.width + 200]).expandtabs(4).replace("\n", " ")
             text = cut(start, self.room)
             rows.append(self.indent + self.theme.paint(text.rstrip(), style))
         return [cut(row, self.width) for row in rows]
 
     def last_lines(self, text: str, most: int) -> list[str]:
-        """Return the last lines of a text, below the number of the others."""
+        """Return the last lines of a text, below a row with the number of hidden lines."""
         lines = _lines_of(text)
         hidden = len(lines) - most
         if hidden <= 0:
@@ -538,7 +538,7 @@ class _Painter:
         return self.more(hidden) + self.lines(lines[-most:])
 
     def first_lines(self, lines: Sequence[str], hidden: int) -> list[str]:
-        """Return rows for lines, and the number of those that are not shown."""
+        """Return rows for the lines, and a row with the number of hidden lines."""
         rows = self.lines(lines)
         return rows + self.more(hidden) if hidden > 0 else rows
 
@@ -551,11 +551,11 @@ class _Painter:
         return self.lines([text])
 
     def note(self, text: str) -> list[str]:
-        """Return rows with a text of hilum, wrapped."""
+        """Return rows with wrapped text that hilum wrote."""
         return self._indented(_wrap_text(neutral(text), self.room), "dim")
 
     def reason(self, text: str) -> list[str]:
-        """Return rows with the reason of a failure."""
+        """Return rows with the reason for a failure."""
         start = text.strip()[: MAX_REASON_ROWS * self.width]
         rows = _wrap_text(neutral(start), self.room)
         left = len(rows) > MAX_REASON_ROWS or len(start) < len(text.strip())
@@ -567,7 +567,7 @@ class _Painter:
         return self._indented(shown, "bad")
 
     def diff(self, diff: str, most: int = 0) -> list[str]:
-        """Return rows with a diff, without the name of the file, which the head has."""
+        """Return rows with a diff, without the name of the file, which is in the head."""
         rows = diff_rows(
             diff,
             width=self.room,
@@ -579,7 +579,7 @@ class _Painter:
         return [cut(self.indent + row, self.width) for row in rows]
 
     def text(self, text: str) -> list[str]:
-        """Return rows with a whole text, wrapped."""
+        """Return rows with a complete, wrapped text."""
         if not text.strip():
             return []
         return self._indented(_wrap_text(neutral(text.strip("\n")), self.room), "plain")

@@ -1,4 +1,4 @@
-"""What commands and questions do in a conversation: the protocol ``Chat`` for both kinds of faces."""
+"""The implementation of the ``Chat`` protocol for both faces."""
 
 from __future__ import annotations
 
@@ -69,27 +69,27 @@ class ChatFace(Protocol):
         ...
 
     def give_back(self, texts: list[str]) -> None:
-        """Put texts into the draft."""
+        """Insert texts into the draft."""
         ...
 
     def show_notice(self, text: str, seconds: float = 3.0) -> None:
-        """Show a line for a while."""
+        """Show a notice for a few seconds."""
         ...
 
     def show_waiting(self, items: Sequence[Item]) -> None:
-        """Show what waits for the user."""
+        """Show the items that wait for the user."""
         ...
 
     def reopen_item(self, identity: str) -> None:
-        """Show an item again whose answer could not be delivered."""
+        """Show an item again, because its answer could not be delivered."""
         ...
 
     def copy(self, text: str) -> None:
-        """Put text into the clipboard."""
+        """Copy text to the clipboard."""
         ...
 
     def spawn(self, action: Callable[[], Awaitable[Any]]) -> None:
-        """Carry out an asynchronous action beside everything else."""
+        """Start an async action that runs concurrently with everything else."""
         ...
 
     def lend(self) -> AbstractAsyncContextManager[None]:
@@ -103,7 +103,7 @@ class ChatFace(Protocol):
         ...
 
     async def confirm(self, question: str, *, yes: str, no: str = "No", details: str = "") -> bool:
-        """Ask a question; "no" is selected."""
+        """Ask a yes-or-no question; "no" is selected."""
         ...
 
     async def ask(self, question: str, *, default: str = "", secret: bool = False) -> str | None:
@@ -112,7 +112,7 @@ class ChatFace(Protocol):
 
 
 class ChatCommands:
-    """Carries out commands and decisions in a conversation.
+    """The object that carries out commands and decisions in a conversation.
 
     Args:
         face: The face that shows the conversation.
@@ -131,7 +131,7 @@ class ChatCommands:
         """The open session.
 
         Raises:
-            UsageError: It is not open yet.
+            UsageError: The session is not open yet.
         """
         session = self._face.conversation.session
         if session is None:
@@ -152,36 +152,36 @@ class ChatCommands:
         self._face.conversation.transcript.write_markdown(text)
 
     def say_rows(self, make_rows: Callable[[int, Theme], list[str]]) -> None:
-        """Write rows that are made for the current width."""
+        """Write rows that are laid out for the current width."""
         self._face.commit(Block("note", make_rows))
 
     def fail(self, error: HilumError) -> None:
-        """Write an error with its code and hint."""
+        """Show an error with its code and hint."""
         self._face.fail(error)
 
     async def choose(
         self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
     ) -> Choice | None:
-        """Let the user choose; ``None`` if they left with Esc."""
+        """Return the user's choice, or ``None`` if the user pressed Esc."""
         return await self._face.choose(title, choices, selected=selected, empty=empty)
 
     async def confirm(self, question: str, *, yes: str, no: str = "No", details: str = "") -> bool:
-        """Ask a question; "no" is selected."""
+        """Ask a yes-or-no question; "no" is selected."""
         return await self._face.confirm(question, yes=yes, no=no, details=details)
 
     async def ask(self, question: str, *, default: str = "", secret: bool = False) -> str | None:
-        """Ask for a line of text; ``None`` if the user left with Esc."""
+        """Ask for a line of text; return ``None`` if the user pressed Esc."""
         return await self._face.ask(question, default=default, secret=secret)
 
     async def edit(self, text: str, suffix: str = ".md") -> str:
-        """Let the user edit a text in their editor."""
+        """Let the user edit text in an editor, and return the edited text."""
         return await edit_text(text, suffix, self._face.lend())
 
     async def run_hilum(self, arguments: Sequence[str]) -> CommandOutput:
-        """Run a ``hilum`` command as a child process in the folder of the session."""
-        # With -P, no file of the folder takes the place of a module.
+        """Run a ``hilum`` command as a child process in the session's folder."""
+        # With -P, no file in the folder can shadow a module.
         argv = [sys.executable, "-P", "-c", PROGRAM, *arguments]
-        # Not through the session's processes, whose sandbox hides the user's settings.
+        # Not started through the session's processes, whose sandbox hides the user's settings.
         done = await trio.run_process(
             argv,
             cwd=self.session.workspace.root,
@@ -196,23 +196,24 @@ class ChatCommands:
         return CommandOutput(done.returncode, out, err)
 
     async def reopen(self, *, resume: str = "", draft: str = "", same: bool = False) -> None:
-        """Close this session, open another one in its place, and wait for that.
+        """Close this session, open another one in its place, and wait until that session is open.
 
         Args:
             resume: Id of the session; empty for a new one.
-            draft: Text to put into the input.
-            same: Whether it is a copy of this session, which keeps mode, model and policy.
+            draft: Text to insert into the input.
+            same: Whether the new session is a copy of this session, which keeps the mode, model and
+                policy.
         """
         conversation = self._face.conversation
         conversation.reopen(resume, draft, same=same or not resume)
         await conversation.opened.wait()
 
     def set_draft(self, text: str) -> None:
-        """Put text into the input."""
+        """Insert text into the input."""
         self._face.give_back([text])
 
     async def copy(self, text: str) -> None:
-        """Put text into the clipboard, if the terminal allows that."""
+        """Copy text to the clipboard, if the terminal allows it."""
         self._face.copy(text)
 
     def quit(self) -> None:
@@ -220,18 +221,18 @@ class ChatCommands:
         self._face.conversation.leave()
 
     async def continue_run(self) -> None:
-        """Continue the run that was cut off, stopped or failed."""
+        """Continue the last run if it was cut off, stopped or failed."""
         self._face.conversation.continue_run()
 
     # --- the first minute -------------------------------------------------------------------------
 
     async def ask_trust(self, folder: str) -> str | None:
-        """Ask whether a folder is trusted; return the approval policy that follows, if any."""
+        """Ask whether the user trusts a folder; return the resulting approval policy, if any."""
         decision = await ask_trust(self, folder)
         return decision.approve
 
     async def welcome(self) -> None:
-        """Greet the user in a new session, and help to choose a model if there is none."""
+        """Greet the user in a new session, and help them choose a model if there is none."""
         session = self.session
         if not session.began_at:
             folder = describe_folder(session.workspace.root)
@@ -247,11 +248,11 @@ class ChatCommands:
     # --- commands ---------------------------------------------------------------------------------
 
     def is_command(self, text: str) -> bool:
-        """Return whether a text is meant as a command."""
+        """Return whether the user meant a text as a command."""
         return slash.is_command(text)
 
     async def run(self, text: str) -> None:
-        """Run a command; a text that is none is sent as a prompt."""
+        """Run a command; send any other text as a prompt."""
         await self._face.conversation.opened.wait()
         if not await slash.run_command(self, text):
             await self._face.conversation.prompt(text)
@@ -260,12 +261,12 @@ class ChatCommands:
         """Remember a sentence across sessions, as ``hilum memory add`` does."""
         done = await self.run_hilum(["memory", "add", text])
         if done.code:
-            self.say(done.err.strip() or "It could not be remembered.", style="bad")
+            self.say(done.err.strip() or "The sentence could not be remembered.", style="bad")
         else:
             self.say(done.out.strip() or f"Remembered: {text}", style="dim")
 
     def calls_agent(self, text: str) -> bool:
-        """Return whether a text calls another agent, which a message to a run cannot."""
+        """Return whether a text calls another agent, which a message to a run cannot do."""
         name = text.strip().partition(" ")[0].removeprefix("@")
         if not text.strip().startswith("@"):
             return False
@@ -285,7 +286,7 @@ class ChatCommands:
             self.fail(error)
 
     def find_sandbox(self) -> str:
-        """Return the kind of sandbox of the session's commands; empty if there is none."""
+        """Return the kind of sandbox that the session's commands run in; empty if there is none."""
         session = self._face.conversation.session
         if session is None:
             return ""
@@ -294,7 +295,7 @@ class ChatCommands:
 
     @property
     def context_left(self) -> float | None:
-        """The share of the model's window that is free, from 0 to 1; None if unknown."""
+        """The free share of the model's context window, from 0 to 1; None if unknown."""
         session = self._face.conversation.session
         if session is None:
             return None
@@ -311,11 +312,11 @@ class ChatCommands:
     # --- what waits for the user ------------------------------------------------------------------
 
     def note_waiting(self) -> None:
-        """Look again at what waits for the user."""
+        """Request a new check of the items that wait for the user."""
         self._waiting_changed.set()
 
     async def watch_waiting_items(self) -> None:
-        """Describe what waits for the user whenever it changes, until cancelled."""
+        """Describe the items that wait for the user whenever they change, until cancelled."""
         while True:
             await self._waiting_changed.wait()
             self._waiting_changed = trio.Event()
@@ -327,22 +328,22 @@ class ChatCommands:
                 self._waiting = WaitingItems(session, self.view, self.find_sandbox)
                 self._waiting_of = session
             await self._waiting.describe()
-            # Another session may have been opened meanwhile.
+            # Another session may have been opened in the meantime.
             if self._face.conversation.session is session:
                 self._face.show_waiting(self._waiting.items(clock_offset()))
 
     def decide(self, result: Result) -> None:
-        """Carry out the user's decision about something that waits."""
+        """Carry out the user's decision about an item."""
         try:
             self._decide(result)
-        except HilumError as error:  # it has expired, or another terminal has answered it
+        except HilumError as error:  # the item expired, or was answered in another terminal
             self.fail(error)
             self._face.reopen_item(result.id)
             self.note_waiting()
 
     def start_clock(self, identity: str) -> None:
-        """Start the time limit of an approval, because the user sees it now."""
-        with suppress(HilumError):  # a question or a plan, or it has just been answered
+        """Start the time limit of an approval that the user now sees."""
+        with suppress(HilumError):  # the item is a question or a plan, or was just answered
             self.session.approval_shown(identity)
 
     def _decide(self, result: Result) -> None:
@@ -371,7 +372,7 @@ class ChatCommands:
         return next((item for item in items if item.id == identity), None)
 
     def _show_whole(self, identity: str) -> None:
-        """Write everything about a call or a plan into the scrollback."""
+        """Write all details about a call or a plan to the scrollback."""
         item = self._find(identity)
         if item is None:
             return
@@ -391,7 +392,7 @@ class ChatCommands:
         self._face.commit(Block("note", make, len(text)))
 
     async def _edit_call(self, identity: str) -> None:
-        """Let the user edit the arguments of a call; the edited call still waits for a yes."""
+        """Let the user edit a call's arguments; the edited call still needs approval."""
         item = self._find(identity)
         if not isinstance(item, WaitingCall) or self._waiting is None:
             return
@@ -451,7 +452,7 @@ class ChatCommands:
 
 
 def describe_folder(folder: Path) -> str:
-    """Return how a folder is shown: relative to the home folder."""
+    """Return a folder's display name, relative to the home folder."""
     home = home_folder()
     if folder == home or home in folder.parents:
         return str(Path("~") / folder.relative_to(home))

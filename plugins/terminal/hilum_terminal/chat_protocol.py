@@ -1,4 +1,4 @@
-"""What commands and questions may ask of the conversation that shows them."""
+"""The protocol through which commands and questions use a conversation."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Choice:
-    """One answer to choose.
+    """An option that the user can choose.
 
     Attributes:
-        value: What the choice stands for.
-        label: Its text.
-        hint: A remark beside it.
-        preview: A text to show while it is selected, or a function that makes the text.
+        value: The value that the choice represents.
+        label: Text of the choice.
+        hint: A remark next to the label.
+        preview: Text to show while the choice is selected, or a function that returns this text.
     """
 
     value: object
@@ -36,9 +36,9 @@ class CommandOutput:
     """The output of a ``hilum`` command.
 
     Attributes:
-        code: Its exit code.
-        out: Its standard output.
-        err: Its standard error.
+        code: Exit code of the command.
+        out: Standard output of the command.
+        err: Standard error of the command.
     """
 
     code: int
@@ -47,14 +47,14 @@ class CommandOutput:
 
 
 class Chat(Protocol):
-    """A conversation, as commands use it.
+    """A conversation, as seen by commands.
 
-    All texts may contain foreign text; the conversation makes them harmless for the terminal.
-    Functions that make rows do so themselves, with ``neutral``.
+    All texts may be untrusted; the conversation escapes them for the terminal. Functions that
+    return rows must escape the text themselves, with ``neutral``.
 
     Attributes:
         session: The open session; another one after ``reopen``.
-        view: The view of that session, which is up to date.
+        view: The current view of the session.
     """
 
     @property
@@ -64,7 +64,7 @@ class Chat(Protocol):
 
     @property
     def view(self) -> SessionView:
-        """The view of its events."""
+        """The view of the session's events."""
         ...
 
     def say(self, text: str, *, style: Style = "plain") -> None:
@@ -74,10 +74,10 @@ class Chat(Protocol):
         """Write Markdown above the input."""
 
     def say_rows(self, make_rows: Callable[[int, Theme], list[str]]) -> None:
-        """Write rows that are made for the current width."""
+        """Write rows that are laid out for the current width."""
 
     def fail(self, error: HilumError) -> None:
-        """Write an error with its code and hint."""
+        """Show an error with its code and hint."""
 
     async def choose(
         self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
@@ -85,50 +85,50 @@ class Chat(Protocol):
         """Let the user choose.
 
         Args:
-            title: What is chosen.
-            choices: The choices, in their order.
-            selected: Index of the choice that Enter takes at first.
+            title: Title of the list of choices.
+            choices: The choices, in display order.
+            selected: Index of the choice that is selected at first.
             empty: The text to show if there are no choices.
 
         Returns:
-            The choice; ``None`` if the user left with Esc, or if there are no choices.
+            The choice; ``None`` if the user pressed Esc or if there are no choices.
         """
 
     async def confirm(self, question: str, *, yes: str, no: str = "No", details: str = "") -> bool:
-        """Ask a question; "no" is selected."""
+        """Ask a yes-or-no question; "no" is selected."""
         ...
 
     async def ask(self, question: str, *, default: str = "", secret: bool = False) -> str | None:
-        """Ask for a line of text; ``None`` if the user left with Esc."""
+        """Ask for a line of text; return ``None`` if the user pressed Esc."""
 
     async def edit(self, text: str, suffix: str = ".md") -> str:
-        """Let the user edit a text in their editor."""
+        """Let the user edit text in an editor, and return the edited text."""
         ...
 
     async def run_hilum(self, arguments: Sequence[str]) -> CommandOutput:
-        """Run a ``hilum`` command as a child process, in the session's folder and without input."""
+        """Run a ``hilum`` command as a child process in the session's folder, without input."""
         ...
 
     async def reopen(self, *, resume: str = "", draft: str = "", same: bool = False) -> None:
         """Close this session and open another one in its place.
 
         Args:
-            resume: Id of the session to open; a new one by default. What it was doing when it was
-                closed is not continued.
-            draft: Text to put into the input.
+            resume: Id of the session to open; a new one by default. Runs that were interrupted when
+                that session was closed are not continued.
+            draft: Text to insert into the input.
 
         Raises:
             HilumError: The other session cannot be opened; this one is still open.
         """
 
     async def continue_run(self) -> None:
-        """Continue the run that was cut off, stopped or failed."""
+        """Continue the last run if it was cut off, stopped or failed."""
 
     async def copy(self, text: str) -> None:
-        """Put text into the user's clipboard, as far as the terminal allows it."""
+        """Copy text to the user's clipboard, if the terminal allows it."""
 
     def set_draft(self, text: str) -> None:
-        """Put text into the input."""
+        """Insert text into the input."""
 
     def quit(self) -> None:
         """End the program."""

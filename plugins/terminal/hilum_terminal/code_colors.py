@@ -1,4 +1,4 @@
-"""Colors of code, by pygments; imported when the first block is rendered."""
+"""Colors code with pygments; this module is imported when the first block is rendered."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rich.text import Span, Text
 
 from hilum_terminal import styles
 
-# pygments colors about 100 kB/s. More than this would take a third of a second, in which no other
-# thread gets much done: it holds the interpreter's lock.
+# pygments colors about 100 kB/s. Coloring more than this would take a third of a second, during
+# which other threads are starved, because pygments holds the interpreter lock.
 MAX_COLORED = 30_000
 _LANGUAGE = re.compile(r"[\w+#.-]+")
 _PLAIN_LANGUAGES = frozenset(["", "text", "txt", "plain", "plaintext", "output", "none"])
-# Types of tokens, from pygments; a type that is not listed looks like the one that contains it.
+# The styles of pygments token types; a type that is not listed has the style of its parent type.
 _STYLES: dict[object, styles.Style] = {
     Comment: "code_comment",
     Keyword: "code_keyword",
@@ -42,11 +42,11 @@ _DIFF_STYLES: dict[str, styles.Style] = {"Inserted": "good", "Deleted": "bad", "
 
 
 def color_code(code: str, info: str, theme: styles.Theme) -> list[Text]:
-    """Return the lines of code in colors.
+    """Return the lines of code with syntax coloring.
 
     Args:
         code: The code.
-        info: What follows the opening fence; its first word is the language.
+        info: The text after the opening fence; its first word is the language.
         theme: The colors.
     """
     language = _LANGUAGE.match(info)
@@ -56,10 +56,10 @@ def color_code(code: str, info: str, theme: styles.Theme) -> list[Text]:
     if lexer is None:
         return [Text(line, end="") for line in code.split("\n")]
     lines = _color_lines(lexer.get_tokens(code), theme)
-    # pygments ends the last line, because some lexers recognize only whole lines.
+    # pygments adds a newline at the end, because some lexers recognize only complete lines.
     del lines[-1:]
     if "\n".join(line.plain for line in lines) != code:
-        # A lexer that changes the text is of no use.
+        # A lexer must not change the text.
         return [Text(line, end="") for line in code.split("\n")]
     return lines
 
@@ -87,7 +87,7 @@ def _color_lines(tokens: Iterable[tuple[object, str]], theme: styles.Theme) -> l
 
 
 def _add_span(spans: list[Span], span: Span) -> None:
-    """Add a span, as one with the last span if it continues that in the same color."""
+    """Add a span; merge it with the last span if they are adjacent and have the same color."""
     if spans and spans[-1].end == span.start and spans[-1].style == span.style:
         span = Span(spans.pop().start, span.end, span.style)
     spans.append(span)
@@ -125,13 +125,13 @@ def _style_name(token_type: object) -> styles.Style | None:
 
 @functools.lru_cache(maxsize=256)
 def sgr_style(theme: styles.Theme, name: styles.Style) -> Style:
-    """Return a style of a theme for rich. Without colors, text is only bold or underlined."""
+    """Convert a theme's style to a rich style. Without colors, text is only bold or underlined."""
     style = Style()
     parameters = [int(part) for part in theme.code(name).split(";") if part]
     while parameters:
         parameter = parameters.pop(0)
         if parameter in (38, 48):
-            # 38;5;n and 48;5;n are the only extended colors of the themes.
+            # 38;5;n and 48;5;n are the only extended colors in the themes.
             color = Color.from_ansi(parameters[1])
             del parameters[:2]
             style += Style(color=color) if parameter == 38 else Style(bgcolor=color)

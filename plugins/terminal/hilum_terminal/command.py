@@ -19,11 +19,12 @@ def main(argv: Sequence[str]) -> int:
     """Work with the agent in a conversation.
 
     Returns:
-        The exit code: 0 after a conversation, also if runs in it failed.
+        The exit code: 0 after a conversation, even if runs in it failed.
     """
     options = parse_options(argv)
     _check_terminal()
-    # Loading modules creates no garbage, and collections would delay the first key.
+    # Loading modules creates no garbage, and garbage collection would delay the response to the
+    # first key.
     gc.set_threshold(100_000, 20, 20)
     if options.plain or _is_simple_terminal(options):
         from hilum_terminal.plain_face import run_plain
@@ -35,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _check_terminal() -> None:
-    """Check that a person can read and type.
+    """Check that standard input and output are a terminal.
 
     Raises:
         UsageError: Standard input or output is not a terminal.

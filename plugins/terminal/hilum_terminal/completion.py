@@ -1,7 +1,7 @@
-"""Completion in the composer: what is being typed, which candidates fit it best, and the menu.
+"""Completion in the composer: parses the typed text, ranks the candidates and draws the menu.
 
-The candidates come from the caller: commands, files, agents and MCP resources. This module does no
-input or output.
+The candidates come from the caller: commands, files, agents and MCP resources. This module performs
+no I/O.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from hilum_terminal.text_width import ELLIPSIS, cells, cut, one_line, pad
 MAX_ROWS = 8
 """Maximum number of rows of the menu."""
 MAX_RANKED = 100
-"""Number of candidates whose order is exact; nobody reads on after the first rows."""
+"""Number of candidates whose order is exact; nobody reads further than the first rows."""
 
 Kind = Literal["command", "argument", "mention", "path"]
 
-# A mention begins a word: an "@" within one belongs to an e-mail address or a package version.
+# A mention begins a word: an "@" within a word belongs to an email address or a package version.
 _BEFORE_MENTION = re.compile(r"[\s(\[{<\"'`,;:=]")
 _MENTION = re.compile(r'@(?:"(?P<quoted>(?:[^"\\\n]|\\.)*)|(?P<plain>[^\s"]*))\Z')
 # The rest of a quoted mention after the cursor.
@@ -39,15 +39,16 @@ _SHELL_BREAKS = " \t|&;()<>="
 
 @attrs.frozen
 class CompletionRequest:
-    """What the user is typing.
+    """A request to complete the word that the user is typing.
 
     Attributes:
-        kind: ``command`` after a slash, ``argument`` of a command, ``mention`` of a file, an agent
-            or a resource after "@", ``path`` in a shell line after "!".
-        query: The text to complete, without its mark and quotes.
+        kind: Kind of completion, which is ``command`` after a slash, ``argument`` of a command,
+            ``mention`` of a file, an agent or a resource after "@", ``path`` in a shell line after
+            "!".
+        query: The text to complete, without the leading "/" or "@" and without quotes.
         start: Index in the text at which an accepted candidate is inserted.
-        end: Index up to which it replaces the text.
-        command: The command of an argument.
+        end: Index up to which an accepted candidate replaces the text.
+        command: Name of the command, if an argument is completed.
         before: The arguments of the command before the query.
     """
 
@@ -64,9 +65,10 @@ class Candidate:
     """A possible completion.
 
     Attributes:
-        text: What is inserted, without marks and quotes. A folder ends with a slash.
-        description: What it is, for the user.
-        label: What the menu shows, if it is not ``text``.
+        text: The text to insert, without a leading "/" or "@" and without quotes. A folder ends
+            with a slash.
+        description: Description for the user.
+        label: Text to show in the menu instead of ``text``; empty to show ``text``.
     """
 
     text: str
@@ -76,17 +78,17 @@ class Candidate:
 
 @attrs.frozen
 class Completed:
-    """The text of the composer after a candidate was accepted."""
+    """The text and the cursor of the composer after a candidate was accepted."""
 
     text: str
     cursor: int
 
 
 def parse_completion(text: str, cursor: int) -> CompletionRequest | None:
-    """Return what could be completed at the cursor, or None.
+    """Return the completion request at the cursor, or None.
 
     Args:
-        text: The text of the composer.
+        text: Text in the composer.
         cursor: Index of the cursor.
     """
     before = text[:cursor]
@@ -98,7 +100,7 @@ def parse_completion(text: str, cursor: int) -> CompletionRequest | None:
     command = _COMMAND.match(before)
     if command:
         end = _end_of_word(text, cursor)
-        # "/usr/bin" is a path and no command.
+        # "/usr/bin" is a path, not a command.
         if "/" in text[1:end]:
             return None
         return CompletionRequest("command", command["name"], 0, end)
@@ -113,7 +115,7 @@ def parse_completion(text: str, cursor: int) -> CompletionRequest | None:
 
 
 def _parse_mention(text: str, cursor: int) -> CompletionRequest | None:
-    # Only the current line: a mention contains no line end.
+    # Search only the current line, because a mention contains no newline.
     line_start = text.rfind("\n", 0, cursor) + 1
     found = _MENTION.search(text, line_start, cursor)
     if found is None:
@@ -124,14 +126,14 @@ def _parse_mention(text: str, cursor: int) -> CompletionRequest | None:
     quoted = found["quoted"]
     if quoted is None:
         return CompletionRequest("mention", found["plain"], start, _end_of_word(text, cursor))
-    # Up to the closing quote, if there is one in this line.
+    # The mention ends at the closing quote, if there is one in this line.
     closed = _QUOTED_REST.match(text, cursor)
     end = closed.end() if closed else cursor
     return CompletionRequest("mention", _ESCAPED.sub(r"\1", quoted), start, end)
 
 
 def _parse_shell(text: str, cursor: int) -> CompletionRequest | None:
-    """Return the word of a shell line at the cursor; the name of a program is none."""
+    """Return a request for the word at the cursor in a shell line; None for a program name."""
     start = 1
     word: list[str] = []
     quote = ""
@@ -152,7 +154,7 @@ def _parse_shell(text: str, cursor: int) -> CompletionRequest | None:
         elif char in "\"'":
             quote = char
         elif char in _SHELL_BREAKS or char == "\n":
-            # A program follows "|", "&", ";" and "(", and the first blanks.
+            # A program name follows "|", "&", ";" or "(" and any blanks.
             is_first = char in "|&;(\n" or (is_first and not word)
             start = index + 1
             word = []
@@ -173,14 +175,14 @@ def _end_of_word(text: str, cursor: int) -> int:
 
 
 def complete(text: str, request: CompletionRequest, candidate: Candidate) -> Completed:
-    """Return the text with an accepted candidate.
+    """Insert an accepted candidate into the text.
 
-    A blank follows it, so that the user can go on typing; but none follows a folder, because what
-    is in the folder comes next.
+    A space is added, so that the user can continue typing, except after a folder, because the user
+    may continue with the folder's contents.
 
     Args:
-        text: The text of the composer.
-        request: What was parsed from it.
+        text: Text in the composer.
+        request: The request parsed from the text.
         candidate: The accepted candidate.
     """
     inserted = _insertion(request, candidate.text)
@@ -199,13 +201,14 @@ def _insertion(request: CompletionRequest, text: str) -> str:
         case "command":
             return f"/{text}"
         case "mention" if _NEEDS_QUOTES.search(text):
-            # The quote of a folder stays open.
+            # A folder's quote stays open.
             quoted = text.replace("\\", "\\\\").replace('"', '\\"')
             return f'@"{quoted}' if text.endswith("/") else f'@"{quoted}"'
         case "mention":
             return f"@{text}"
         case "path":
-            # As bash does: a folder can be continued after a backslash, unlike after a quote.
+            # Escape with backslashes, as bash does: unlike a quoted folder, an escaped one can be
+            # extended.
             return _SHELL_SPECIAL.sub(r"\\\1", text)
     return text
 
@@ -214,32 +217,34 @@ def _insertion(request: CompletionRequest, text: str) -> str:
 
 
 class FuzzyIndex:
-    """Texts to search in, prepared so that each key is fast.
+    """An index of texts for fuzzy search, prepared so that each keystroke is fast.
 
-    For 20,000 paths a query takes 5 to 20 ms, and less for each further letter. Several threads may
-    use one index.
+    With 20,000 paths, a query takes 5 to 20 ms, and each additional letter takes less. Several
+    threads can share one index.
 
     Args:
-        texts: The texts; those that come first win if they fit a query equally well.
+        texts: The texts; earlier ones rank higher if they match a query equally well.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.texts = texts
         self._lower = [_lower(text) for text in texts]
-        # The end of a folder's name is not the end of a path.
+        # The slash at the end of a folder's path is ignored when its name is located.
         self._names = [text.rfind("/", 0, len(text) - 1) + 1 for text in texts]
         self._lengths = [len(text) for text in texts]
-        # The last query with its results, which a longer query narrows. They are one value, because
-        # another thread may replace them at any time: a query must not get another one's results.
+        # The last query with its results, which a longer query narrows. The query and its results
+        # are one value, because another thread may replace them at any time: a query must not get
+        # the results of another query.
         self._last: tuple[str, Sequence[int]] = ("", range(len(texts)))
 
     def rank(self, query: str, most: int = MAX_RANKED) -> list[int]:
         """Return the indexes of the texts that contain the letters of a query, best first.
 
-        The words of the query may be in any order. Upper case matters if the query contains any.
+        The words of the query may be in any order. Case matters only if the query contains
+        uppercase letters.
 
         Args:
-            query: The query; an empty one fits every text.
+            query: The query; an empty one matches every text.
             most: Maximum number of results.
         """
         words = query.split()
@@ -259,7 +264,7 @@ class FuzzyIndex:
         """Return the indexes of the texts that contain the letters of every word in order."""
         exact = query != query.lower()
         texts = self.texts if exact else self._lower
-        # Another letter at the end only removes results.
+        # Adding a letter to a query only removes results.
         earlier, narrowed = self._last
         found: Sequence[int] = range(len(self.texts))
         if earlier and query.startswith(earlier):
@@ -277,11 +282,12 @@ class FuzzyIndex:
     def _best_roughly(
         self, found: Sequence[int], words: Sequence[str], texts: Sequence[str], most: int
     ) -> list[int]:
-        """Return the best matches by a measure that is cheap enough for all of them."""
+        """Return the best matches, ranked by a measure that is cheap enough for all matches."""
         length = self._lengths.__getitem__
         word = max(words, key=len)
         names = self._names
-        # The name begins with the query; a word in it does; it contains it; a folder contains it.
+        # Best first: the name begins with the query; a word in the name does; the name contains the
+        # query; a folder contains the query.
         tiers: tuple[list[int], ...] = ([], [], [], [])
         scattered = []
         for index in found:
@@ -301,13 +307,14 @@ class FuzzyIndex:
             if len(best) < most:
                 best += heapq.nsmallest(most - len(best), tier, key=length)
         if len(best) < most:
-            # The letters that are close together, counted from the end.
+            # Matches with scattered letters come last, ranked by how close together their letters
+            # are.
             spreads = [(_spread(word, texts[index]), index) for index in scattered]
             best += [index for _, index in heapq.nsmallest(most - len(best), spreads)]
         return best
 
     def _score(self, word: str, index: int, text: str) -> int:
-        """Return how well a word fits a text that contains its letters; more is better."""
+        """Return a score for how well a word matches a text that contains its letters."""
         name = self._names[index]
         at = text.find(word, name)
         if at < 0:
@@ -330,14 +337,14 @@ class FuzzyIndex:
             previous = position
         if len(text) - name == len(word) and positions[0] == name:
             score += 20
-        # A short text is covered better by the same letters.
+        # The same letters cover more of a short text.
         return score * 100 - len(text)
 
 
 def rank(query: str, texts: Sequence[str], most: int = MAX_RANKED) -> list[int]:
-    """Return the indexes of the texts that fit a query, best first.
+    """Return the indexes of the texts that match a query, best first.
 
-    For many queries on the same texts, keep a ``FuzzyIndex``.
+    For many queries on the same texts, reuse a ``FuzzyIndex``.
     """
     return FuzzyIndex(texts).rank(query, most)
 
@@ -345,10 +352,10 @@ def rank(query: str, texts: Sequence[str], most: int = MAX_RANKED) -> list[int]:
 def rank_candidates(
     query: str, candidates: Sequence[Candidate], most: int = MAX_RANKED
 ) -> list[Candidate]:
-    """Return the candidates that fit a query, best first.
+    """Return the candidates that match a query, best first.
 
-    Candidates whose descriptions contain the query follow those whose names fit it. An empty query
-    keeps the order.
+    Candidates whose descriptions contain the query come after candidates whose names match it. An
+    empty query keeps the order.
     """
     by_name = rank(query, [candidate.text for candidate in candidates], most)
     found = [candidates[index] for index in by_name]
@@ -362,16 +369,16 @@ def rank_candidates(
 
 
 def _lower(text: str) -> str:
-    """Return a text in lower case, with the same length."""
+    """Return a text in lowercase with the same length."""
     lower = text.lower()
     if len(lower) == len(text):
         return lower
-    # "İ" has two characters in lower case.
+    # The lowercase form of "İ" has two characters.
     return "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
 
 
 def _spread(word: str, text: str) -> int:
-    """Return the number of other characters between the letters of a word, counted from the end."""
+    """Return the number of other characters between a word's letters, matched from the end."""
     at = len(text)
     last = 0
     for char in reversed(word):
@@ -381,7 +388,7 @@ def _spread(word: str, text: str) -> int:
 
 
 def _positions(word: str, text: str, name: int) -> list[int]:
-    """Return where the letters of a word are: at the starts of words in the name if possible."""
+    """Return the positions of a word's letters, at the starts of words in the name if possible."""
     for start in (name, 0):
         positions = _greedy(word, text, start)
         if positions:
@@ -397,7 +404,8 @@ def _greedy(word: str, text: str, start: int) -> list[int]:
         if found < 0:
             return []
         if found != at or number == 0:
-            # A later one that starts a word is better, if the rest still follows.
+            # A later occurrence at the start of a word is better, if the remaining letters still
+            # follow.
             better = _next_word_start(char, text, found)
             if better >= 0 and _contains(word[number + 1 :], text, better + 1):
                 found = better
@@ -438,19 +446,19 @@ def _starts_word(text: str, position: int) -> bool:
 
 @attrs.frozen
 class Accept:
-    """The user accepted a candidate."""
+    """A menu action: the user accepted a candidate."""
 
     candidate: Candidate
 
 
 @attrs.frozen
 class Close:
-    """The user closed the menu."""
+    """A menu action: the user closed the menu."""
 
 
 @attrs.frozen
 class Moved:
-    """The user selected another candidate."""
+    """A menu action: the user selected another candidate."""
 
 
 MenuAction = Accept | Close | Moved
@@ -460,16 +468,16 @@ class CompletionMenu:
     """The open menu of candidates for a request.
 
     Attributes:
-        request: What is completed.
+        request: The request that the menu answers.
         candidates: The candidates, best first.
-        selected: Index of the selected one.
+        selected: Index of the selected candidate.
     """
 
     def __init__(self, request: CompletionRequest, candidates: Sequence[Candidate]) -> None:
         self.request = request
         self.candidates = tuple(candidates)
         self.selected = 0
-        # Whether the user has selected a candidate, so that Enter means it.
+        # Whether the user has moved the selection, so that Enter accepts the selected candidate.
         self._has_moved = False
 
     def is_open(self) -> bool:
@@ -477,7 +485,7 @@ class CompletionMenu:
         return bool(self.candidates)
 
     def update(self, request: CompletionRequest, candidates: Sequence[Candidate]) -> None:
-        """Show other candidates, because the user typed on; the best one is selected."""
+        """Show other candidates after further typing, and select the best one."""
         if candidates and request == self.request and tuple(candidates) == self.candidates:
             return
         self.request = request
@@ -488,9 +496,9 @@ class CompletionMenu:
     def handle(self, key: Key | Paste) -> MenuAction | None:
         """Apply a key; None means that the composer must handle it.
 
-        An open menu gets Esc before anything else. Enter sends a text that needs no completion: one
-        that is complete, a command without the argument that could follow, and a shell line, unless
-        the user has selected a candidate with the arrows. Tab always completes.
+        An open menu handles Esc before anything else. Unless the user has selected a candidate with
+        the arrow keys, Enter sends a text that needs no completion: a complete text, a command
+        without a started argument, or a shell line. Tab always completes.
         """
         if isinstance(key, Paste) or not self.candidates:
             return None
@@ -513,7 +521,7 @@ class CompletionMenu:
         return None
 
     def _enter_completes(self) -> bool:
-        """Return whether Enter completes the text, instead of sending it."""
+        """Return whether Enter completes the text instead of sending it."""
         query = self.request.query
         if self._has_moved:
             return self.candidates[self.selected].text != query
@@ -521,7 +529,7 @@ class CompletionMenu:
             return False
         if self.request.kind == "argument":
             return bool(query) and not query[-1].isspace()
-        # A shell line may mean what it says: a similar file must not replace a word in it.
+        # A similar file name must not replace a word that the user typed in a shell line.
         return self.request.kind != "path"
 
     def _move(self, index: int) -> Moved:
@@ -530,7 +538,7 @@ class CompletionMenu:
         return Moved()
 
     def rows(self, width: int, most: int, theme: Theme) -> list[str]:
-        """Return the menu in at most ``most`` rows, and never more than ``MAX_ROWS``."""
+        """Return the rows of the menu: at most ``most``, and never more than ``MAX_ROWS``."""
         room = min(most, MAX_ROWS, len(self.candidates))
         if room <= 0 or width <= 0:
             return []
@@ -570,7 +578,7 @@ def _menu_row(
 
 
 def _cut_start(name: str, width: int) -> str:
-    """Cut a path to a width; its end tells more than its beginning."""
+    """Truncate a path to a width, keeping the end, which is more informative than the beginning."""
     if cells(name) <= width:
         return name
     tail = name[4:]

@@ -1,4 +1,4 @@
-"""The composer: the text that the user writes, with its history, search and completion."""
+"""The composer: the user's draft, with history, search and completion."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ class Owner(Protocol):
         """Send a text.
 
         Args:
-            text: The text, with all its spaces.
-            afterwards: Whether it waits for the end of the run, instead of steering it.
-            is_typed: Whether the user typed its first character, so that it may have a meaning. If
-                it was pasted, the text is a prompt, whatever it begins with.
+            text: The text, including leading and trailing spaces.
+            afterwards: Whether the text waits for the end of the run instead of steering it.
+            is_typed: Whether the user typed the first character, so that it can mark a command.
+                Text that begins with a pasted character is always a prompt.
         """
         ...
 
     def spawn(self, action: Callable[[], Awaitable[Any]]) -> None:
-        """Carry out an asynchronous action beside everything else."""
+        """Start an async action that runs concurrently with everything else."""
         ...
 
     def changed(self) -> None:
@@ -59,7 +59,7 @@ class Owner(Protocol):
         ...
 
     def show_keys(self) -> None:
-        """Write the list of keys."""
+        """Show the list of keys."""
         ...
 
     def fail(self, error: HilumError) -> None:
@@ -67,21 +67,21 @@ class Owner(Protocol):
         ...
 
     def show_notice(self, text: str, seconds: float = 3.0) -> None:
-        """Show a line for a while."""
+        """Show a notice for a few seconds."""
         ...
 
     async def edit_draft(self, text: str) -> str:
-        """Let the user edit a text in their editor."""
+        """Let the user edit text in an editor, and return the edited text."""
         ...
 
     @property
     def chat(self) -> Chat:
-        """The conversation, as commands use it."""
+        """The conversation, as seen by commands."""
         ...
 
     @property
     def opened_session(self) -> Session | None:
-        """The session; None while it opens."""
+        """The open session; None while a session is being opened."""
         ...
 
     @property
@@ -91,53 +91,54 @@ class Owner(Protocol):
 
 
 class Composer:
-    """The draft of the user, and what keys do with it.
+    """The user's draft, and the handling of the keys that edit it.
 
     Args:
         owner: The face.
-        history: What the user sent earlier.
+        history: The texts that the user sent earlier.
 
     Attributes:
         editor: The draft.
-        history: What the user sent earlier.
+        history: The texts that the user sent earlier.
     """
 
     def __init__(self, owner: Owner, history: History) -> None:
         self.editor = Editor(placeholder=PLACEHOLDER, file_exists=os.path.isfile)
         self._owner = owner
         self.history = history
-        # Whether it may be written is known when the session is open.
+        # Whether the history may be saved is only known once the session is open.
         self.history.is_kept = None
         self._search: HistorySearch | None = None
         self._menu: CompletionMenu | None = None
-        # What the menu was made for. Keys that arrive together can be ahead of it.
+        # The text that the menu belongs to. If keys arrive together, the draft can be newer than
+        # the menu.
         self._menu_for: _Typed | None = None
-        # The number of the newest completion: the results of earlier ones are outdated.
+        # Number of the newest completion; the results of earlier ones are outdated.
         self._newest = 0
-        # The beginning of the word for which the user has closed the menu, with the text before it:
-        # the menu does not open again for this word.
+        # The beginning of the word for which the user closed the menu, including the text before
+        # the word: the menu does not open again for this word.
         self._closed_word: str | None = None
         self._values = slash.ArgumentValues()
         self._files = Files()
         self._after_control_x = False
-        # Drafts that began with a paste, while the user goes through the history.
+        # Drafts that began with a paste, kept while the user browses the history.
         self._pasted_drafts: set[str] = set()
-        # Prompts that are no commands, although they begin with a slash.
+        # Prompts that begin with a slash but are not commands.
         self._pasted_slashes: set[str] = set()
-        # Texts that were returned while the draft is in the user's editor, the newest first; None
+        # Texts that were returned while the draft is open in the user's editor, newest first; None
         # if the editor is not open.
         self._returned: list[str] | None = None
 
     @property
     def is_empty(self) -> bool:
-        """Whether the draft contains nothing."""
+        """Whether the draft is empty."""
         return not self.editor.text
 
     @property
     def keeps_history(self) -> bool | None:
-        """Whether texts are written to the disk for later sessions; ``None`` until it is known.
+        """Whether sent texts are saved for later sessions; ``None`` while this is unknown.
 
-        Until then, they are held back: they are written, or forgotten, when it is set.
+        While this is unknown, texts are held back; setting the property saves or discards them.
         """
         return self.history.is_kept
 
@@ -148,17 +149,17 @@ class Composer:
             self._owner.spawn(self._save_history)
 
     def give_back(self, texts: Sequence[str]) -> None:
-        """Put texts before the draft, which stays."""
+        """Insert texts before the draft."""
         texts = [text for text in texts if text.strip()]
         if not texts:
             return
         returned = "\n\n".join(texts)
         if self._was_pasted(texts[0].strip()):
-            # It was sent as a prompt, and a space before it keeps it one.
+            # The text was sent as a prompt, and a leading space makes sure that it stays a prompt.
             returned = f" {returned}"
         if self._returned is not None:
             self._returned.insert(0, returned)
-        # The result of a search would replace the draft.
+        # The search is closed, because its result would replace the draft.
         self._search = None
         if self.editor.text.strip():
             self.editor.replace(0, 0, f"{returned}\n\n")
@@ -168,9 +169,9 @@ class Composer:
         self._draft_changed()
 
     def _was_pasted(self, text: str) -> bool:
-        """Return whether a text that was a prompt would have another meaning if it was typed."""
+        """Return whether a text sent as a prompt would have another meaning if it were typed."""
         if text.startswith("/"):
-            # Prompts of skills begin so, too.
+            # Prompts that invoke skills also begin with a slash.
             return text in self._pasted_slashes
         return text.startswith("!") or (text.startswith("#") and "\n" not in text)
 
@@ -183,7 +184,7 @@ class Composer:
     def _is_typed(self) -> bool:
         """Return whether the user typed the first character of the draft.
 
-        A pasted line that begins with a slash counts as typed: commands are often copied.
+        A pasted line that begins with a slash counts as typed, because commands are often copied.
         """
         text = self.editor.text.strip()
         if not self.editor.begins_with_paste:
@@ -197,7 +198,7 @@ class Composer:
             self._owner.spawn(self._save_history)
 
     async def _save_history(self) -> None:
-        """Write the new entries of the history; a problem is shown once."""
+        """Save new history entries; a problem is shown only once."""
         before = self.history.problem
         await trio.to_thread.run_sync(self.history.save)
         if self.history.problem and self.history.problem != before:
@@ -206,7 +207,7 @@ class Composer:
     # --- keys -------------------------------------------------------------------------------------
 
     def handle(self, key: Key | Paste) -> bool:
-        """Apply a key or a paste, and return whether it was used."""
+        """Handle a key or a paste, and return whether it was used."""
         if self._search is not None:
             self._handle_search(key)
             return True
@@ -221,7 +222,7 @@ class Composer:
         return True
 
     def _handle_command_key(self, key: Key) -> bool:
-        """Apply the keys that are not about the text, and return whether it is one of them."""
+        """Handle a key that does not edit the text, and return whether it is such a key."""
         follows_control_x = self._after_control_x
         self._after_control_x = key.name == "ctrl-x"
         match key.name:
@@ -257,7 +258,7 @@ class Composer:
         self._owner.submit(text, afterwards=afterwards, is_typed=is_typed)
 
     def _tab(self) -> None:
-        """Complete what is being typed; while the agent works, queue the draft for afterwards."""
+        """Complete the typed word; if there is none and the agent is working, queue the draft."""
         request = parse_completion(self.editor.text, self.editor.cursor)
         if request is not None:
             self._closed_word = None
@@ -266,7 +267,7 @@ class Composer:
             self._send(afterwards=True)
 
     def _browse(self, key: Key) -> bool:
-        """Go through the history with the arrows, and return whether the key does that."""
+        """Browse the history with the arrow keys, and return whether the key was used."""
         draft = self.editor.text
         if key.name in ("up", "ctrl-p"):
             found = self.history.previous(draft)
@@ -296,7 +297,7 @@ class Composer:
         finally:
             self._returned = None
         edited = edited.rstrip("\n")
-        # A draft that was not changed keeps its chips.
+        # An unchanged draft keeps its chips.
         if edited != text.rstrip("\n"):
             parts = [part for part in (*returned, edited) if part.strip()]
             keeps_beginning = edited[:1] == text[:1] and not returned
@@ -338,7 +339,7 @@ class Composer:
         text = self.editor.text
         completed = complete(text, request, candidate)
         end = len(completed.text) - len(text[request.end :])
-        # Only what differs is replaced: the rest is still typed or pasted.
+        # Replace only the part that differs, so that the rest is still known as typed or pasted.
         start = _common_length(text[: request.end], completed.text[:end])
         self.editor.replace(start, request.end, completed.text[start:end])
         self.editor.cursor = completed.cursor
@@ -346,22 +347,22 @@ class Composer:
         self._complete_soon()
 
     def _draft_changed(self) -> None:
-        """Close the menu, because the draft is another one."""
+        """Close the menu, because the draft was replaced."""
         self._closed_word = None
         self._close_menu()
 
     def _close_menu(self) -> None:
         self._menu = None
         self._menu_for = None
-        # What is still being looked for must not open the menu again.
+        # A search that is still running must not open the menu again.
         self._newest += 1
         self._values.forget()
 
     def _complete_soon(self, *, by_tab: bool = False) -> None:
-        """Look for completions of what is being typed, without waiting for them.
+        """Start looking for completions of the typed word, without waiting for the result.
 
         Args:
-            by_tab: Whether the user pressed Tab, which also inserts the only candidate.
+            by_tab: Whether the user pressed Tab, which inserts the candidate if there is only one.
         """
         typed = _Typed(self.editor.text, self.editor.cursor)
         request = parse_completion(typed.text, typed.cursor)
@@ -392,9 +393,9 @@ class Composer:
         if number != self._newest:
             return
         if request.kind == "argument":
-            # The candidates are whole texts, see ``_find_commands``.
+            # The candidates are whole texts; see ``_find_commands``.
             request = attrs.evolve(request, query=typed.text[: typed.cursor], start=0)
-        # With an open menu, Tab takes the best candidate, also if the menu was late.
+        # With an open menu, Tab accepts the best candidate, even if the menu opened late.
         if by_tab and candidates and (self._menu is not None or len(candidates) == 1):
             self._accept(request, candidates[0])
         elif self._menu is not None and candidates:
@@ -423,7 +424,7 @@ class Composer:
         return [*mentions, *await self._find_files(number, request, session)]
 
     async def _find_commands(self, request: CompletionRequest, typed: _Typed) -> list[Candidate]:
-        """Return commands by their names, and the other candidates as whole texts."""
+        """Return commands by name, and other candidates as whole texts."""
         before = typed.text[: typed.cursor]
         choices = await slash.complete(self._owner.chat, before, self._values)
         found = []
@@ -441,7 +442,7 @@ class Composer:
     ) -> list[Candidate]:
         index = await self._files.index(session)
         if number != self._newest:
-            # A later key asks for something else: no thread has to rank this.
+            # A later key has replaced this request, so ranking the candidates would be useless.
             return []
         found = await trio.to_thread.run_sync(index.rank, request.query, MAX_FILES)
         return [Candidate(index.texts[position]) for position in found]
@@ -449,7 +450,7 @@ class Composer:
     # --- drawing ----------------------------------------------------------------------------------
 
     def rows(self, width: int, most: int, theme: Theme) -> tuple[list[str], tuple[int, int] | None]:
-        """Return the rows of the draft and of the menu, and the place of the cursor in them."""
+        """Return the rows of the draft and of the menu, and the cursor position in these rows."""
         if self._search is not None:
             return self._search.rows(width, min(most, MAX_SEARCH_ROWS), theme), None
         menu: list[str] = []
@@ -462,11 +463,11 @@ class Composer:
 
 @attrs.frozen
 class _Typed:
-    """The draft at some moment.
+    """The draft and the cursor at one moment.
 
     Attributes:
         text: The text.
-        cursor: Index of the cursor in it.
+        cursor: Index of the cursor in the text.
     """
 
     text: str
@@ -474,19 +475,19 @@ class _Typed:
 
     @property
     def beginning(self) -> str | None:
-        """The text up to the word that is being typed; None if nothing could be completed."""
+        """The text up to the word that is being typed; None if there is nothing to complete."""
         request = parse_completion(self.text, self.cursor)
         return None if request is None else _beginning(request, self.text)
 
 
 def _beginning(request: CompletionRequest, text: str) -> str:
-    """Return the text up to a word that is being typed, with its mark. It identifies the word."""
+    """Return the text up to the word being typed, with its "/" or "@". It identifies the word."""
     mark = 1 if request.kind in ("command", "mention") else 0
     return text[: request.start + mark]
 
 
 def _common_length(one: str, other: str) -> int:
-    """Return the number of characters with which both texts begin."""
+    """Return the length of the common prefix of two texts."""
     length = 0
     for character, expected in zip(one, other, strict=False):
         if character != expected:

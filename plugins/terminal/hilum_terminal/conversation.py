@@ -1,6 +1,6 @@
-"""The session of a conversation: opens it, follows its events and passes on what the user says.
+"""The session of a conversation: opens it, follows its events and sends the user's prompts.
 
-It draws nothing. A face reads its attributes and implements ``Audience``.
+A ``Conversation`` draws nothing. A face reads its attributes and implements ``Audience``.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from hilum_terminal.settings import TerminalSettings
 from hilum_terminal.shell_line import ShellLine, run_shell_line
 from hilum_terminal.transcript import Transcript
 
-# The parts of the view on which depends what waits for the user.
+# The parts of the view that determine which items wait for the user.
 _WAITING_PARTS = ("waiting", "proposal", "actors")
-# Entries of a resumed session that are written again.
+# Number of entries to show again when a session is resumed.
 SHOWN_AGAIN = 30
-# Seconds that the runs of a session get to end when the user leaves it.
+# Time limit, in seconds, for a session's runs to end when the user leaves the session.
 MAX_STOP = 5.0
 
 
 class Audience(Protocol):
-    """What a conversation tells the face that shows it."""
+    """The methods that a conversation calls on the face that shows it."""
 
     def make_transcript(self, view: SessionView) -> Transcript:
         """Return the transcript that finished entries are written to."""
@@ -52,11 +52,11 @@ class Audience(Protocol):
         ...
 
     def note_waiting(self) -> None:
-        """Look again at what waits for the user."""
+        """Request a new check of the items that wait for the user."""
         ...
 
     def give_back(self, texts: list[str]) -> None:
-        """Return texts that the agent has not read to the user's draft."""
+        """Insert texts that the agent has not read into the user's draft again."""
         ...
 
     def fail(self, error: HilumError) -> None:
@@ -64,25 +64,25 @@ class Audience(Protocol):
         ...
 
     async def ask_trust(self, folder: str) -> str | None:
-        """Ask whether a folder is trusted; return the approval policy that follows, if any."""
+        """Ask whether the user trusts a folder; return the resulting approval policy, if any."""
         ...
 
     async def welcome(self) -> None:
-        """Greet the user in a new session, and help to choose a model if there is none."""
+        """Greet the user in a new session, and help them choose a model if there is none."""
         ...
 
     def call_attention(self, text: str) -> None:
-        """Call for the user's attention, if they do not look at the terminal."""
+        """Notify the user, if the terminal is in the background."""
         ...
 
 
 @attrs.frozen
 class Retry:
-    """The next attempt of a model call.
+    """The next attempt at a model call.
 
     Attributes:
-        attempt: Its number.
-        at: Unix time at which it is made.
+        attempt: Number of the attempt.
+        at: Unix time of the attempt.
     """
 
     attempt: int
@@ -94,10 +94,11 @@ class Start:
     """How to open the next session.
 
     Attributes:
-        resume: Id of the session; empty for a new one, ``last`` for the last one of the folder.
-        draft: Text to put into the input.
-        mode: Its mode; None for the configured one, or for that of the resumed session.
-        model: Its model; likewise, if empty.
+        resume: Id of the session; empty for a new one, ``last`` for the last one in the folder.
+        draft: Text to insert into the input.
+        mode: Mode of the session; None for the configured mode, or for that of the resumed session.
+        model: Model of the session; empty for the configured model, or for that of the resumed
+            session.
         approve: Its approval policy; likewise.
     """
 
@@ -113,18 +114,18 @@ class Conversation:
 
     Args:
         options: The options of the conversation.
-        audience: Shows it.
+        audience: The face that shows the conversation.
 
     Attributes:
         session: The open session; None while it opens or closes.
-        view: The view of its events.
+        view: The view of the session's events.
         transcript: The transcript of the session.
         shells: The shell lines that are running.
-        stored_id: Id of the session if it is stored, so that it can be resumed; else empty.
-        opened: Set while a session is open.
-        retry: The next attempt of a model call that failed; None if there is none.
-        used_context: Tokens of the agent's last request and its answer, as the provider counted.
-        stops: How often the user has stopped the agent.
+        stored_id: Id of the session if it is stored, so that it can be resumed; otherwise empty.
+        opened: Event that is set while a session is open.
+        retry: The next attempt at a failed model call; None if there is none.
+        used_context: Tokens in the agent's last request and its answer, as counted by the provider.
+        stops: Number of times that the user has stopped the agent.
     """
 
     def __init__(self, options: ChatOptions, audience: Audience) -> None:
@@ -143,7 +144,7 @@ class Conversation:
         self._leaving = trio.Event()
         self._next: Start | None = None
         self._attached: list[str] = []
-        # What was sent while the agent worked, in order: the ids of prompts and of messages.
+        # The ids of the prompts and messages that were sent while the agent was working, in order.
         self._sent: list[str] = []
         self._opening: trio.CancelScope | None = None
         self._shell_scopes: list[trio.CancelScope] = []
@@ -155,7 +156,7 @@ class Conversation:
         """Run one session after another, until the user leaves.
 
         Raises:
-            HilumError: A session cannot be opened, and there is no other one to go back to.
+            HilumError: A session cannot be opened, and there is no previous session to return to.
         """
         options = self.options
         start = Start(options.resume, "", options.mode, options.model, options.approve)
@@ -169,7 +170,7 @@ class Conversation:
                 if not stored or start.resume == stored:
                     raise
                 self._audience.fail(error)
-                # Back to where the user was, so that nothing is lost.
+                # Return to the previous session, so that nothing is lost.
                 start = Start(stored, start.draft)
                 continue
             stored = self.stored_id or stored
@@ -180,7 +181,7 @@ class Conversation:
                 self._audience.give_back([start.draft])
 
     async def _run_session(self, start: Start) -> None:
-        """Open a session, and work in it until the user leaves it."""
+        """Open a session, and serve it until the user leaves."""
         options = self.options
         with trio.CancelScope() as self._opening:
             approve = start.approve
@@ -198,17 +199,17 @@ class Conversation:
                 without=options.no_plugin,
                 settings=options.settings,
                 environ=options.environ,
-                # The conversation opens without a model, and helps to set one up.
+                # The conversation can open without a model, and helps the user set one up.
                 needs_model=False,
             )
             async with opening as session:
-                # From here on, leaving stops the runs before the session closes.
+                # From now on, leaving stops the runs before the session closes.
                 self._opening = None
                 _tune_collector()
                 await self._work(session)
 
     async def _work(self, session: Session) -> None:
-        """Work in an open session until the user leaves it."""
+        """Serve an open session until the user leaves."""
         self._begin(session)
         try:
             async with trio.open_nursery() as nursery:
@@ -224,7 +225,7 @@ class Conversation:
             self._close()
 
     def _begin(self, session: Session) -> None:
-        """Forget everything about the session before this one."""
+        """Discard all state of the previous session."""
         self.session = session
         self.view = SessionView()
         self.retry = None
@@ -236,15 +237,15 @@ class Conversation:
         self._audience.note_waiting()
 
     def _close(self) -> None:
-        """Let what the user sends from now on wait for the next session."""
+        """Make everything that the user sends from now on wait for the next session."""
         self.session = None
-        # What already waits for the next session waits for this event.
+        # Texts that already wait for the next session wait for the existing event, which is kept.
         if self.opened.is_set():
             self.opened = trio.Event()
         self._audience.note_waiting()
 
     async def _end_runs(self, session: Session) -> None:
-        """Stop everything before the session closes, so that each run has an end in the log."""
+        """Stop everything before the session closes, so that the log has an end for each run."""
         for scope in self._shell_scopes:
             scope.cancel()
         session.stop()
@@ -263,9 +264,9 @@ class Conversation:
 
         Args:
             resume: Id of the session; empty for a new one.
-            draft: Text to put into the input.
-            same: Whether it keeps the mode, model and policy of this one. Otherwise, it has its
-                own.
+            draft: Text to insert into the input.
+            same: Whether the new session keeps this session's mode, model and policy. Otherwise,
+                the new session has its own.
         """
         session = self.session
         if session is None or not same:
@@ -295,7 +296,7 @@ class Conversation:
                     self._show_earlier(session)
                 count += 1
                 if count % 500 == 0:
-                    # A long session must not keep keys waiting.
+                    # Reading a long session must not delay the handling of keys.
                     await trio.lowlevel.checkpoint()
                 continue
             self.transcript.apply(item, changes, time.time())
@@ -308,7 +309,7 @@ class Conversation:
             self._audience.fail(broken)
 
     def _show_earlier(self, session: Session) -> None:
-        """Write the last entries of a resumed session, so that the user sees where it stopped."""
+        """Show the last entries of a resumed session, so that the user sees where it stopped."""
         entries = self.view.entries
         shown = entries[-SHOWN_AGAIN:]
         if len(shown) < len(entries):
@@ -317,7 +318,7 @@ class Conversation:
         actor = self.view.lead_actor
         if session.agents[self.view.lead].conversation.pending:
             self.transcript.note(
-                "The last run was cut off. /continue continues it; a new prompt leaves it.",
+                "The last run was cut off. /continue continues it; a new prompt abandons it.",
                 "warning",
             )
         elif actor.proposal is not None:
@@ -325,7 +326,7 @@ class Conversation:
         self._audience.changed()
 
     def _react(self, item: Event | Delta, changes: Changes) -> None:
-        """Keep track of what the view does not, and call for attention."""
+        """Track state that the view does not contain, and notify the user."""
         if isinstance(item, ApprovalAsked):
             self._audience.call_attention("hilum waits for your approval")
         if isinstance(item, Delta) or item.agent != self.view.lead:
@@ -345,7 +346,7 @@ class Conversation:
                 self._end_run(item, changes)
 
     def _end_run(self, end: RunEnded, changes: Changes) -> None:
-        """Give back what the agent has not read, and say that a long run has ended."""
+        """Return unread messages to the draft, and notify the user that a long run has ended."""
         for entry in changes.entries:
             if isinstance(entry, Outcome) and entry.unread:
                 self._audience.give_back(list(entry.unread))
@@ -360,7 +361,7 @@ class Conversation:
             self._audience.call_attention(f"hilum: the run ended ({end.state.replace('_', ' ')})")
 
     def _was_unanswered(self, run: str) -> bool:
-        """Return whether the model has said and done nothing in a run."""
+        """Return whether the model produced neither an answer nor a call in a run."""
         for entry in reversed(self.view.entries):
             if entry.run != run:
                 continue
@@ -381,11 +382,11 @@ class Conversation:
     @property
     def is_working(self) -> bool:
         """Whether the agent that the user talks to has a run or a waiting prompt."""
-        # Without a log, nothing runs any more.
+        # If the log cannot be written, nothing runs.
         if self.session is None or self.session.journal.broken is not None:
             return False
         agent = self.session.agents.get(self.view.lead)
-        # A run that was cut off with an earlier process waits in the log, but is not running.
+        # A run that was cut off with an earlier process is pending in the log, but is not running.
         return agent is not None and any(
             run in self.session.runs for run in agent.conversation.pending
         )
@@ -403,7 +404,7 @@ class Conversation:
 
     @property
     def has_prompts(self) -> bool:
-        """Whether the user has sent a prompt in this session, so that it is worth resuming."""
+        """Whether the user has sent a prompt in this session, which makes it worth resuming."""
         return any(isinstance(entry, Prompt) for entry in self.view.entries)
 
     async def prompt(self, text: str) -> None:
@@ -417,20 +418,20 @@ class Conversation:
             self._audience.fail(error)
             if attached:
                 self._attached.insert(0, attached)
-            # A prompt that was refused is not lost.
+            # A rejected prompt must not be lost.
             self._audience.give_back([text])
             return
         if run.reply is not None:
             self.transcript.write_markdown(run.reply)
 
     async def steer(self, text: str) -> None:
-        """Send a message that the agent reads after its current call; a prompt if it is idle."""
+        """Send a message that a running agent reads after its current call, or else a prompt."""
         session = await self._opened_session()
         stops = self.stops
         try:
             await session.steer(text)
         except UsageError:
-            # The run has ended in the meantime. After a stop, nothing is sent.
+            # The run has ended in the meantime. If the user stopped it, the text is not sent.
             if self.stops == stops:
                 await self.prompt(text)
             else:
@@ -445,7 +446,10 @@ class Conversation:
         return self.session
 
     def stop(self) -> None:
-        """Stop shell lines, else the run of the agent; what the agent has not read returns."""
+        """Stop the running shell lines or, if there are none, the agent's run.
+
+        Texts that the agent has not read return to the user's draft.
+        """
         if self._shell_scopes:
             for scope in self._shell_scopes:
                 scope.cancel()
@@ -458,7 +462,7 @@ class Conversation:
             queued = self.take_queued()
             session.stop(self.view.lead)
         except HilumError as error:
-            # The log cannot be written, so the session accepts nothing any more.
+            # The log cannot be written, so the session no longer accepts anything.
             self._audience.fail(error)
             return
         if queued:
@@ -490,7 +494,7 @@ class Conversation:
         return ""
 
     def _take(self, identity: str) -> str:
-        """Take one message or prompt back, and return its text; empty if it is too late."""
+        """Withdraw a message or prompt, and return its text; empty if it is too late."""
         session = self.session
         if session is None:
             return ""
@@ -505,7 +509,7 @@ class Conversation:
         return queued
 
     def continue_run(self) -> None:
-        """Continue the run that was cut off, or start the last one again."""
+        """Continue a run that was cut off, or start the last run again."""
         session = self.session
         if session is None or self._nursery is None:
             return
@@ -531,17 +535,17 @@ class Conversation:
         finally:
             self._shell_scopes.remove(scope)
             self.shells.remove(line)
-        # Another session has begun: its agent has nothing to do with this command.
+        # If another session has begun, its agent must not read the output of this command.
         if session is self.session:
             self._attached.append(line.attached)
         self.transcript.write_shell_line(line, time.time() - line.began)
 
 
 def _tune_collector() -> None:
-    """Collect garbage often, but without looking at the modules again.
+    """Collect garbage often, but exclude the loaded modules.
 
-    While modules are loaded, collecting only costs time. In a long session, rarely collected cycles
-    would take a hundred megabytes.
+    Collecting garbage while modules are loaded only costs time. In a long session, cycles that are
+    rarely collected would take 100 MB of memory.
     """
     gc.freeze()
     gc.set_threshold(5_000, 10, 10)

@@ -1,4 +1,4 @@
-"""Formats unified diffs for the terminal: line numbers, colors, and marks on changed words."""
+"""Formats unified diffs for the terminal with line numbers, colors and marks on changed words."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ LineKind = Literal["context", "added", "removed", "note", "section"]
 MIN_NUMBERED_WIDTH = 60
 """Minimum width, in columns, at which rows have line numbers."""
 MAX_LINE = 10_000
-"""Maximum number of characters of one line to show."""
+"""Maximum number of characters to show from one line."""
 MAX_PAIRED_LINE = 500
-"""Maximum length of lines whose words are compared."""
+"""Maximum length, in characters, of lines whose words are compared."""
 MAX_PAIRS = 200
 """Maximum number of pairs of lines whose words are compared in one diff."""
 PAIR_WINDOW = 8
-"""Number of added lines among which the counterpart of a removed line is sought."""
+"""Number of added lines to search for the counterpart of a removed line."""
 MIN_SIMILARITY = 0.5
-"""Minimum share of equal characters in two lines whose words are compared."""
+"""Minimum share of equal characters in two lines for their words to be compared."""
 TAB = 4
 MARKS: dict[LineKind, str] = {"added": "+", "removed": "-"}
 NO_NEWLINE = "(no newline at the end of the file)"
 # The parts of a name like `old_name` are compared separately.
 _WORD = re.compile(r"[^\W_]+|_+|\s+|[^\w\s]")
-# The first characters of lines in a hunk; some programs remove the space of an empty line.
+# The first characters of the lines in a hunk; some programs remove the space before an empty line.
 _SIGNS = ("+", "-", " ", "\\", "")
 _TRAILING_SPACE = re.compile(r"[ \t]+\Z")
 _WORD_STYLES: dict[LineKind, Style] = {"added": "added_word", "removed": "removed_word"}
 _LINE_STYLES: dict[LineKind, Style] = {"added": "added", "removed": "removed"}
-# Lines of git between the name of a file and its first hunk.
+# Git's lines between the name of a file and its first hunk.
 _GIT_STATES = (
     ("new file mode", "new file"),
     ("deleted file mode", "deleted"),
@@ -46,7 +46,7 @@ _GIT_STATES = (
 )
 
 Spans = list[tuple[int, int]]
-"""Ranges of characters in a line: its changed words."""
+"""Character ranges of the changed words in a line."""
 
 
 @attrs.define
@@ -54,9 +54,9 @@ class DiffLine:
     """One line of a hunk.
 
     Attributes:
-        kind: Its kind; a ``section`` begins a hunk.
-        text: Its text, without the sign and as it is in the diff.
-        number: Its number in the new file or, for a removed line, in the old one; 0 for none.
+        kind: Kind of the line; a ``section`` begins a hunk.
+        text: Text of the line as it is in the diff, without the sign.
+        number: Line number in the new file or, for a removed line, in the old file; 0 for none.
     """
 
     kind: LineKind
@@ -69,8 +69,8 @@ class DiffFile:
     """The changes to one file.
 
     Attributes:
-        name: Its path; empty if the diff does not name it.
-        state: What else happened to it, such as ``new file``.
+        name: Path of the file; empty if the diff does not name the file.
+        state: What else happened to the file, such as ``new file``.
         lines: The lines of all hunks.
     """
 
@@ -96,14 +96,14 @@ def diff_rows(
     """Return the rows for a unified diff.
 
     Args:
-        diff: The diff; text from a tool.
-        width: Available columns.
+        diff: The diff, which is untrusted text from a tool.
+        width: Available width in columns.
         theme: The styles.
-        most: Maximum number of rows, 0 for all. If it is set, each line takes one row, and the last
-            row says how many rows are left out; otherwise, long lines are wrapped.
-        numbers: Whether to show line numbers, if there is room for them.
+        most: Maximum number of rows, 0 for all. With a limit, each line takes one row, and the last
+            row says how many rows are left out; without one, long lines are wrapped.
+        numbers: Whether to show line numbers if there is enough room.
         header: Whether to begin each file with its name and the numbers of changed lines.
-        hint: How to see the rows that are left out, such as the name of a key.
+        hint: How the user can see the rows that are left out, such as the name of a key.
     """
     files = parse_diff(diff)
     has_numbers = numbers and width >= MIN_NUMBERED_WIDTH
@@ -135,12 +135,12 @@ def _left_row(left: int, hint: str, width: int, theme: Theme) -> str:
 
 
 def parse_diff(diff: str) -> list[DiffFile]:
-    """Return the files in a unified diff, such as one of git.
+    """Parse a unified diff, such as one from Git, and return its files.
 
     Text that is not part of a diff is kept as lines without a number.
     """
     reader = _DiffReader()
-    # Only newlines end the lines of a diff; other separators are part of a line.
+    # In a diff, only newlines end lines; other separators are part of a line.
     lines = diff.split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -171,7 +171,7 @@ class _DiffReader:
         if is_change and (self._old_left > 0 or self._new_left > 0):
             self._read_change(line)
             return
-        # Anything else ends a hunk, even one that is shorter than its header says.
+        # Any other line ends a hunk, even a hunk that is shorter than its header says.
         self._old_left = 0
         self._new_left = 0
         if line.startswith("\\") and self.files:
@@ -190,7 +190,7 @@ class _DiffReader:
         return self.files[-1]
 
     def _read_change(self, line: str) -> None:
-        """Read a line of a hunk. The sizes of the hunk decide where it ends."""
+        """Read a line of a hunk, whose end is known from the sizes in its header."""
         lines = self.files[-1].lines
         sign = line[:1]
         if sign == "+":
@@ -249,8 +249,8 @@ class _DiffReader:
             file.name = _clean_name(name)
 
     def _read_git_line(self, line: str) -> bool:
-        """Read one of the lines that git writes before the first hunk of a file."""
-        # A diff without a line of git has none of these.
+        """Read one of the lines that Git writes before the first hunk of a file."""
+        # Only a diff that begins with a line from Git contains these lines.
         if not self.files or self._has_hunk:
             return self._read_binary(line)
         file = self.files[-1]
@@ -281,7 +281,7 @@ class _DiffReader:
 
 
 def _clean_name(name: str, *, prefix: bool = True) -> str:
-    """Return a path in a header without its time, quotes and prefix."""
+    """Return the path in a header, without the timestamp, quotes and prefix."""
     path = name.partition("\t")[0].strip()
     if len(path) > 1 and path.startswith('"') and path.endswith('"'):
         path = path[1:-1]
@@ -294,10 +294,10 @@ def _clean_name(name: str, *, prefix: bool = True) -> str:
 
 
 class _Shown(NamedTuple):
-    """A line as it is shown.
+    """A line in its displayed form.
 
     Args:
-        text: The text, neutral, with tabs expanded.
+        text: The text, escaped, with tabs expanded.
         spans: The changed words.
     """
 
@@ -309,7 +309,7 @@ def changed_words(old: str, new: str) -> tuple[Spans, Spans]:
     """Return the changed ranges of two similar lines; none if they are too different.
 
     Args:
-        old: The line before the change, as it is shown.
+        old: The line before the change, in its displayed form.
         new: The line after the change.
     """
     if len(old) > MAX_PAIRED_LINE or len(new) > MAX_PAIRED_LINE:
@@ -339,7 +339,7 @@ def changed_words(old: str, new: str) -> tuple[Spans, Spans]:
 
 
 def _add_span(spans: Spans, start: int, end: int, text: str) -> None:
-    """Add a range, joined with the previous one if only blanks are between them."""
+    """Add a range, merged with the previous one if only blanks separate them."""
     if start == end:
         return
     if spans and not text[spans[-1][1] : start].strip():
@@ -353,8 +353,8 @@ def _pair_lines(
 ) -> Iterator[tuple[int, int]]:
     """Yield the indexes of removed lines and of the added lines that replace them.
 
-    The cost is proportional to the number of lines: each removed line is compared with a few added
-    ones, by the words that they have in common.
+    The cost is proportional to the number of lines: each removed line is compared with only a few
+    added lines, by the words that they have in common.
     """
     if len(removed) == len(added):
         yield from zip(range(len(removed)), range(len(added)), strict=True)
@@ -382,7 +382,7 @@ def _count_words(text: str) -> Counter[str]:
 
 
 def _similarity(first: Counter[str], second: Counter[str]) -> float:
-    """Return the share of equal words from 0 to 1."""
+    """Return the share of equal words, from 0 to 1."""
     total = first.total() + second.total()
     if not total:
         return 0.0
@@ -394,14 +394,14 @@ def _similarity(first: Counter[str], second: Counter[str]) -> float:
 
 @attrs.define
 class _Painter:
-    """Paints the lines of files.
+    """Formats the lines of files as colored rows.
 
     Attributes:
         theme: The styles.
-        width: Available columns.
+        width: Available width in columns.
         has_numbers: Whether rows begin with line numbers.
-        is_wrapped: Whether long lines take several rows.
-        pairs_left: How many pairs of lines may still be compared word by word.
+        is_wrapped: Whether long lines are wrapped.
+        pairs_left: Number of pairs of lines that may still be compared word by word.
     """
 
     theme: Theme
@@ -422,7 +422,7 @@ class _Painter:
         if self.has_numbers:
             highest = max((line.number for line in lines), default=0)
             gutter = max(len(str(highest)), 4) + 1
-        # In a file whose lines all end with CRLF, the carriage returns are not a change.
+        # If all lines in a file end with CRLF, the carriage returns are not a change.
         changed = [line for line in file.lines if line.number]
         shows_cr = not all(line.text.endswith("\r") for line in changed)
         place = 0
@@ -438,7 +438,7 @@ class _Painter:
                 place += 1
 
     def _paint_change(self, lines: list[DiffLine], gutter: int, *, shows_cr: bool) -> Iterator[str]:
-        """Yield the rows of neighboring removed and added lines."""
+        """Yield the rows for adjacent removed and added lines."""
         shown = {id(line): _show_line(line, shows_cr=shows_cr) for line in lines}
         removed = [line for line in lines if line.kind == "removed"]
         added = [line for line in lines if line.kind == "added"]
@@ -449,7 +449,7 @@ class _Painter:
             old = removed[old_index]
             new = added[new_index]
             if shown[id(old)].text == shown[id(new)].text and old.text != new.text:
-                # They differ in tabs and spaces only.
+                # The two lines differ only in tabs and spaces.
                 shown[id(old)] = _show_line(old, shows_cr=shows_cr, shows_tabs=True)
                 shown[id(new)] = _show_line(new, shows_cr=shows_cr, shows_tabs=True)
             old_spans, new_spans = changed_words(shown[id(old)].text, shown[id(new)].text)
@@ -471,8 +471,8 @@ class _Painter:
         for begin, end, ending in self._split(shown.text, room):
             painted = self._paint_part(line.kind, mark, shown, begin, end, ending)
             yield cut(prefix + painted, self.width)
-            # Only the first row has the number; the sign is repeated, because without colors
-            # nothing else tells to which line a row belongs.
+            # Only the first row has the number, but all rows have the sign, because without colors
+            # nothing else shows what kind of line a row belongs to.
             prefix = " " * gutter
 
     def _paint_part(
@@ -495,7 +495,7 @@ class _Painter:
         return self.theme.paint("".join(pieces), _LINE_STYLES[kind])
 
     def _split(self, text: str, room: int) -> Iterator[tuple[int, int, str]]:
-        """Yield the beginnings and ends of a line's parts, and what replaces the rest of it."""
+        """Yield the start and end of each part of a line, and the text that replaces the rest."""
         if cells(text) <= room:
             yield 0, len(text), ""
             return
@@ -508,9 +508,9 @@ class _Painter:
 
 
 def split_columns(text: str, room: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of characters of neutral text that fit in a number of columns each.
+    """Yield ranges of characters in escaped text, each of which fits in a number of columns.
 
-    A character that is wider than that is in a range of its own, which the caller cuts.
+    A character that is too wide has its own range, which the caller truncates.
     """
     if text.isascii():
         for begin in range(0, len(text), max(room, 1)):
@@ -531,12 +531,12 @@ def split_columns(text: str, room: int) -> Iterator[tuple[int, int]]:
 
 
 def _show_line(line: DiffLine, *, shows_cr: bool = False, shows_tabs: bool = False) -> _Shown:
-    """Return a line as it is shown.
+    """Return a line in its displayed form.
 
     Args:
         line: The line.
-        shows_cr: Whether a carriage return at the end is shown.
-        shows_tabs: Whether tabs are shown as arrows.
+        shows_cr: Whether to show a carriage return at the end.
+        shows_tabs: Whether to show tabs as arrows.
     """
     text = line.text
     ending = ""
@@ -563,7 +563,7 @@ def _file_row(file: DiffFile, width: int, theme: Theme) -> str:
     """Return the row with a file's name and the numbers of changed lines."""
     added = file.count("added")
     removed = file.count("removed")
-    # A file that is only renamed, or binary, has no lines.
+    # A renamed or binary file may have no changed lines.
     counts = format_counts(added, removed) if added or removed else ""
     state = one_line(file.state, width)
     ending = "  ".join(filter(None, (counts, state)))
@@ -583,7 +583,7 @@ def format_counts(added: int, removed: int) -> str:
 
 
 def paint_counts(added: int, removed: int, theme: Theme) -> str:
-    """Return the numbers of added and removed lines in colors."""
+    """Return the numbers of added and removed lines as colored text."""
     good = theme.paint(f"+{added:,}", "good")
     bad = theme.paint(f"−{removed:,}", "bad")
     return f"{good} {bad}"

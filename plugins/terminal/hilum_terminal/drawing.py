@@ -1,4 +1,4 @@
-"""Draws the terminal: finished blocks go into the scrollback, the live rows below are redrawn."""
+"""Draws the terminal: finished blocks go into the scrollback; the live rows below are redrawn."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from hilum_terminal.tty import Tty
 
 FRAME_SECONDS = 1 / 30
-# Bytes of finished rows in one frame. A key that is pressed meanwhile waits for the frame, which
-# takes longer on a slow line.
+# Number of bytes of finished rows in one frame. The response to a key press has to wait for the
+# frame, which takes longer on a slow connection.
 FRAME_BYTES = 4096
-# Characters of source above which a block is rendered in a thread.
+# Number of source characters above which a block is rendered in a thread.
 THREAD_SIZE = 1000
 
 
@@ -32,7 +32,8 @@ class Layout:
     Attributes:
         rows: The rows, from top to bottom.
         cursor: Row and column of the cursor; None to hide it.
-        parked: Whether output is arriving, so that a resize must find the cursor at the top.
+        parked: Whether output is arriving, so that the cursor must be on the first row in case of a
+            resize.
     """
 
     rows: list[str]
@@ -45,9 +46,9 @@ class Drawing:
 
     Args:
         tty: The terminal.
-        theme: Its colors.
-        layout: Returns the live rows for a size in columns and lines.
-        reflows: Whether the terminal wraps its lines anew when its width changes.
+        theme: The styles of the terminal.
+        layout: Function that returns the live rows for a size in columns and lines.
+        reflows: Whether the terminal rewraps its lines when its width changes.
     """
 
     def __init__(
@@ -76,18 +77,18 @@ class Drawing:
         self._send.send_nowait(block)
 
     def redraw(self, *, at_once: bool = False) -> None:
-        """Draw a frame soon, or at once because the user pressed a key."""
+        """Request a frame soon, or immediately because the user pressed a key."""
         self._dirty.set()
         if at_once:
             self._urgent.set()
 
     def restart(self) -> None:
-        """Erase the live rows and draw them again, because something else has written."""
+        """Erase and redraw the live rows, because another program wrote to the terminal."""
         self._tty.write(self.leave())
         self.redraw(at_once=True)
 
     def leave(self) -> bytes:
-        """Return what clears the live rows at the end of the program."""
+        """Return the bytes that erase the live rows at the end of the program."""
         return self._screen.leave(self._tty.size())
 
     async def settle(self) -> None:
@@ -98,7 +99,7 @@ class Drawing:
             await self._written.wait()
 
     async def paint(self) -> None:
-        """Make the rows of finished blocks, in order, until cancelled."""
+        """Render finished blocks as rows, in order, until cancelled."""
         async for block in self._blocks:
             width = self._tty.size()[0]
             rows = _without_blank_ends(await self._make_rows(block, width))
@@ -119,12 +120,12 @@ class Drawing:
                 return block.make(width, self.theme)
             return await trio.to_thread.run_sync(block.make, width, self.theme)
         except Exception as error:
-            # One block that cannot be shown must not end the conversation.
+            # A block that cannot be shown must not end the conversation.
             text = f"This part cannot be shown: {type(error).__name__}: {error}"
             return [self.theme.paint(cut(one_line(text), width), "bad")]
 
     async def draw(self) -> None:
-        """Draw frames until cancelled: at most 30 a second, except for keys."""
+        """Draw frames until cancelled: at most 30 per second, except after key presses."""
         last = -FRAME_SECONDS
         while True:
             await self._dirty.wait()
@@ -137,7 +138,7 @@ class Drawing:
             await self._draw_frame()
 
     async def _draw_frame(self) -> None:
-        # Read before each frame, because the terminal may not report that its size has changed.
+        # The size is read before each frame, because the terminal may not report size changes.
         size = self._tty.size()
         try:
             layout = self._layout(size)
@@ -171,7 +172,7 @@ class Drawing:
 
 
 def _without_blank_ends(rows: list[str]) -> list[str]:
-    """Return rows without blank ones at the beginning and the end."""
+    """Return the rows without blank rows at the beginning and end."""
     first = 0
     last = len(rows)
     while first < last and not rows[first].strip():

@@ -1,4 +1,4 @@
-"""The input of the terminal: a text of several lines with the keys of Emacs."""
+"""The multi-line text editor for the terminal's input, with Emacs key bindings."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from hilum_terminal.undo_stack import Change, Kind, Span, UndoStack
 
 PROMPT = "❯ "
 _PROMPT_WIDTH = 2
-# Below this width, a prompt would take too much of the row.
+# Below this width, a prompt would take up too much of the row.
 _MIN_WIDTH_FOR_PROMPT = 6
 _WIDTH_BEFORE_FIRST_FRAME = 80
 
 
 @attrs.frozen
 class EditorRows:
-    """What the editor shows, and where the cursor is.
+    """The rows that the editor shows, and the position of the cursor in them.
 
     Attributes:
         rows: The rows.
@@ -43,10 +43,10 @@ class EditorRows:
 
 
 class Editor:
-    """A text, a cursor, and what keys do with them.
+    """A multi-line text and a cursor, edited by keys.
 
-    Long pastes and images are *chips*: in ``text``, each is one private character, so that a draft
-    that is stored and set again keeps them. ``expand`` returns the text for the model, and
+    Long pastes and images are *chips*: each is one private character in ``text``, so that a draft
+    that is saved and restored keeps its chips. ``expand`` returns the text for the model, and
     ``shown_text`` the text that the user sees.
     """
 
@@ -56,9 +56,9 @@ class Editor:
         """Create an empty editor.
 
         Args:
-            placeholder: What an empty editor shows.
-            file_exists: Returns whether a path is an existing file. It is called for pasted paths
-                of images. Without it, pasted paths remain text.
+            placeholder: Text that an empty editor shows.
+            file_exists: Function that returns whether a path is an existing file, called for pasted
+                paths of images. Without this function, pasted paths remain text.
         """
         self.placeholder = placeholder
         self.prompt = PROMPT
@@ -66,7 +66,8 @@ class Editor:
         self._text = ""
         self._cursor = 0
         self._version = 0
-        # The parts of the text that were pasted, in their order, and killed texts that began so.
+        # The parts of the text that were pasted, in order, and the killed texts that began with a
+        # paste.
         self._pasted: tuple[Span, ...] = ()
         self._killed_pastes: set[str] = set()
         self._chips = Chips()
@@ -74,12 +75,13 @@ class Editor:
         self._kills = KillRing()
         self._layout = RowLayout(self._chips)
         self._content_width = _content_width(_WIDTH_BEFORE_FIRST_FRAME)
-        # The first row that was shown last, so that the text scrolls only when it must.
+        # The first row in the last frame, so that the text scrolls only when necessary.
         self._top = 0
-        # What the previous key did, for keys that continue it: "kill", "yank" or "vertical".
+        # The action of the previous key, for keys that continue the action: "kill", "yank" or
+        # "vertical".
         self._previous_action = ""
         self._action = ""
-        # The column that Up and Down aim for, and the range of the text that was yanked last.
+        # The column that Up and Down aim for, and the start of the text that was yanked last.
         self._goal_column = 0
         self._yank_start = 0
 
@@ -103,7 +105,7 @@ class Editor:
 
     @property
     def version(self) -> int:
-        """A number that grows with every change of the text."""
+        """A number that increases with every change of the text."""
         return self._version
 
     @property
@@ -113,15 +115,15 @@ class Editor:
 
     @property
     def attachments(self) -> list[Attachment]:
-        """The images in the text, in its order."""
+        """The images in the order of the text."""
         return self._chips.attachments(self._text)
 
     @property
     def begins_with_paste(self) -> bool:
-        """Whether the first character, spaces aside, was pasted: it may have a meaning by chance.
+        """Whether the first character other than a space was pasted.
 
-        Pasting inserts characters that the user may not have read. Keys, completions and texts that
-        were set count as typed.
+        The user may not have read pasted characters, so a pasted character must not mark a command.
+        Typed text, completions and text passed to ``set_text`` do not count as pasted.
         """
         first = len(self._text) - len(self._text.lstrip())
         return self._is_pasted(first) or self._chips.find(self._text[first : first + 1]) is not None
@@ -131,9 +133,9 @@ class Editor:
 
     @property
     def enter_inserts_newline(self) -> bool:
-        r"""Whether Enter inserts a newline here, because a backslash is before the cursor.
+        r"""Whether Enter inserts a newline, because there is a backslash before the cursor.
 
-        Two backslashes (``\\``) are text.
+        Two backslashes (``\\``) are ordinary text.
         """
         position = self._cursor
         while position > 0 and self._text[position - 1] == "\\":
@@ -141,7 +143,7 @@ class Editor:
         return (self._cursor - position) % 2 == 1
 
     def expand(self) -> str:
-        """Return the text with the pastes, and the paths of images, in place of their chips."""
+        """Return the text with chips replaced by pasted text and image paths."""
         return self._chips.expand(self._text)
 
     def insert(self, text: str) -> None:
@@ -149,7 +151,7 @@ class Editor:
         self.replace(self._cursor, self._cursor, text)
 
     def replace(self, start: int, end: int, text: str) -> None:
-        """Replace a part of the text and move the cursor after it, for example for a completion."""
+        """Replace part of the text, for example with a completion, and move the cursor after it."""
         self._previous_action = ""
         self._edit(start, end, self._chips.clean(text))
 
@@ -158,13 +160,13 @@ class Editor:
 
         Args:
             text: The new text.
-            is_pasted: Whether it is a draft that began with a paste, see ``begins_with_paste``.
+            is_pasted: Whether the new text begins with pasted text; see ``begins_with_paste``.
         """
         self._previous_action = ""
         self._edit(0, len(self._text), self._chips.clean(text), is_pasted=is_pasted)
 
     def clear(self) -> str:
-        """Remove the text; return it as ``expand`` does. This cannot be undone."""
+        """Remove the text, without undo, and return it as ``expand`` does."""
         text = self.expand()
         self._text = ""
         self._pasted = ()
@@ -182,7 +184,7 @@ class Editor:
 
         Args:
             path: The file.
-            name: The name that is shown; by default, that of the file.
+            name: The name to show; by default, the file name.
         """
         self._previous_action = ""
         self._insert_images([path], name)
@@ -190,11 +192,11 @@ class Editor:
     # Keys
 
     def handle(self, key: Input) -> bool:
-        """Change the text or the cursor as a key says; return whether the key was used.
+        """Edit the text or move the cursor for a key; return whether the key was used.
 
-        Not used are, among others, Enter (unless it inserts a newline), Tab and Esc, Up in the
-        first row, Down in the last row, Ctrl-D without text, and an empty paste, which some
-        terminals send when the clipboard contains an image.
+        Unused keys include Enter (unless it inserts a newline), Tab, Esc, Up in the first row, Down
+        in the last row, Ctrl-D in an empty editor, and an empty paste, which some terminals send
+        when the clipboard contains an image.
         """
         self._action = ""
         if isinstance(key, Paste):
@@ -212,7 +214,7 @@ class Editor:
             return True
         command = _COMMANDS.get(key.name)
         if command is None:
-            # Shift selects text elsewhere. Terminals use Ctrl+Shift with letters themselves.
+            # Shift selects text elsewhere. Terminals handle Ctrl+Shift with letters themselves.
             is_letter = key.name.startswith("ctrl-shift-") and len(key.name) == len("ctrl-shift-x")
             command = None if is_letter else _COMMANDS.get(key.name.replace("shift-", ""))
         return command is not None and command(self)
@@ -240,7 +242,7 @@ class Editor:
     def _edit(
         self, start: int, end: int, inserted: str, kind: Kind = "other", *, is_pasted: bool = False
     ) -> None:
-        """Replace a part of the text, so that it can be undone."""
+        """Replace part of the text, with undo."""
         removed = self._text[start:end]
         before = self._pasted
         self._pasted = _edit_spans(before, start, end, len(inserted), is_pasted=is_pasted)
@@ -257,13 +259,13 @@ class Editor:
         return True
 
     def _kill(self, start: int, end: int) -> bool:
-        """Remove a part of the text next to the cursor and keep it for yanking."""
+        """Remove text next to the cursor and keep it for yanking."""
         extends = self._previous_action == "kill"
         before = start < self._cursor
         is_pasted = self._is_pasted(start)
         newest = self._kills.yank()
         if extends and not before and newest:
-            # The killed text is added to the newest one, which keeps its beginning.
+            # The killed text is added to the newest killed text.
             is_pasted = newest in self._killed_pastes
         self._kills.add(self._text[start:end], before=before, extends=extends)
         if start < end:
@@ -273,7 +275,7 @@ class Editor:
         return True
 
     def _mark_killed(self, killed: str, is_pasted: bool) -> None:
-        """Remember whether a killed text began with a paste, for when it is yanked."""
+        """Remember whether a killed text began with a paste, in case it is yanked."""
         self._killed_pastes.intersection_update(self._kills.texts)
         self._killed_pastes.discard(killed)
         if is_pasted:
@@ -298,7 +300,7 @@ class Editor:
         start = previous_boundary(self._text, end + 1)
         return end if start == end else next_boundary(self._text, start)
 
-    # Commands: each returns whether the key was used.
+    # Commands; each of them returns whether the key was used.
 
     def _enter(self) -> bool:
         if not self.enter_inserts_newline:
@@ -347,7 +349,8 @@ class Editor:
     def _move_to_row(self, row: EditorRow, target: EditorRow | None) -> bool:
         if target is None:
             return False
-        # Through a short row, the cursor keeps the column in which the movement began.
+        # When the cursor passes through a short row, it keeps the column in which the movement
+        # began.
         if self._previous_action != "vertical":
             self._goal_column = row.column_of(self._cursor)
         self._action = "vertical"
@@ -365,7 +368,7 @@ class Editor:
         return True
 
     def _delete_or_leave(self) -> bool:
-        """Delete a character; with no text, Ctrl-D means the end of the input."""
+        """Delete a character; in an empty editor, Ctrl-D means end of input."""
         return self._text != "" and self._delete()
 
     def _kill_to_line_end(self) -> bool:
@@ -398,7 +401,7 @@ class Editor:
         return True
 
     def _yank_older(self) -> bool:
-        """Replace the text that was just yanked with the one that was killed before it."""
+        """Replace the text that was just yanked with the text that was killed before it."""
         if self._previous_action == "yank":
             text = self._kills.rotate()
             is_pasted = text in self._killed_pastes
@@ -407,7 +410,7 @@ class Editor:
         return True
 
     def _transpose(self) -> bool:
-        """Exchange the two characters around the cursor, or the last two of a line."""
+        """Transpose the characters around the cursor, or the last two characters in a line."""
         end = next_boundary(self._text, self._cursor)
         if self._cursor == self._line_end():
             end = self._cursor
@@ -472,7 +475,7 @@ class Editor:
         return EditorRows([row], 0, min(indent, max(width - 1, 0)))
 
     def _prefix(self, row: EditorRow, above: bool, below: bool, theme: Theme) -> str:
-        """Return the two columns before a row: the prompt, or a mark for hidden rows."""
+        """Return the two-column prefix of a row: the prompt, or a mark for hidden rows."""
         if above or below:
             mark = "↕ " if above and below else "↑ " if above else "↓ "
             return theme.paint(mark, "dim")
@@ -481,7 +484,7 @@ class Editor:
         return " " * _PROMPT_WIDTH
 
     def _visible_rows(self, most: int) -> tuple[list[EditorRow], int]:
-        """Return the rows that are shown, and the index of the one with the cursor."""
+        """Return the visible rows, and the index of the row with the cursor."""
         width = self._content_width
         current = self._layout.row_at(self._text, self._cursor, width)
         rows = [current]
@@ -502,8 +505,9 @@ class Editor:
         for index, row in enumerate(rows):
             if row.start <= self._top:
                 first = index
-        # The row that was the first one stays, unless the cursor would be outside, or rows at the
-        # end would be empty. The list begins so that the cursor is never below the last row.
+        # The first row stays the same, unless the cursor would be outside or rows at the end would
+        # be empty. The collected rows start so that the cursor cannot be below the last visible
+        # row.
         first = min(first, cursor, max(len(rows) - most, 0))
         return rows[first : first + most], cursor - first
 
@@ -511,7 +515,7 @@ class Editor:
 def _edit_spans(
     spans: tuple[Span, ...], start: int, end: int, length: int, *, is_pasted: bool
 ) -> tuple[Span, ...]:
-    """Return the pasted parts of a text after ``[start, end)`` was replaced by ``length`` others."""
+    """Return the pasted spans after replacing ``[start, end)`` with ``length`` characters."""
     if not spans and not is_pasted:
         return spans
     shift = length - (end - start)
@@ -527,7 +531,7 @@ def _edit_spans(
 
 
 def _content_width(width: int) -> int:
-    """Return the columns for text: one more is for the cursor behind a full row."""
+    """Return the number of columns for text; one column is reserved for the cursor."""
     indent = _PROMPT_WIDTH if width >= _MIN_WIDTH_FOR_PROMPT else 0
     return max(width - indent - 1, 1)
 

@@ -1,7 +1,7 @@
-"""Lays out the text of the editor in rows, and finds the rows around the cursor.
+"""Lays out the editor's text in rows, and finds the rows around the cursor.
 
-The cost depends on the number of rows that are shown, not on the size of the text: rows are found
-from the cursor outwards, and a long line is divided into segments that are laid out independently.
+The cost depends on the number of visible rows, not on the size of the text: rows are found from the
+cursor outward, and a long line is divided into segments that are laid out independently.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from hilum_terminal.pastes import Chips
 from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import cells, cut, neutral
 
-# A row always ends at the end of a segment, so this is much longer than the usual line.
+# A row always ends at the end of a segment, so a segment is much longer than a typical line.
 _SEGMENT_LENGTH = 2000
 _BOUNDARY_WINDOW = 250
-# More code points are not shown; text with hundreds of accents on a letter exists.
+# Further code points are not shown, because some texts have hundreds of accents on one letter.
 _MAX_GRAPHEME_LENGTH = 32
 _TAB_WIDTH = 4
 _MAX_CACHED_SEGMENTS = 64
-# Characters that do not begin a row in Chinese and Japanese text.
+# Characters that must not begin a row in Chinese and Japanese text.
 _CLOSING = frozenset("，。、；：？！）》」』】〉〕’”…～")
 
 
@@ -31,10 +31,10 @@ class Cell:
     """A grapheme in a row.
 
     Attributes:
-        start: Its position in the segment that it belongs to.
-        column: Its first column, without the prompt.
-        shown: What the row shows for it.
-        is_chip: Whether it is a chip.
+        start: Position of the grapheme in its segment.
+        column: First column of the grapheme, not counting the prompt.
+        shown: Text that the row shows for the grapheme.
+        is_chip: Whether the grapheme is a chip.
     """
 
     start: int
@@ -45,12 +45,12 @@ class Cell:
 
 @attrs.frozen
 class EditorRow:
-    """A row of the text.
+    """A row of the editor's text.
 
     Attributes:
-        origin: The position of its segment.
-        start: The position of its first character.
-        end: The position after its last character (a newline belongs to no row).
+        origin: Position of the row's segment in the text.
+        start: Position of the first character in the row.
+        end: Position after the last character in the row (a newline belongs to no row).
         cells: Its graphemes.
         width: The number of columns.
         wraps: Whether the next row continues the same line.
@@ -72,14 +72,14 @@ class EditorRow:
         return self.cells[index - 1].column if index else 0
 
     def position_at(self, column: int) -> int:
-        """Return the position of the grapheme at a column, or the nearest one."""
+        """Return the position of the grapheme at a column, or of the nearest one."""
         if column >= self.width and not self.wraps:
             return self.end
         index = bisect_right(self.cells, column, key=lambda cell: cell.column)
         return self.cells[index - 1].start + self.origin if index else self.start
 
     def paint(self, theme: Theme) -> str:
-        """Return what the terminal shows."""
+        """Return the row as the terminal shows it."""
         parts = []
         for cell in self.cells:
             parts.append(theme.paint(cell.shown, "accent") if cell.is_chip else cell.shown)
@@ -87,17 +87,18 @@ class EditorRow:
 
 
 class RowLayout:
-    """Divides the text of an editor into rows."""
+    """Divides an editor's text into rows."""
 
     def __init__(self, chips: Chips) -> None:
         self._chips = chips
-        # By content and not by position, so that typing lays out only one segment again.
+        # The cache is keyed by content, not by position, so that typing lays out only one segment
+        # again.
         self._cache: dict[tuple[str, int, bool], list[EditorRow]] = {}
-        # The line that was searched last: the text, and the start and end of the line.
+        # The last line that was looked up: the text, and the start and end of the line.
         self._line = ("", 0, 0)
 
     def forget(self) -> None:
-        """Forget all rows, because chips may have changed."""
+        """Clear the cache of rows, because chips may have changed."""
         self._cache.clear()
 
     def row_at(self, text: str, position: int, width: int) -> EditorRow:
@@ -109,13 +110,13 @@ class RowLayout:
         return EditorRow(start, row.start + start, row.end + start, row.cells, row.width, row.wraps)
 
     def row_before(self, text: str, row: EditorRow, width: int) -> EditorRow | None:
-        """Return the previous row, ``None`` if there is none."""
+        """Return the previous row, or ``None`` if there is none."""
         if row.start == 0:
             return None
         return self.row_at(text, row.start - 1, width)
 
     def row_after(self, text: str, row: EditorRow, width: int) -> EditorRow | None:
-        """Return the next row, ``None`` if there is none."""
+        """Return the next row, or ``None`` if there is none."""
         if row.wraps:
             return self.row_at(text, row.end, width)
         if row.end >= len(text):
@@ -123,8 +124,8 @@ class RowLayout:
         return self.row_at(text, row.end + 1, width)
 
     def _find_segment(self, text: str, position: int) -> tuple[int, int, bool]:
-        """Return the start and end of the segment of a position, and whether its line continues."""
-        # In a large text, searching for the ends of the line would take most of the time.
+        """Return the start and end of the segment at a position, and whether its line continues."""
+        # In a large text, searching for the start and end of the line would take most of the time.
         known_text, line_start, line_end = self._line
         if known_text is not text or not line_start <= position <= line_end:
             line_start = text.rfind("\n", 0, position) + 1
@@ -135,7 +136,7 @@ class RowLayout:
         return _divide_line(text, line_start, line_end, position)
 
     def _segment_rows(self, content: str, width: int, wraps: bool) -> list[EditorRow]:
-        """Return the rows of a segment; positions are relative to it."""
+        """Return the rows of a segment; positions are relative to the segment."""
         key = (content, width, wraps)
         rows = self._cache.get(key)
         if rows is None:
@@ -146,7 +147,7 @@ class RowLayout:
         return rows
 
     def _lay_out(self, content: str, width: int, wraps: bool) -> list[EditorRow]:
-        """Return the rows of a segment; positions are relative to it."""
+        """Return the rows of a segment; positions are relative to the segment."""
         rows: list[EditorRow] = []
         row = _OpenRow(0)
         position = 0
@@ -165,7 +166,7 @@ class RowLayout:
         return rows
 
     def _show(self, grapheme: str, column: int, width: int) -> tuple[str, bool]:
-        """Return what is shown for a grapheme, and whether it is a chip."""
+        """Return the text shown for a grapheme, and whether the grapheme is a chip."""
         if grapheme == "\t":
             size = _TAB_WIDTH - column % _TAB_WIDTH
             return " " * max(min(size, width - column), 1), False
@@ -178,13 +179,13 @@ class RowLayout:
 
 
 class _OpenRow:
-    """A row to which graphemes are added."""
+    """An incomplete row, to which graphemes are added."""
 
     def __init__(self, start: int) -> None:
         self.start = start
         self.cells: list[Cell] = []
         self.width = 0
-        # The index of the last cell with which a new row may begin.
+        # The index of the last cell that may begin a new row.
         self._break = 0
         self._after_break = False
 
@@ -200,13 +201,13 @@ class _OpenRow:
     def split(
         self, grapheme: str, position: int, size: int, width: int
     ) -> tuple[EditorRow, _OpenRow]:
-        """Return this row up to its last break, and a new row with the rest.
+        """Return this row up to its last possible break, and a new row with the rest.
 
         Args:
             grapheme: The grapheme that does not fit.
             position: Its position.
             size: Its number of columns.
-            width: The maximum number of columns of a row.
+            width: Maximum width of a row in columns.
         """
         can_begin_row = self._after_break or size > 1 or grapheme == " "
         if self._break == 0 or (can_begin_row and grapheme not in _CLOSING):
@@ -228,14 +229,14 @@ class _OpenRow:
 
 
 def _divide_line(text: str, line_start: int, line_end: int, position: int) -> tuple[int, int, bool]:
-    """Return the start and end of the segment of a position, and whether the line continues."""
+    """Return the start and end of the segment at a position, and whether the line continues."""
     if line_end - line_start <= _SEGMENT_LENGTH:
         return line_start, line_end, False
     number = (position - line_start) // _SEGMENT_LENGTH
     start = _segment_boundary(text, line_start, number)
     end = _segment_boundary(text, line_start, number + 1)
     if position >= end:
-        # The boundary was moved to the left, to the start of a grapheme.
+        # The boundary was moved left, to the start of a grapheme.
         number += 1
         start = end
         end = _segment_boundary(text, line_start, number + 1)
@@ -246,12 +247,12 @@ def _divide_line(text: str, line_start: int, line_end: int, position: int) -> tu
 
 
 def _segment_boundary(text: str, line_start: int, number: int) -> int:
-    """Return where a segment of a line begins: between two graphemes."""
+    """Return the position where a segment of a line begins, between two graphemes."""
     place = line_start + number * _SEGMENT_LENGTH
     if number == 0 or place >= len(text):
         return place
-    # Only a part of the text is examined, because a grapheme can be endless.
+    # Only part of the text is examined, because a grapheme can be arbitrarily long.
     window = max(place - _BOUNDARY_WINDOW, line_start)
     boundary = window + previous_boundary(text[window : place + 1], place + 1 - window)
-    # An endless grapheme is divided, otherwise a segment could be empty.
+    # An overlong grapheme is divided; otherwise, a segment could be empty.
     return boundary if place - boundary <= _MAX_GRAPHEME_LENGTH else place

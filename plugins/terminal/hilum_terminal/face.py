@@ -1,7 +1,7 @@
-"""The conversation in a terminal that can be redrawn: keys in, rows out.
+"""The conversation in a terminal that can be redrawn: reads keys and draws rows.
 
-The tasks of the face are plain trio tasks in one thread: reading keys, drawing frames, rendering
-finished blocks, following the session and carrying out what the user wants.
+The face runs plain trio tasks in one thread, which read keys, draw frames, render finished blocks,
+follow the session and carry out the user's actions.
 """
 
 from __future__ import annotations
@@ -42,20 +42,21 @@ from hilum_terminal.tty import Tty
 if TYPE_CHECKING:
     from hilum_terminal.options import ChatOptions
 
-# Seconds after which an escape byte is the key Esc and not the beginning of another key.
+# Seconds after which an escape byte counts as the Esc key, not as the beginning of a sequence.
 ESCAPE_SECONDS = 0.03
-# Seconds of silence after which a paste without an end is taken as it is.
+# Seconds without input after which an unfinished paste is treated as complete.
 PASTE_SECONDS = 1.0
-# Seconds within which a key must be pressed again to leave, or to go back.
+# Seconds within which a key must be pressed again to leave hilum or to go back to an earlier
+# message.
 TWICE_SECONDS = 1.5
 BUG_TEXT = (
     "This is a bug in hilum: please report it with the lines above. The conversation continues."
 )
-# Seconds until a task that failed is started again.
+# Seconds until a failed task is restarted.
 PAUSE_SECONDS = 0.5
-# Seconds without a key after which the user may look elsewhere.
+# Seconds without a key press after which the user is assumed to be away.
 AWAY_SECONDS = 60.0
-# Seconds between two frames of the spinner.
+# Seconds between frames of the spinner.
 SPINNER_SECONDS = 0.12
 KEYS = """\
 Enter       send; while the agent works: it reads the text after its current call
@@ -90,7 +91,7 @@ class Face:
         options: The options of the conversation.
 
     Attributes:
-        last_lines: What to print when the terminal is a normal one again.
+        last_lines: Lines to print after the terminal has been restored.
     """
 
     def __init__(self, options: ChatOptions) -> None:
@@ -153,7 +154,7 @@ class Face:
                     await self.drawing.settle()
                 nursery.cancel_scope.cancel()
         self._say_goodbye()
-        # As shells report a program that a signal has ended.
+        # The same exit code that shells report for a program that was ended by a signal.
         return 128 + self._signal if self._signal else code
 
     def _say_goodbye(self) -> None:
@@ -162,26 +163,26 @@ class Face:
             self.last_lines.append(f"To continue: hilum --resume {identity}")
 
     async def _keep_running(self, task: Callable[[], Awaitable[None]]) -> None:
-        """Run a task of the face; after an unexpected error, show it and start the task again."""
+        """Run a task of the face; after an unexpected error, show the error and restart it."""
         while True:
             try:
                 await task()
             except Exception as error:
                 self._show_bug(error)
-                # An error that comes again at once must not keep the program busy.
+                # An error that recurs immediately must not cause a busy loop.
                 await trio.sleep(PAUSE_SECONDS)
             else:
                 return
 
     async def _load_history(self) -> None:
-        """Read what the user sent in earlier sessions."""
+        """Load the texts that the user sent in earlier sessions."""
         history = self.composer.history
         await trio.to_thread.run_sync(history.load)
         if history.problem:
             self.show_notice(history.problem, 10.0)
 
     async def _read_keys(self) -> None:
-        """Read what is typed, and pass it on key by key."""
+        """Read the terminal's input, and handle it key by key."""
         while True:
             data: bytes | None = None
             if self._decoder.pending_escape:
@@ -189,7 +190,8 @@ class Face:
                     data = await self.tty.read()
                 keys = self._decoder.flush() if data is None else self._decoder.feed(data)
             elif self._decoder.in_paste:
-                # The end of the paste may be lost; keys must not be taken for it for ever.
+                # The end marker of the paste may be lost, and later keys must not become part of
+                # the paste.
                 with trio.move_on_after(PASTE_SECONDS):
                     data = await self.tty.read()
                 keys = self._decoder.end_paste() if data is None else self._decoder.feed(data)
@@ -211,11 +213,11 @@ class Face:
             self._changed.set()
 
     async def _act(self) -> None:
-        """Carry out what the user wants, one thing after another."""
+        """Carry out the user's actions one after another."""
         await self._actions.run(lambda action: self._try(action.run))
 
     async def _try(self, action: Callable[[], Awaitable[Any]]) -> None:
-        """Carry out an action; an error is shown, and the conversation continues."""
+        """Carry out an action; after an error, show the error and continue the conversation."""
         try:
             await action()
         except HilumError as error:
@@ -230,11 +232,11 @@ class Face:
     def enqueue(
         self, run: Callable[[], Awaitable[Any]], text: str = "", *, is_message: bool = False
     ) -> None:
-        """Carry out an asynchronous action after those that were requested earlier."""
+        """Carry out an async action after all actions that were requested earlier."""
         self._actions.add(Action(run, text, is_message))
 
     def spawn(self, action: Callable[[], Awaitable[Any]]) -> None:
-        """Carry out an asynchronous action beside everything else."""
+        """Start an async action that runs concurrently with everything else."""
         assert self._nursery is not None
         self._nursery.start_soon(self._try, action)
 
@@ -254,12 +256,12 @@ class Face:
                 elif number == signal.SIGTSTP:
                     self.spawn(self.tty.suspend)
                 elif number != signal.SIGINT or not self.tty.is_lent:
-                    # Ctrl-C in an editor is for the editor.
+                    # Ctrl-C in an external editor is for the editor.
                     self._signal = number
                     self.conversation.leave()
 
     async def _run_clock(self) -> None:
-        """Redraw while something moves: a spinner, a countdown, a notice that ends."""
+        """Redraw while something changes over time: a spinner, a countdown or a notice."""
         while True:
             now = trio.current_time()
             # A question that the user cannot see must not take the focus.
@@ -302,7 +304,7 @@ class Face:
         self._compose(key)
 
     def _handle_everywhere(self, key: Key) -> bool:
-        """Apply the keys that mean the same wherever the user is, and return whether it is one."""
+        """Handle a global key, and return whether the key is global."""
         match key.name:
             case "ctrl-l":
                 self.drawing.restart()
@@ -313,8 +315,8 @@ class Face:
         return True
 
     def _compose(self, key: Key | Paste) -> None:
-        """Pass a key to the composer, or apply it to the conversation."""
-        # In a text, this key exchanges two characters.
+        """Pass a key to the composer, or handle it as a key of the conversation."""
+        # In a nonempty draft, Ctrl-T transposes two characters.
         if key == Key("ctrl-t") and self.composer.is_empty:
             self.live.toggle_panels()
             return
@@ -339,14 +341,14 @@ class Face:
                 self._show_plan()
 
     def _show_plan(self) -> None:
-        """Ask again about a plan whose decision was put off."""
+        """Ask again about a plan whose decision was postponed."""
         proposal = self.conversation.view.lead_actor.proposal
         if proposal is not None:
             self.approvals.reopen(f"plan {proposal.run}")
             self.note_waiting()
 
     def _stop(self) -> bool:
-        """Stop what is being done, and return whether there was anything."""
+        """Stop the running work, and return whether any work was running."""
         conversation = self.conversation
         messages = self._actions.take_messages()
         is_busy = conversation.is_working or bool(conversation.shells)
@@ -373,7 +375,7 @@ class Face:
             self.show_notice("Esc again: go back to an earlier message.")
 
     def _interrupt(self) -> None:
-        """Ctrl-C: the draft goes to the history, else the run stops, else twice leaves."""
+        """Handle Ctrl-C: clear the draft, or stop the run, or leave at the second press."""
         if not self.composer.is_empty:
             self.composer.put_away()
             self.show_notice("The draft is in the history: Up brings it back.")
@@ -399,7 +401,7 @@ class Face:
             self.composer.give_back([text])
 
     def _take_routed(self, routed: Routed) -> None:
-        """Apply what the prompt for approvals made of a key."""
+        """Apply the result of routing a key through the approval prompt."""
         for result in routed.results:
             self.commands.decide(result)
         for key in routed.composer:
@@ -410,12 +412,12 @@ class Face:
 
         Args:
             text: The text.
-            afterwards: Whether it waits for the end of the run, instead of steering it.
-            is_typed: Whether the user typed its beginning. Pasted text is always a prompt, and so
-                is text that begins with a space.
+            afterwards: Whether the text waits for the end of the run instead of steering it.
+            is_typed: Whether the user typed the beginning of the text. Pasted text is always a
+                prompt, and so is text that begins with a space.
         """
         if not is_typed or text.startswith(" "):
-            # Plugins would read a command or a call of an agent, too.
+            # The space prevents plugins from reading the text as a command or an agent call.
             self._send_text(text if text.startswith(" ") else f" {text}", afterwards)
             return
         stripped = text.strip()
@@ -440,12 +442,12 @@ class Face:
 
     @property
     def chat(self) -> Chat:
-        """The conversation, as commands use it."""
+        """The conversation, as seen by commands."""
         return self.commands
 
     @property
     def opened_session(self) -> Session | None:
-        """The session; None while it opens."""
+        """The open session; None while a session is being opened."""
         return self.conversation.session
 
     @property
@@ -454,17 +456,17 @@ class Face:
         return self.conversation.is_working
 
     def show_keys(self) -> None:
-        """Write the list of keys."""
+        """Show the list of keys."""
         self.say(KEYS)
 
     async def edit_draft(self, text: str) -> str:
-        """Let the user edit a text in their editor."""
+        """Let the user edit text in an editor, and return the edited text."""
         return await self.commands.edit(text)
 
     # --- what the conversation tells --------------------------------------------------------------
 
     def make_transcript(self, view: SessionView) -> Transcript:
-        """Return a transcript that is written into the scrollback."""
+        """Return a transcript that is written to the scrollback."""
         return Transcript(view, self.drawing.commit)
 
     def changed(self) -> None:
@@ -473,16 +475,16 @@ class Face:
         self._changed.set()
 
     async def ask_trust(self, folder: str) -> str | None:
-        """Ask whether a folder is trusted; return the approval policy that follows, if any."""
+        """Ask whether the user trusts a folder; return the resulting approval policy, if any."""
         return await self.commands.ask_trust(folder)
 
     async def welcome(self) -> None:
-        """Greet the user in a new session, and help to choose a model if there is none."""
+        """Greet the user in a new session, and help them choose a model if there is none."""
         self._apply_settings()
         await self.commands.welcome()
 
     def _apply_settings(self) -> None:
-        """Apply the user's settings, which are known when the session is open."""
+        """Apply the user's settings, which are known once the session is open."""
         session = self.conversation.session
         if session is None:
             return
@@ -493,16 +495,16 @@ class Face:
         self.composer.keeps_history = settings.history
 
     def note_waiting(self) -> None:
-        """Look again at what waits for the user."""
+        """Request a new check of the items that wait for the user."""
         self.commands.note_waiting()
 
     def give_back(self, texts: list[str]) -> None:
-        """Return texts to the draft."""
+        """Insert texts into the draft again."""
         self.composer.give_back(texts)
         self.drawing.redraw(at_once=True)
 
     def fail(self, error: HilumError) -> None:
-        """Show an error with its code and what to do."""
+        """Show an error with its code and its hint."""
         text = f"✗ {error.code}: {error.message}"
         if error.hint:
             text += f"\n{error.hint}"
@@ -517,15 +519,16 @@ class Face:
         self.drawing.commit(block)
 
     def show_notice(self, text: str, seconds: float = 3.0) -> None:
-        """Show a line above the input for a while."""
+        """Show a notice above the input for a few seconds."""
         self.notice = text
         self._notice_until = trio.current_time() + seconds
         self._changed.set()
 
     def call_attention(self, text: str) -> None:
-        """Ring the bell or show a notification, unless the terminal is being looked at."""
+        """Ring the bell or show a notification, unless the user is looking at the terminal."""
         session = self.conversation.session
-        # Many terminals do not report whether they are looked at; a key shows that they are.
+        # Many terminals do not report whether they have the focus; a key press shows that the user
+        # is there.
         is_away = trio.current_time() - self._last_key > AWAY_SECONDS
         if session is None or (self.is_watched and not is_away):
             return
@@ -534,7 +537,7 @@ class Face:
         self.drawing.redraw()
 
     def copy(self, text: str) -> None:
-        """Put text into the clipboard, if the terminal allows that (OSC 52)."""
+        """Copy text to the clipboard, if the terminal allows it (OSC 52)."""
         self.tty.write(clipboard(text))
         self.drawing.redraw()
 
@@ -547,7 +550,7 @@ class Face:
     async def choose(
         self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
     ) -> Choice | None:
-        """Let the user choose; ``None`` if they left with Esc."""
+        """Return the user's choice, or ``None`` if the user pressed Esc."""
         if not choices:
             self.say(empty or "There is nothing to choose.")
             return None
@@ -555,18 +558,18 @@ class Face:
         return result.entry if isinstance(result, Picked) else None
 
     async def confirm(self, question: str, *, yes: str, no: str = "No", details: str = "") -> bool:
-        """Ask a question; "no" is selected."""
+        """Ask a yes-or-no question; "no" is selected."""
         prompt = ConfirmPrompt(question, yes=yes, no=no, details=details)
         result = await self.overlays.show(prompt)
         return isinstance(result, Confirmed) and result.accepted
 
     async def ask(self, question: str, *, default: str = "", secret: bool = False) -> str | None:
-        """Ask for a line of text; ``None`` if the user left with Esc."""
+        """Ask for a line of text; return ``None`` if the user pressed Esc."""
         result = await self.overlays.show(TextPrompt(question, default=default, secret=secret))
         return result.text if isinstance(result, Entered) else None
 
     def show_waiting(self, items: Sequence[Item]) -> None:
-        """Show what waits for the user."""
+        """Show the items that wait for the user."""
         now = trio.current_time()
         ended = "" if self.conversation.is_working else "the run has ended"
         routed = self.approvals.update(items, now, ended=ended)
@@ -575,7 +578,7 @@ class Face:
         self._changed.set()
 
     def reopen_item(self, identity: str) -> None:
-        """Show an item again whose answer could not be delivered."""
+        """Show an item again, because its answer could not be delivered."""
         self.approvals.reopen(identity)
 
     # --- drawing ----------------------------------------------------------------------------------
@@ -594,25 +597,25 @@ class Face:
 
 
 def redact(text: str) -> str:
-    """Return a prompt without its secrets, for the history; nothing if they cannot be found."""
+    """Return a prompt with its secrets redacted, for the history; empty if redaction fails."""
     try:
         return make_redactor()(text)
     except HilumError:
-        # Without the guard, a prompt that may contain secrets is not written.
+        # Without the guard, a prompt that may contain secrets is not saved.
         return ""
 
 
 class _Lines(io.TextIOBase):
-    """A file for what plugins print, which is written above the input line by line."""
+    """A file object for plugins' output, which is written above the input line by line."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._rest = ""
-        # Plugins may print in other threads.
+        # Plugins may print from other threads.
         self._token = trio.lowlevel.current_trio_token()
 
     def write(self, text: str) -> int:
-        """Write the complete lines of a text, and keep the rest."""
+        """Write the complete lines of a text, and keep the rest until its line is complete."""
         *lines, self._rest = (self._rest + text).split("\n")
         for line in lines:
             if line.strip():

@@ -1,7 +1,7 @@
-"""Finds the boundaries of characters as users see them, and of words.
+"""Finds the boundaries of graphemes (user-perceived characters) and of words.
 
-A grapheme may consist of many code points, such as a family emoji or a letter with accents. A chip
-is always a grapheme of its own.
+A grapheme, such as a family emoji or a letter with accents, may consist of many code points. A chip
+is always a separate grapheme.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import wcwidth
 from hilum_terminal.pastes import CHIP_RANGE
 
 _CHIP = re.compile(f"[{CHIP_RANGE}]")
-# Nearly all graphemes are much shorter, so only this much of the text is examined at first.
+# Number of characters to examine first, because nearly all graphemes are much shorter.
 _WINDOW = 256
 _FIRST_WINDOW_FOR_WORDS = 1024
-# Accents belong to words, also when they are separate code points.
+# Accents belong to words, even if they are separate code points.
 _WORD_CHARACTERS = "\\w\u0300-\u036f"
-# What a movement by one word passes over: the characters between words, then one word or one chip.
+# A movement by one word skips the characters between words, then one word or one chip.
 _WORD = re.compile(f"[^{_WORD_CHARACTERS}{CHIP_RANGE}]*(?:[{CHIP_RANGE}]|[{_WORD_CHARACTERS}]+)?")
 _SPACED_WORD = re.compile(f"\\s*(?:[{CHIP_RANGE}]|[^\\s{CHIP_RANGE}]+)?")
 
@@ -30,7 +30,7 @@ def split_graphemes(text: str) -> Iterator[str]:
         if len(grapheme) == 1 or _CHIP.search(grapheme) is None:
             yield grapheme
             continue
-        # An accent or a prefix must not join a chip.
+        # An accent or a prefix must not combine with a chip.
         for part in re.split(f"([{CHIP_RANGE}])", grapheme):
             if part:
                 yield part
@@ -77,8 +77,8 @@ def word_start(text: str, position: int, *, spaced: bool = False) -> int:
     Args:
         text: The text.
         position: The position.
-        spaced: Whether words are separated by spaces only, instead of by all characters that are
-            neither letters nor digits.
+        spaced: Whether only spaces separate words, instead of all characters that are neither
+            letters nor digits.
     """
     pattern = _SPACED_WORD if spaced else _WORD
     window = _FIRST_WINDOW_FOR_WORDS

@@ -1,7 +1,8 @@
-"""The texts that the user sent, across sessions: kept in a file, browsed with Up and Down.
+"""The history of sent texts across sessions, kept in a file and browsed with Up and Down.
 
-The file has one JSON object per line and is shared by all terminals of the user. Entries are
-appended while the file is locked. Now and then, it is replaced by one with the newest entries.
+The file contains one JSON object per line and is shared by all of the user's terminals. Entries are
+appended while the file is locked. Occasionally, the file is replaced with one that contains only
+the newest entries.
 """
 
 from __future__ import annotations
@@ -20,15 +21,16 @@ from hilum import data_folder
 from hilum.settings import alone
 
 MAX_ENTRIES = 2000
-# The file may have so many more entries, so that it is not written anew for each one.
+# Number of entries that the file may have above the limit, so that it is not rewritten for each
+# entry.
 _SLACK = 200
-# A longer text is kept for this session only: it consists mostly of pasted text.
+# A longer text, which is mostly pasted, is kept only for this session.
 MAX_STORED_CHARACTERS = 100_000
-# Only the end of a larger file is read.
+# Size in bytes above which only the end of the file is read.
 _MAX_FILE_SIZE = 32_000_000
 # First characters that make a typed text a command, a shell line or a memory.
 _MARKS = ("/", "!", "#")
-# The beginning of a text that is searched.
+# Number of characters at the beginning of a text that are searched.
 _MAX_SEARCHED_CHARACTERS = 10_000
 
 
@@ -36,9 +38,9 @@ class HistoryEntry(msgspec.Struct, frozen=True):
     """A text that the user sent.
 
     Attributes:
-        text: The text, with the pastes in it.
-        project: The folder of the project.
-        time: When it was sent, in seconds since 1970.
+        text: The text, including pasted text.
+        project: Folder of the project.
+        time: Unix time at which the text was sent.
     """
 
     text: str
@@ -50,15 +52,16 @@ _DECODER = msgspec.json.Decoder(HistoryEntry)
 
 
 def history_file() -> Path:
-    """Return the file in the user's data folder."""
+    """Return the path of the history file in the user's data folder."""
     return data_folder() / "history" / "prompts.jsonl"
 
 
 class History:
-    """The history as one terminal sees it.
+    """The history as seen by one terminal.
 
-    Only ``load`` and ``save`` use the disk. They block, and may run in a thread while the other
-    methods are used. If they fail, the session continues, and ``problem`` is the reason.
+    Only ``load`` and ``save`` access the disk. Both methods block, and may run in a thread while
+    other methods are called. If one of them fails, the session continues, and ``problem`` contains
+    the reason.
     """
 
     def __init__(
@@ -72,9 +75,10 @@ class History:
         """Create an empty history.
 
         Args:
-            file: The file, see ``history_file``.
-            project: The folder of the current project; its entries come first.
-            redact: Replaces secrets. It is applied to what is written, in the thread of ``save``.
+            file: The history file; see ``history_file``.
+            project: Folder of the current project, whose entries come first.
+            redact: Function that replaces secrets in texts before they are written; called in the
+                thread that runs ``save``.
             clock: Returns the current time.
         """
         self.file = file
@@ -83,7 +87,7 @@ class History:
         self._redact = redact
         self._clock = clock
         self._stored: list[HistoryEntry] = []
-        # Entries of this session as they were typed, and those that are not yet written.
+        # This session's entries as they were typed, and the entries that are not written yet.
         self._added: list[HistoryEntry] = []
         self._unwritten: list[HistoryEntry] = []
         self._is_kept: bool | None = True
@@ -95,14 +99,15 @@ class History:
     # The entries
 
     def add(self, text: str, *, is_typed: bool = True) -> None:
-        """Add a text that was sent; ``save`` writes it.
+        """Add a sent text, which ``save`` will write to the file.
 
-        A text that begins with a space is not kept, as in shells.
+        As in shells, a text that begins with a space is not kept.
 
         Args:
             text: The text.
-            is_typed: Whether its beginning was typed. A pasted "!" or "/" had no meaning when it
-                was sent; so that it has none when the entry is sent again, a space is put before.
+            is_typed: Whether the user typed the beginning of the text. A space is inserted before a
+                pasted "!" or "/", which was not a command when it was sent and must not become one
+                when the entry is sent again.
         """
         self._browser = _Browser()
         if not text.strip() or text.startswith(" "):
@@ -112,7 +117,7 @@ class History:
         newest = self._added[-1].text if self._added else ""
         if text == newest:
             return
-        # The time also identifies the entry, so two entries must not have the same one.
+        # The time also identifies the entry, so two entries must not have the same time.
         moment = self._clock()
         if self._added:
             moment = max(moment, self._added[-1].time + 0.001)
@@ -124,7 +129,7 @@ class History:
                 self._unwritten.append(entry)
 
     def entries(self) -> list[HistoryEntry]:
-        """Return all entries, newest first; each text once."""
+        """Return all entries without duplicates, newest first."""
         return list(_without_duplicates(self._newest_first()))
 
     def _newest_first(self) -> Iterator[HistoryEntry]:
@@ -138,24 +143,24 @@ class History:
     # Browsing
 
     def previous(self, draft: str) -> str | None:
-        """Return the next older text that begins with what was typed; ``None`` at the end.
+        """Return the next older text that begins with the typed text; ``None`` at the end.
 
-        Texts of the current project come first, then those of others. Capital letters matter only
-        if the draft contains some.
+        Texts from the current project come first, then texts from other projects. Case matters only
+        if the draft contains uppercase letters.
 
         Args:
-            draft: The current text of the editor: the draft, or the text that was returned last,
-                possibly edited. What was typed is kept for ``next``.
+            draft: The editor's current text: the draft, or the text that was returned last,
+                possibly edited. The typed text is kept for ``next``.
         """
         if self._browser.note(draft):
             self._browser.matches = self._find_prefix(draft)
         return self._browser.move(1)
 
     def next(self, draft: str | None = None) -> str | None:
-        """Return the next newer text, and finally the draft; ``None`` after the draft.
+        """Return the next newer text, and finally the draft; return ``None`` after the draft.
 
         Args:
-            draft: The current text of the editor. If it was edited, it is kept as another draft.
+            draft: The editor's current text. If the user edited it, it is kept as another draft.
         """
         if draft is not None and self._browser.is_active:
             self._browser.note(draft)
@@ -163,11 +168,11 @@ class History:
 
     @property
     def is_browsing(self) -> bool:
-        """Whether the editor shows a text of the history, and not a draft."""
+        """Whether the editor shows a text from the history instead of a draft."""
         return self._browser.position >= 0
 
     def stop_browsing(self) -> None:
-        """Forget the position and the drafts, for example after a text was sent."""
+        """Discard the position and the drafts, for example after a text was sent."""
         self._browser = _Browser()
 
     def _find_prefix(self, prefix: str) -> list[str]:
@@ -178,7 +183,7 @@ class History:
         wanted = fold(prefix)
         found = []
         for entry in _without_duplicates([*own, *others]):
-            # Of a large text, only the beginning is compared.
+            # In a large text, only the beginning is compared.
             beginning = entry.text[: len(prefix)]
             if entry.text != prefix and fold(beginning).startswith(wanted):
                 found.append(entry.text)
@@ -187,7 +192,7 @@ class History:
     # Searching
 
     def search(self, query: str) -> list[HistoryEntry]:
-        """Return the entries that contain all words of a query, newest first; each text once."""
+        """Return the unique entries that contain all words in a query, newest first."""
         fold = _fold_if_lower(query)
         words = [fold(word) for word in query.split()]
         found = []
@@ -210,7 +215,7 @@ class History:
 
     @property
     def is_kept(self) -> bool | None:
-        """Whether entries are written to the file; ``None`` holds them back until it is known."""
+        """Whether entries are written to the file; while ``None``, they are held back."""
         return self._is_kept
 
     @is_kept.setter
@@ -221,9 +226,9 @@ class History:
                 self._unwritten = []
 
     def load(self) -> None:
-        """Read the entries of the file. Blocks.
+        """Read the entries from the file, blocking the thread.
 
-        Damaged lines are skipped, and removed from the file.
+        Damaged lines are skipped and removed from the file.
         """
         try:
             lines = _read_lines(self.file)
@@ -239,12 +244,12 @@ class History:
             self._write(rewrite=True)
 
     def save(self) -> None:
-        """Write the entries that were added since the last call. Blocks."""
+        """Write the entries added since the last call, blocking the thread."""
         if self._unwritten and self._is_kept:
             self._write(rewrite=False)
 
     def _write(self, *, rewrite: bool) -> None:
-        """Append the new entries; replace the file if it must be shortened or repaired."""
+        """Append the new entries, or replace the file if it must be shortened or repaired."""
         new: list[HistoryEntry] = []
         with self._lock:
             if self._is_kept:
@@ -253,12 +258,12 @@ class History:
         try:
             lines = self._encode(new)
         except Exception as error:
-            # Without redaction, a secret could be written. These entries are not written at all.
+            # Without redaction, secrets could be written, so these entries are not written at all.
             self.problem = f"The history was not saved: secrets could not be removed ({error})."
             return
         try:
             self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Replacing the file and appending to it exclude each other.
+            # The lock makes sure that the file is not replaced while another process appends to it.
             with alone(self.file.parent):
                 if lines:
                     _append(self.file, lines)
@@ -278,7 +283,7 @@ class History:
         lines = bytearray()
         for entry in entries:
             text = entry.text if self._redact is None else self._redact(entry.text)
-            # Surrogates, which no file can contain, can come from names of files.
+            # File names may contain surrogates, which cannot be encoded as UTF-8.
             text = text.encode("utf-8", "replace").decode()
             project = entry.project.encode("utf-8", "replace").decode()
             lines += msgspec.json.encode(HistoryEntry(text, project, entry.time)) + b"\n"
@@ -286,9 +291,9 @@ class History:
 
 
 class _Browser:
-    """The position between the older texts and the drafts.
+    """The current position among the older texts and the drafts.
 
-    Position 0 is the newest match, greater ones are older; -1 is the newest draft.
+    Position 0 is the newest match, and higher positions are older matches; -1 is the newest draft.
     """
 
     def __init__(self) -> None:
@@ -301,7 +306,7 @@ class _Browser:
         return self.drafts != []
 
     def note(self, text: str) -> bool:
-        """Keep the text of the editor if it was edited; return whether a search begins with it."""
+        """Keep the editor's text if it was edited; return whether the text starts a new search."""
         if not self.drafts:
             self.drafts = [text]
             return True
@@ -318,7 +323,7 @@ class _Browser:
         return index == 0
 
     def move(self, step: int) -> str | None:
-        """Return the text at the next position, ``None`` if there is none."""
+        """Return the text at the next position, or ``None`` if there is none."""
         position = self.position + step
         if not -len(self.drafts) <= position < len(self.matches):
             return None
@@ -335,7 +340,7 @@ def _without_duplicates(entries: Iterable[HistoryEntry]) -> Iterator[HistoryEntr
 
 
 def _fold_if_lower(query: str) -> Callable[[str], str]:
-    """Return how to compare texts: capital letters matter only if the query contains some."""
+    """Return a function that normalizes texts for comparison; a lowercase query ignores case."""
     return str if query != query.lower() else str.casefold
 
 
@@ -345,8 +350,8 @@ def _explain(action: str, file: Path, error: OSError) -> str:
 
 
 def _read_lines(file: Path) -> list[bytes]:
-    """Return the lines of the file; of a large file, only those at its end."""
-    # O_NONBLOCK: opening a named pipe would wait for ever.
+    """Return the lines of the file; of a large file, only the lines at the end."""
+    # Without O_NONBLOCK, opening a named pipe would block forever.
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
     with open(descriptor, "rb") as stream:
         status = os.fstat(descriptor)
@@ -362,7 +367,7 @@ def _read_lines(file: Path) -> list[bytes]:
 
 
 def _decode(lines: Iterable[bytes]) -> tuple[list[HistoryEntry], bool]:
-    """Return the entries, and whether there were damaged lines."""
+    """Parse lines, and return the entries and whether any line was damaged."""
     entries = []
     damaged = False
     for line in lines:
@@ -371,7 +376,7 @@ def _decode(lines: Iterable[bytes]) -> tuple[list[HistoryEntry], bool]:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             damaged = True
             continue
-        # A space is only before a pasted mark, see ``add``.
+        # Only an entry with a pasted mark begins with a space; see ``add``.
         has_space = entry.text.startswith(" ") and not entry.text.lstrip().startswith(_MARKS)
         if entry.text.strip() and not has_space:
             entries.append(entry)
@@ -394,20 +399,20 @@ def _append(file: Path, lines: bytes) -> None:
         if size:
             stream.seek(size - 1)
             if stream.read(1) != b"\n":
-                # A terminal was killed while it wrote a line.
+                # Another process was killed while it was writing a line.
                 lines = b"\n" + lines
         try:
             written = stream.write(lines)
             while written < len(lines):
                 written += stream.write(lines[written:])
         except OSError:
-            # On a full disk, a part of the lines would remain and be written again later.
+            # On a full disk, part of the lines would remain in the file and be written again later.
             os.ftruncate(descriptor, size)
             raise
 
 
 def _shorten(file: Path) -> int:
-    """Replace the file by one with the newest entries; return their number."""
+    """Replace the file with one that contains only the newest entries, and return their number."""
     path = Path(os.path.realpath(file))
     entries, _ = _decode(_read_lines(path))
     kept = entries[-MAX_ENTRIES:]

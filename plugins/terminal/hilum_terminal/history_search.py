@@ -1,4 +1,4 @@
-"""The search in the history: Ctrl-R."""
+"""The history search: Ctrl-R."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hilum_terminal.text_width import cells, cut, neutral, one_line, pad
 
 State = Literal["open", "taken", "canceled"]
 _HELP = "Enter: edit · Esc: back · Ctrl-R: older"
-# The name of another project is shown beside its texts if so many columns remain for the text.
+# Minimum number of columns for a text, below which the name of its project is not shown.
 _MIN_TEXT_WIDTH = 30
 
 
 class HistorySearch:
-    """An incremental search in the history, newest texts first.
+    """An incremental search in the history; the newest matches come first.
 
     Attributes:
         state: ``open``; ``taken`` after Enter, with the text in ``text``; or ``canceled`` after
@@ -30,7 +30,7 @@ class HistorySearch:
 
         Args:
             history: The history.
-            draft: The text of the editor, which Esc restores.
+            draft: The editor's text, which Esc restores.
         """
         self.state: State = "open"
         self.query = ""
@@ -42,13 +42,13 @@ class HistorySearch:
 
     @property
     def text(self) -> str:
-        """The text for the editor: the selected one after Enter, otherwise the draft."""
+        """The text for the editor: the selected text after Enter, otherwise the draft."""
         entry = self.selected
         return entry.text if self.state == "taken" and entry is not None else self._draft
 
     @property
     def selected(self) -> HistoryEntry | None:
-        """The selected entry, ``None`` if nothing matches."""
+        """The selected entry, or ``None`` if nothing matches."""
         return self._matches[self._selected] if self._matches else None
 
     def handle(self, key: Input) -> State:
@@ -79,7 +79,7 @@ class HistorySearch:
             case "page-down":
                 self._select(self._selected - 10)
             case "enter" | "tab":
-                # Enter without a match must not replace the draft by nothing.
+                # If nothing matches, Enter must not clear the draft.
                 self.state = "taken" if self._matches else "canceled"
             case "esc" | "ctrl-g" | "ctrl-c":
                 self.state = "canceled"
@@ -97,7 +97,7 @@ class HistorySearch:
         self._selected = min(max(index, 0), max(len(self._matches) - 1, 0))
 
     def rows(self, width: int, most: int, theme: Theme) -> list[str]:
-        """Return the rows to show: the matches with the newest below, the query, and the keys.
+        """Return the rows to show: the matches, newest at the bottom, the query, and the keys.
 
         Args:
             width: The number of columns.
@@ -135,7 +135,7 @@ class HistorySearch:
             room = width - cells(label) - 1
         query = neutral(self.query)
         while query and cells(query) > max(room, 0):
-            # The end of the query is where the user types.
+            # The user types at the end of the query, so the end stays visible.
             query = query[1:]
         row = theme.paint(cut(label, width - 1), "prompt") + query
         cursor = theme.paint(" ", "selected")

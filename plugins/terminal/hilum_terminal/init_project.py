@@ -1,4 +1,4 @@
-"""``/init``: the agent writes AGENTS.md, or hilum drafts it where there is no model."""
+"""``/init``: the agent writes AGENTS.md, or hilum drafts the file if there is no model."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ DRAFT = ("init", "--draft")
 
 
 async def init_project(chat: Chat, arguments: str) -> None:
-    """Let the agent of the session write AGENTS.md; without a model, offer hilum's draft.
+    """Let the session's agent write AGENTS.md; without a model, offer hilum's draft.
 
     Args:
         chat: The conversation.
-        arguments: What the file should be about in particular; empty for everything.
+        arguments: Topics that the file should focus on; empty for all topics.
     """
     if not await _has_model(chat):
         await _draft(chat)
@@ -28,7 +28,7 @@ async def init_project(chat: Chat, arguments: str) -> None:
 
 
 async def _has_model(chat: Chat) -> bool:
-    """Return whether a model is set or found, without calling it."""
+    """Return whether a model is configured or was found, without calling the model."""
     router = chat.session.kernel.router
     try:
         router.model(chat.session.model or await router.default())
@@ -38,7 +38,7 @@ async def _has_model(chat: Chat) -> bool:
 
 
 async def _draft(chat: Chat) -> None:
-    """Write the draft of a new file, or show what an existing one lacks and ask whether to add it."""
+    """Write a draft of a new file, or offer to add the lines that an existing file lacks."""
     done = await chat.run_hilum(DRAFT)
     text = "\n".join(part.strip("\n") for part in (done.err, done.out) if part.strip())
     chat.say(text, style="plain" if done.code == 0 else "bad")

@@ -1,8 +1,8 @@
-"""Decodes the bytes that a terminal sends: keys, pasted text, focus reports, and answers.
+"""Decodes the bytes that a terminal sends: keys, pasted text, focus reports, and responses.
 
-Formats: xterm's ctlseqs (CSI, SS3, modifiers, ``modifyOtherKeys``), kitty's keyboard protocol
-(``CSI … u``), and the differing forms of rxvt and of the Linux console. Sequences that are not keys
-are dropped, so that an answer of the terminal can never end up in the user's text.
+The supported formats are xterm's ctlseqs (CSI, SS3, modifiers, ``modifyOtherKeys``), kitty's
+keyboard protocol (``CSI … u``), and the variants of rxvt and the Linux console. Sequences that are
+not keys are dropped, so that a response from the terminal can never end up in the user's text.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Key:
 
 @attrs.frozen
 class Paste:
-    """Text that the terminal reported as pasted; it may contain any character."""
+    """Text that the terminal reported as pasted, which may contain any character."""
 
     text: str
 
 
 @attrs.frozen
 class FocusChange:
-    """The terminal window received or lost the focus."""
+    """A report that the terminal window gained or lost the focus."""
 
     focused: bool
 
@@ -45,19 +45,20 @@ Input = Key | Paste | FocusChange
 
 _ESC = "\x1b"
 _PASTE_END = "\x1b[201~"
-# Longer sequences are not keys. Of one that does not end, only this much is kept.
+# Longer sequences are not keys. Of a sequence that does not end, only this many characters are
+# kept.
 _MAX_SEQUENCE = 64
 _TEXT = re.compile(r"[^\x00-\x1f\x7f-\x9f]+")
-# In this order: the function keys of the Linux console (ESC [ [ A), a mouse report in the oldest
-# format (ESC [ M and three characters), shifted keys of rxvt (ESC [ 7 $), and the general form.
-# A "$" after two parameters is part of an answer (DECRPM) and not a key of rxvt.
+# In this order: function keys of the Linux console (ESC [ [ A), a mouse report in the oldest format
+# (ESC [ M and three characters), shifted keys in rxvt (ESC [ 7 $), and the general form. A "$"
+# after two parameters is part of a response (DECRPM), not an rxvt key.
 _SEQUENCE = re.compile(
     r"\[(?:\[[^\x00-\x1f]|M[^\x1b]{3}|[0-9]+\$|(?![\[M])[ -?]*[@-~])|O[0-9;]*[@-~]"
 )
 _UNFINISHED = re.compile(r"\[(?:\[|M[^\x1b]{0,2}|[ -?]*)|O[0-9;]*")
-# The beginnings of answers in strings: OSC (colors, titles, clipboard), DCS (DECRQSS, XTVERSION,
-# XTGETTCAP, DA3) and APC (kitty's graphics). Anything else after these introducers was typed, for
-# example Alt+] and then a word.
+# The beginnings of string responses, which are OSC (colors, titles, clipboard), DCS (DECRQSS,
+# XTVERSION, XTGETTCAP, DA3) and APC (kitty graphics). Anything else after these introducers was
+# typed, for example Alt+] followed by a word.
 _STRING = re.compile(r"\][0-9lLI]|P[0-9;>$!+|]|_G")
 _STRING_END = re.compile(r"[\x00-\x1f\x9c]")
 _INTRODUCERS = "[O]P_"
@@ -118,7 +119,7 @@ _KEYPAD = {
     "o": "/",
     **{chr(ord("p") + digit): str(digit) for digit in range(10)},
 }
-# Code points of CSI … u that are not characters.
+# Code points in CSI … u sequences that are not characters.
 _KITTY_KEYS = {
     8: "backspace",
     9: "tab",
@@ -140,9 +141,9 @@ _KITTY_KEYS = {
 _KITTY_KEYPAD = {57399 + index: character for index, character in enumerate("0123456789./*-+")}
 _KITTY_KEYPAD[57415] = "="
 _KITTY_KEYPAD[57416] = ","
-# Kitty's other keys (caps lock, media keys, single modifiers) have private code points.
+# Other keys in kitty's protocol (caps lock, media keys, single modifiers) have private code points.
 _PRIVATE_CODES = range(57344, 63744)
-# Without kitty's protocol, these keys are the same; so they are with it.
+# These key names are merged, because without kitty's protocol the keys send the same bytes.
 _SAME_KEYS = {"ctrl-[": "esc", "ctrl-i": "tab", "ctrl-m": "enter", "ctrl-@": "ctrl-space"}
 
 _SHIFT = 1
@@ -154,19 +155,20 @@ _OTHER = 16
 
 
 class KeyDecoder:
-    """Decodes terminal input that arrives in pieces of any size.
+    """A decoder of terminal input that arrives in pieces of any size.
 
-    The time is proportional to the size of the input. The result does not depend on where the input
-    was cut, except that a run of text may be split into several ``text`` keys.
+    Decoding takes time proportional to the size of the input. The result does not depend on where
+    the input was split, except that a run of text may become several ``text`` keys.
     """
 
     def __init__(self) -> None:
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
-        # The beginning of a sequence that has not ended, or of the end marker of a paste.
+        # The beginning of an unfinished sequence, or of a paste's end marker.
         self._unfinished = ""
-        # The text of a paste so far; ``None`` outside of a paste.
+        # The text of a paste so far; ``None`` outside a paste.
         self._paste: list[str] | None = None
-        # Whether the input is inside a string of the terminal (OSC, DCS or APC), which is dropped.
+        # Whether the input is inside a string from the terminal (OSC, DCS or APC), which is
+        # dropped.
         self._in_string = False
 
     @property
@@ -182,17 +184,17 @@ class KeyDecoder:
 
     @property
     def in_paste(self) -> bool:
-        """Whether a paste has begun whose end has not arrived."""
+        """Whether a paste has begun but not ended."""
         return self._paste is not None
 
     def feed(self, data: bytes) -> list[Input]:
-        """Return the keys that are complete with this piece of input."""
+        """Decode a piece of input, and return the keys that it completes."""
         return self._decode(self._utf8.decode(data))
 
     def flush(self) -> list[Key]:
-        """Return the keys of a pending Esc that turned out not to begin a sequence.
+        """Return the keys for a pending Esc that did not turn out to begin a sequence.
 
-        A longer unfinished sequence stays pending: its rest must not be taken for text.
+        A longer unfinished sequence stays pending, because the rest of it must not be read as text.
         """
         if not self.pending_escape:
             return []
@@ -206,7 +208,7 @@ class KeyDecoder:
         return [Key("esc")] * (escapes - 1) + [_alt_character(introducer)]
 
     def end_paste(self) -> list[Input]:
-        """Return a paste whose end never arrived, for example because a connection was restored."""
+        """Return a paste whose end never arrived, for example after a broken connection."""
         if self._paste is None:
             return []
         self._paste.append(self._unfinished)
@@ -241,11 +243,12 @@ class KeyDecoder:
         return len(data)
 
     def _read_paste(self, data: str, position: int, keys: list[Input]) -> int:
-        """Read pasted text up to its end, or all of the data."""
+        """Read pasted text up to the end marker or, if there is none, up to the end of the data."""
         assert self._paste is not None
         end = data.find(_PASTE_END, position)
         if end < 0:
-            # The last characters may belong to a marker that was cut. Only they are searched again.
+            # The last characters may be the beginning of an end marker, so only these are searched
+            # again.
             cut = max(len(data) - len(_PASTE_END) + 1, position)
             self._paste.append(data[position:cut])
             self._unfinished = data[cut:]
@@ -261,10 +264,11 @@ class KeyDecoder:
         return Paste(text)
 
     def _skip_string(self, data: str, position: int) -> int:
-        """Skip the rest of a string of the terminal.
+        """Skip the rest of a string from the terminal.
 
-        Answers contain no control characters, so any of them ends the string. Thus an answer that
-        was cut off cannot swallow more than the keys up to the next Enter, Esc or Ctrl-C.
+        Responses contain no control characters, so any control character ends the string. A
+        truncated response therefore cannot swallow more than the keys up to the next Enter, Esc or
+        Ctrl-C.
         """
         end = _STRING_END.search(data, position)
         if end is None:
@@ -279,7 +283,7 @@ class KeyDecoder:
         return end.end() if end[0] in "\x07\x18\x1a\x9c" else end.start()
 
     def _read_escape(self, data: str, position: int, keys: list[Input]) -> int:
-        """Read what begins with an Esc: a sequence, a key with Alt, or the Esc key."""
+        """Read input that begins with Esc: a sequence, a key with Alt, or the Esc key."""
         after = position + 1
         if after == len(data):
             return self._wait(data, position)
@@ -297,13 +301,13 @@ class KeyDecoder:
         return after + 1
 
     def _read_sequence(self, data: str, position: int, keys: list[Input], *, escaped: bool) -> int:
-        """Read what follows a single Esc.
+        """Read the input after a single Esc.
 
         Args:
             data: The input.
             position: The position of the Esc.
             keys: The list to which the keys are appended.
-            escaped: Whether another Esc precedes it, which is either a key or means Alt.
+            escaped: Whether another Esc precedes this one, which is either a key or means Alt.
         """
         start = position + 1
         introducer = data[start]
@@ -316,7 +320,7 @@ class KeyDecoder:
             assert beginning is not None
             if beginning.end() == len(data):
                 return self._wait(data, position - 1 if escaped else position)
-            # The next character cannot be in a sequence: what came before it is dropped.
+            # The next character cannot be part of the sequence, so the sequence is dropped.
             if escaped:
                 keys.append(Key("esc"))
             return beginning.end()
@@ -334,7 +338,7 @@ class KeyDecoder:
         return start + 1
 
     def _add_sequence(self, sequence: str, keys: list[Input], *, escaped: bool) -> None:
-        """Append the key, paste or report of a complete sequence (without its Esc)."""
+        """Append the key, paste or report for a complete sequence (without its Esc)."""
         key: Input | None = None
         if sequence == "[200~":
             self._paste = []
@@ -342,7 +346,8 @@ class KeyDecoder:
             key = FocusChange(sequence == "[I")
         elif len(sequence) < _MAX_SEQUENCE - 2:
             key = _sequence_key(sequence, _ALT if escaped else 0)
-        # The first Esc of two meant Alt only if a key follows. Before an answer it was a key.
+        # The first of two Esc characters means Alt only if a key follows; before a response, it is
+        # the Esc key.
         if escaped and not isinstance(key, Key):
             keys.append(Key("esc"))
         if key is not None:
@@ -350,7 +355,7 @@ class KeyDecoder:
 
 
 def _control_name(character: str) -> str:
-    """Return the name of the key that sends a control character; empty if none does."""
+    """Return the name of the key that sends a control character; empty if no key does."""
     if character in _CONTROL_KEYS:
         return _CONTROL_KEYS[character]
     if "\x01" <= character <= "\x1a":
@@ -359,9 +364,9 @@ def _control_name(character: str) -> str:
 
 
 def _alt_character(character: str) -> Key:
-    """Return the key for an Esc and a character; its name is empty if there is none."""
+    """Return the key for Esc followed by a character; its name is empty if there is no such key."""
     control = _control_name(character)
-    if control == "ctrl-j":  # Alt+Enter of terminals that send a line feed for Enter
+    if control == "ctrl-j":  # Alt+Enter in terminals that send a line feed for Enter
         return Key("alt-enter")
     if control:
         return _named(control.removeprefix("ctrl-"), _ALT | _CTRL * control.startswith("ctrl-"))
@@ -384,14 +389,14 @@ def _named(name: str, modifiers: int) -> Key:
 
 
 def _character_key(character: str, modifiers: int) -> Key:
-    """Return the key of a printable character."""
+    """Return the key for a printable character."""
     if not modifiers & (_CTRL | _ALT):
         return Key("text", character)
     if character == " ":
         return _named("space", modifiers & ~_SHIFT)
     lower = character.lower()
     if not character.isalpha():
-        # The character itself says whether Shift was pressed.
+        # The character itself shows whether Shift was pressed.
         return _named(character, modifiers & ~_SHIFT)
     if lower != character:
         modifiers |= _SHIFT
@@ -399,11 +404,11 @@ def _character_key(character: str, modifiers: int) -> Key:
 
 
 def _sequence_key(sequence: str, alt: int) -> Key | None:
-    """Return the key of a CSI or SS3 sequence, ``None`` if it is an answer or unknown.
+    """Return the key for a CSI or SS3 sequence, or ``None`` if it is a response or unknown.
 
     Args:
         sequence: The sequence without its Esc.
-        alt: The modifier that an additional Esc before the sequence stands for.
+        alt: The modifier for an additional Esc before the sequence; 0 for none.
     """
     if sequence[0] == "O":
         return _ss3_key(sequence, alt)
@@ -448,7 +453,7 @@ def _ss3_key(sequence: str, alt: int) -> Key | None:
 
 
 def _rxvt_key(sequence: str, alt: int) -> Key | None:
-    """Return a key of rxvt, which shows modifiers by the last character."""
+    """Return the key for an rxvt sequence, whose last character encodes the modifiers."""
     number = sequence[1:-1]
     if not number.isdigit() or int(number) not in _TILDE_KEYS:
         return None
@@ -457,10 +462,10 @@ def _rxvt_key(sequence: str, alt: int) -> Key | None:
 
 
 def _read_parameters(text: str) -> list[list[int]] | None:
-    """Return the parameters of a CSI sequence with their parts; a missing number is -1.
+    """Return the parameters of a CSI sequence, each as a list of parts; a missing number is -1.
 
     The result is ``None`` if the sequence is private (``?``, ``>``, ``<``, ``=``) or has
-    intermediate characters. No key has either.
+    intermediate characters. No key sequence is private or has intermediate characters.
     """
     if re.fullmatch(r"[0-9:;]*", text) is None:
         return None
@@ -472,14 +477,14 @@ def _read_parameters(text: str) -> list[list[int]] | None:
 
 
 def _number(parameters: list[list[int]], index: int, part: int = 0) -> int:
-    """Return a number of a sequence, -1 if it is missing."""
+    """Return a number from a sequence's parameters, or -1 if it is missing."""
     if index >= len(parameters) or part >= len(parameters[index]):
         return -1
     return parameters[index][part]
 
 
 def _is_release(parameters: list[list[int]]) -> bool:
-    """Return whether a sequence of kitty's protocol reports that a key was released."""
+    """Return whether a sequence in kitty's protocol reports a key release."""
     return _number(parameters, 1, 1) == 3
 
 
@@ -488,9 +493,9 @@ def _modifiers(parameters: list[list[int]], *, kitty: bool = False) -> int:
 
 
 def _decode_modifiers(number: int, *, kitty: bool = False) -> int:
-    """Return the modifiers of an encoded number: xterm's are 1 plus a bit for each."""
+    """Decode modifiers from a number, which in xterm is 1 plus one bit per modifier."""
     bits = max(number - 1, 0)
-    # In sequences of cursor keys, bit 8 is the Option key of iTerm2 (or Super, which is harmless).
+    # In cursor key sequences, bit 8 is the Option key in iTerm2 (or Super, which is harmless).
     if bits & _META or (bits & _SUPER and not kitty):
         bits |= _ALT
     if not kitty:
@@ -500,7 +505,7 @@ def _decode_modifiers(number: int, *, kitty: bool = False) -> int:
 
 
 def _kitty_key(parameters: list[list[int]], alt: int) -> Key | None:
-    """Return the key of ``CSI code:shifted:base ; modifiers:event ; text u``."""
+    """Return the key for ``CSI code:shifted:base ; modifiers:event ; text u``."""
     modifiers = _modifiers(parameters, kitty=True) | alt
     code = _number(parameters, 0)
     text = ""
@@ -512,13 +517,14 @@ def _kitty_key(parameters: list[list[int]], alt: int) -> Key | None:
     shifted = _number(parameters, 0, 1)
     base = _number(parameters, 0, 2)
     if modifiers & (_CTRL | _ALT):
-        # With a keyboard for another alphabet, Ctrl+C is the key at the place of "c".
+        # With a keyboard for another alphabet, Ctrl+C is the key in the position of "c".
         if code > 127 and 0 < base <= 127:
             code = base
         elif modifiers & _SHIFT and shifted > 0:
             code = shifted
         elif modifiers & _SHIFT and code == ord("-"):
-            # Kitty names the key without Shift. Undo is Ctrl+_, on most keyboards Ctrl+Shift+-.
+            # Kitty reports the key without Shift; undo is Ctrl+_, which is Ctrl+Shift+- on most
+            # keyboards.
             code = ord("_")
     elif modifiers & _SHIFT and not text and shifted > 0:
         code = shifted
@@ -526,7 +532,7 @@ def _kitty_key(parameters: list[list[int]], alt: int) -> Key | None:
 
 
 def _code_key(code: int, text: str, modifiers: int) -> Key | None:
-    """Return the key with a code point in kitty's or xterm's encoding."""
+    """Return the key for a code point in kitty's or xterm's encoding."""
     if modifiers & (_SUPER | _OTHER):
         return None
     if code in _KITTY_KEYS:

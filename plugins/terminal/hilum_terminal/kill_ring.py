@@ -6,7 +6,7 @@ _MAX_TEXTS = 30
 
 
 class KillRing:
-    """The killed texts, as in Emacs: kills in direct succession form one text."""
+    """The killed texts, as in Emacs: consecutive kills form one text."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
@@ -15,7 +15,7 @@ class KillRing:
 
     @property
     def texts(self) -> list[str]:
-        """The killed texts, the newest last."""
+        """The killed texts, newest last."""
         return list(self._texts)
 
     def add(self, text: str, *, before: bool, extends: bool) -> None:
@@ -24,7 +24,8 @@ class KillRing:
         Args:
             text: The text.
             before: Whether the text was before the cursor.
-            extends: Whether it was killed directly after the newest text, to which it is added.
+            extends: Whether the text was killed directly after the newest text, to which it is then
+                added.
         """
         self._index = 0
         if not text:
@@ -37,12 +38,12 @@ class KillRing:
         del self._texts[:-_MAX_TEXTS]
 
     def yank(self) -> str:
-        """Return the newest text, empty if there is none."""
+        """Return the newest text; empty if there is none."""
         self._index = 0
         return self._texts[-1] if self._texts else ""
 
     def rotate(self) -> str:
-        """Return the text that was killed before the one that was yanked last."""
+        """Return the text that was killed before the last yanked text."""
         if not self._texts:
             return ""
         self._index = (self._index + 1) % len(self._texts)

@@ -1,4 +1,4 @@
-"""The live rows: everything below the scrollback that is drawn again and again."""
+"""The live rows: everything below the scrollback that is redrawn."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from hilum_terminal.face import Face
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-# A live region that is higher is pushed into the scrollback when the window shrinks.
+# A taller live region would be pushed into the scrollback when the window shrinks.
 TAIL_ROWS = 8
 TAIL_COLUMNS = 110
 MAX_CARDS = 8
 MAX_AGENTS = 6
-# Characters of a command's output that are looked at for its last lines.
+# Number of characters from a command's output that are searched for its last lines.
 SHELL_TAIL = 4_000
 _STATES: dict[str, State] = {
     "preparing": "preparing",
@@ -39,12 +39,12 @@ _STATES: dict[str, State] = {
 FRAME_SECONDS = 0.12
 MAX_INPUT_ROWS = 10
 UNFOLD_KEY = "ctrl-o"
-# Seconds between two looks at the branch of the repository.
+# Seconds between checks of the repository's branch.
 BRANCH_SECONDS = 3.0
 
 
 class LiveRows:
-    """Makes the live rows of each frame.
+    """The builder of the live rows for each frame.
 
     Args:
         face: The face whose state is drawn.
@@ -64,7 +64,7 @@ class LiveRows:
 
     @property
     def is_animated(self) -> bool:
-        """Whether something changes with time alone, such as a spinner."""
+        """Whether something changes over time without an event, such as a spinner."""
         conversation = self._face.conversation
         if conversation.session is None:
             return True
@@ -75,7 +75,7 @@ class LiveRows:
         )
 
     async def watch(self) -> None:
-        """Keep track of the branch of the repository and of the sandbox, until cancelled."""
+        """Keep track of the repository's branch and of the sandbox, until cancelled."""
         while True:
             await self._face.conversation.opened.wait()
             session = self._face.conversation.session
@@ -90,11 +90,11 @@ class LiveRows:
             await trio.sleep(BRANCH_SECONDS)
 
     def toggle_panels(self) -> None:
-        """Show the whole todo list and all agents, or only the next ones."""
+        """Toggle between all todo items and agents, and only the next ones."""
         self._shows_all = not self._shows_all
 
     def unfold_last(self) -> None:
-        """Write the last call again, with everything that was folded; then the one before it."""
+        """Write the last call again in expanded form; at the next key press, the call before it."""
         conversation = self._face.conversation
         cards = list(conversation.transcript.cards)
         if not cards:
@@ -121,8 +121,8 @@ class LiveRows:
     def layout(self, size: tuple[int, int], now: float) -> Layout:
         """Return the live rows for a size in columns and lines.
 
-        From the top: the end of the streaming answer, calls, agents, todo list, queues, the
-        question that waits, a notice, the input, the menu, and the status line.
+        The rows are, from the top: the end of the streaming answer, calls, agents, the todo list,
+        queued messages, the current question, a notice, the input, the menu, and the status line.
         """
         width, lines = size
         most = max(lines - 1, 1)
@@ -145,14 +145,14 @@ class LiveRows:
         return conversation.is_working or bool(conversation.shells)
 
     def _upper(self, width: int, theme: Theme) -> list[str]:
-        """Return the rows about what happens."""
+        """Return the rows that show the running work."""
         conversation = self._face.conversation
         view = conversation.view
         spinner = self._spinner()
         clock = time.time()
         rows = self._answer_rows(width, theme, clock, spinner)
         asked = self._asked_call()
-        # Calls of a run that was cut off are open in the log, but nothing runs.
+        # Calls in a run that was cut off are open in the log, but nothing is running.
         is_alive = conversation.is_working or bool(view.agents.open())
         shown = [
             card for card in view.open_cards if is_alive and (card.agent, card.call.id) != asked
@@ -180,7 +180,7 @@ class LiveRows:
         return rows
 
     def _asked_call(self) -> tuple[str, str] | None:
-        """Return the agent and id of the call that the question shows, which needs no card."""
+        """Return the agent and id of the call in the current question, which needs no card."""
         current = self._face.approvals.current
         if current is None:
             return None
@@ -190,7 +190,7 @@ class LiveRows:
         return None
 
     def _answer_rows(self, width: int, theme: Theme, clock: float, spinner: str) -> list[str]:
-        """Return the end of the streaming answer, or of its reasoning, and its calls so far."""
+        """Return the rows for the end of the streaming answer or reasoning, and for its calls."""
         conversation = self._face.conversation
         answer = conversation.view.streaming()
         if not isinstance(answer, Answer):
@@ -221,7 +221,7 @@ class LiveRows:
     def _bottom(
         self, width: int, most: int, now: float
     ) -> tuple[list[str], tuple[int, int] | None]:
-        """Return the rows that the user works with, and the place of the cursor in them."""
+        """Return the rows for question, input and status line, and the cursor position."""
         face = self._face
         status = [self._status(width)]
         room = max(most - len(status), 1)
@@ -229,7 +229,7 @@ class LiveRows:
         if overlay is not None:
             rows = overlay.rows(width, room, face.theme, now)
             return [*rows, *status], getattr(overlay, "cursor", None)
-        # The input keeps three rows.
+        # Three rows are reserved for the input.
         head = face.approvals.rows(width, max(room - 3, 1), face.theme, now)
         question_cursor = face.approvals.cursor
         if face.notice:
@@ -274,7 +274,7 @@ class LiveRows:
         return status_row(facts, width=width, theme=face.theme)
 
     def _describe_mode(self, session: Session) -> str:
-        """Return the mode, with the approval policy if it is not the careful one."""
+        """Return the mode and, unless it is ``ask_first``, the approval policy."""
         if session.approve == "ask_first":
             return session.mode.name
         return f"{session.mode.name}, {session.approve}"
@@ -285,7 +285,8 @@ class LiveRows:
     def _state(self, others: int) -> State:
         conversation = self._face.conversation
         actor = conversation.view.lead_actor
-        # Not those of the view: questions of a run that was cut off are open in the log.
+        # The view is not used here, because questions from a run that was cut off are still open in
+        # the log.
         if self._face.approvals.waiting:
             return "waiting"
         if not conversation.is_working:
@@ -298,7 +299,7 @@ class LiveRows:
 
     def _count_background(self) -> int:
         session = self._face.conversation.session
-        # Looking a service up takes longer than drawing a frame.
+        # Looking up a service takes longer than drawing a frame.
         if session is not self._services_of:
             self._services_of = session
             self._background = session.plugin(BackgroundCommands) if session else None

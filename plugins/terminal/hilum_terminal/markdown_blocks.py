@@ -1,8 +1,8 @@
 """Splits a streaming answer in Markdown into finished blocks.
 
-A block is finished when no text that follows could change how it looks. Finished blocks are written
-to the scrollback of the terminal once, and never again. Long blocks are finished in pieces, so that
-neither the live part of the screen nor the work for each character grows with the answer.
+A block is finished when no later text can change how it looks. Finished blocks are written to the
+terminal's scrollback once and never redrawn. Long blocks are finished in pieces, so that neither
+the live part of the screen nor the work per character grows with the answer.
 """
 
 from __future__ import annotations
@@ -21,17 +21,20 @@ if TYPE_CHECKING:
 
 BlockKind = Literal["any", "fence", "html", "list", "quote", "indented", "table", "paragraph"]
 
-# markdown-it drops what is nested deeper; the renderer shows such blocks as plain text.
+# markdown-it drops more deeply nested content; the renderer shows such blocks as plain text.
 MAX_NESTING = 60
-# Stands before the rest of a long paragraph: the rest cannot become a heading or a list.
+# This mark precedes the rest of a long paragraph, so that the rest cannot become a heading or a
+# list.
 PARAGRAPH_MARK = "\ue000"
-# Each character that arrives pays for parsing so many characters, so the work for a block that cannot
-# be finished yet does not grow with its length. The credit lets short blocks be parsed at each line.
+# Each arriving character earns credit for parsing this many characters, so the work for an
+# unfinished block does not grow with its length. This credit allows short blocks to be parsed after
+# each line.
 PARSED_PER_CHARACTER = 8
 MAX_CREDIT = 50_000
-# A line costs the parser as much as so many characters in addition.
+# Parsing a line costs as much as this number of additional characters.
 LINE_COST = 40
-# A long text that arrives at once is fed in parts, so that its long blocks come out in pieces too.
+# A long text that arrives at once is fed in parts, so that its long blocks are also finished in
+# pieces.
 _FEED_SIZE = 4_000
 _BLANKS = " \t\r\n"
 _QUOTE_MARKER = re.compile(" {0,3}>")
@@ -39,7 +42,7 @@ _QUOTE_MARKER = re.compile(" {0,3}>")
 
 @attrs.frozen
 class PieceSizes:
-    """The number of characters after which a block that is still open is finished in pieces."""
+    """Size limits, in characters, above which an open block is finished in pieces."""
 
     fence: int = 16_000
     html: int = 16_000
@@ -54,12 +57,12 @@ class Block(str):
     """The source of a finished block, or of a piece of a long block.
 
     Attributes:
-        kind: What it is a piece of; ``any`` for a whole block.
-        continued: Whether it continues the block before it. No blank row separates the two.
-        opening: What to parse before the source: the first line of the fence, the header of the
+        kind: Kind of block that this is a piece of; ``any`` for a whole block.
+        continued: Whether this piece continues the previous block, without a blank row in between.
+        opening: Text to parse before the source: the first line of a fence, or the header of a
             table.
-        number: The number of the first item of a list that is continued.
-        first_piece: The first piece of a table, which decides how wide its columns are.
+        number: Number of the first item in a continued list.
+        first_piece: The first piece of a table, which determines the widths of its columns.
     """
 
     kind: BlockKind
@@ -90,7 +93,7 @@ class Block(str):
 
 @attrs.frozen
 class _Continued:
-    """What the rest of a block needs to know after a piece of it was finished."""
+    """The state that the rest of a block needs after a piece of it was finished."""
 
     kind: BlockKind
     opening: str = ""
@@ -111,7 +114,7 @@ class _Continued:
 
 @attrs.frozen
 class _Verbatim:
-    """An open block that only its last line can end, so its lines need no parser."""
+    """An open block that only a certain line can end, so its lines need no parser."""
 
     kind: Literal["fence", "html"]
     end: re.Pattern[str]
@@ -120,11 +123,11 @@ class _Verbatim:
 
 @attrs.frozen
 class _TopBlock:
-    """A top-level block of the text that was parsed.
+    """A top-level block in the parsed text.
 
     Attributes:
         all_tokens: The tokens of the whole text.
-        first: The index of its first token.
+        first: Index of the block's first token.
         start: Its first line.
         end: The line after it.
     """
@@ -136,12 +139,12 @@ class _TopBlock:
 
     @property
     def token(self) -> Token:
-        """Return its first token."""
+        """Return the block's first token."""
         return self.all_tokens[self.first]
 
     @property
     def tokens(self) -> list[Token]:
-        """Return its tokens, if it is the last block of the text."""
+        """Return the block's tokens, if it is the last block in the text."""
         return self.all_tokens[self.first :]
 
 
@@ -149,26 +152,27 @@ class MarkdownBlocks:
     """Splits one answer.
 
     Attributes:
-        parsed_characters: How many characters were parsed so far, and ``LINE_COST`` for each line;
-            tests compare it with the length of the answer.
+        parsed_characters: Number of characters parsed so far, plus ``LINE_COST`` per line; tests
+            compare this number with the length of the answer.
     """
 
     def __init__(self, sizes: PieceSizes | None = None) -> None:
         self.parsed_characters = 0
         self._sizes = sizes or PieceSizes()
         self._credit = MAX_CREDIT
-        # The lines that are complete, as they arrived and as they are shown.
+        # The complete lines, as they arrived and in escaped form.
         self._lines: list[str] = []
         self._shown: list[str] = []
         self._size = 0
-        # The number of lines that the last parse has seen, or that cannot end the verbatim block.
+        # Number of lines that the last parse has processed, or that do not end the verbatim block.
         self._seen = 0
-        # The beginning of a line. It is kept in parts: adding each to a line of 1 MB would copy the
-        # line each time.
+        # The beginning of an incomplete line, kept in parts, because appending each part to a line
+        # of 1 MB would copy the line each time.
         self._partial: list[str] = []
         self._partial_size = 0
         self._next_cut = self._sizes.paragraph
-        # The block that the last parse found open, and how many lines are known to continue it.
+        # The type of the block that the last parse found open, and the number of lines known to
+        # continue it.
         self._open_type = ""
         self._continuing = 0
         self._continued: _Continued | None = None
@@ -176,7 +180,7 @@ class MarkdownBlocks:
 
     @property
     def tail(self) -> Block:
-        """The source that is not finished yet."""
+        """The source that does not belong to a finished block yet."""
         source = "".join(self._lines) + "".join(self._partial)
         return self._continued.block(source) if self._continued else Block(source)
 
@@ -190,7 +194,8 @@ class MarkdownBlocks:
         return blocks
 
     def _feed_part(self, text: str) -> list[str]:
-        # A block that is longer than the limit must be affordable some time.
+        # The credit may exceed the limit, because a block that is longer than the limit must also
+        # be parsed eventually.
         most = max(MAX_CREDIT, 2 * self._parse_cost())
         self._credit = min(self._credit + PARSED_PER_CHARACTER * len(text), most)
         complete, newline, rest = text.rpartition("\n")
@@ -222,7 +227,8 @@ class MarkdownBlocks:
 
     def _add_line(self, line: str) -> None:
         self._lines.append(line)
-        # Blocks are rendered in their neutral form, in which a colored marker is a marker.
+        # Blocks are rendered in escaped form, without colors, in which a colored marker is still a
+        # marker.
         shown = neutral(line)
         self._shown.append(shown)
         self._size += len(shown)
@@ -248,7 +254,7 @@ class MarkdownBlocks:
         return self._size + LINE_COST * len(self._lines)
 
     def _needs_parsing(self) -> bool:
-        """Return whether the new lines may finish something, and are paid for."""
+        """Return whether the new lines may finish a block and the credit covers parsing them."""
         if self._parse_cost() > self._credit:
             return False
         if self._seen == len(self._lines):
@@ -274,7 +280,7 @@ class MarkdownBlocks:
         return size
 
     def _take(self, end: int, blocks: list[str]) -> None:
-        """Move the first lines to the finished blocks."""
+        """Move the first lines to the list of finished blocks."""
         source = "".join(self._lines[:end])
         if source:
             blocks.append(self._continued.block(source) if self._continued else Block(source))
@@ -287,7 +293,7 @@ class MarkdownBlocks:
     # ------------------------------------------------------- fences and long HTML
 
     def _take_verbatim(self, verbatim: _Verbatim, blocks: list[str]) -> bool:
-        """Finish the open block, or a piece of it; return whether it ended."""
+        """Finish the open block or a piece of it; return whether the block has ended."""
         for index in range(self._seen, len(self._shown)):
             if verbatim.end.search(self._shown[index]):
                 self._verbatim = None
@@ -303,11 +309,12 @@ class MarkdownBlocks:
     # ------------------------------------------------------- everything else
 
     def _take_parsed(self, blocks: list[str], *, is_end: bool) -> bool:
-        """Finish what the parser finds finished; return whether a verbatim block has begun."""
+        """Finish the blocks that have ended; return whether a verbatim block has begun."""
         opening = self._continued.opening if self._continued else ""
         tops = self._parse(opening, self._shown)
         if not tops:
-            # Blank lines, or definitions of links, whose titles do not contain blank lines.
+            # The text consists of blank lines or link definitions, whose titles do not contain
+            # blank lines.
             any_text = any(line.strip(_BLANKS) for line in self._shown)
             is_finished = any_text and not self._shown[-1].strip(_BLANKS)
             if is_end or is_finished:
@@ -331,11 +338,11 @@ class MarkdownBlocks:
         return False
 
     def _take_all_but_last(self, tops: list[_TopBlock], blocks: list[str]) -> _TopBlock:
-        """Finish all blocks but the last, and return that."""
+        """Finish all blocks except the last one, and return the last one."""
         taken = 0
         for top in tops[:-1]:
-            # Definitions of links after a block stay with the next one: its first lines could still
-            # turn out to be the title of a link.
+            # Link definitions after a block stay with the next block, whose first lines could still
+            # turn out to be a link title.
             end = _skip_blank(self._shown, top.end - taken)
             self._take(end, blocks)
             taken += end
@@ -359,12 +366,12 @@ class MarkdownBlocks:
 
         Args:
             last: The block.
-            end: The first line after it that is not blank.
+            end: Index of the first nonblank line after the block.
         """
         if last.token.type in ("heading_open", "hr"):
             return True
-        # Where a further line is not blank, the parser has not seen the end of the block yet: it is
-        # the definition of a link.
+        # If there is a nonblank line after the block, that line is a link definition, so the parser
+        # has not seen the end of the block yet.
         is_blank_after = end > last.end
         if last.token.type in ("paragraph_open", "table_open", "blockquote_open"):
             return is_blank_after
@@ -378,7 +385,7 @@ class MarkdownBlocks:
         return False
 
     def _open_verbatim(self, last: _TopBlock) -> _Verbatim | None:
-        """Return how the last block ends, if only a certain line ends it and that is missing."""
+        """Return the last block's verbatim state if only a certain, missing line can end it."""
         first = self._shown[last.start]
         if last.token.type == "fence":
             end = _fence_end(last.token.markup)
@@ -393,7 +400,7 @@ class MarkdownBlocks:
         return None
 
     def _take_piece(self, last: _TopBlock, blocks: list[str]) -> None:
-        """Finish the beginning of the last block if it has become long."""
+        """Finish the beginning of the last block if the block has become long."""
         kind = _KINDS.get(last.token.type)
         if kind is None:
             return
@@ -422,25 +429,26 @@ class MarkdownBlocks:
         self._set_open(last.token.type, seen=len(self._lines))
 
     def _find_cut(self, last: _TopBlock, kind: BlockKind) -> int:
-        """Return the line before which the last block can be divided."""
+        """Return the index of the line before which the last block can be divided."""
         if kind in ("list", "quote"):
             return self._find_last_part(last, kind)
         if kind == "table":
             is_continued = self._continued is not None and self._continued.kind == "table"
             first_row = last.start if is_continued else last.start + 2
             return last.end - 1 if last.end - 1 > first_row else 0
-        # The last line of a paragraph or of code remains, so that the rest is the same block.
+        # The last line of a paragraph or of code stays, so that the rest belongs to the same block.
         return last.end - 1
 
     def _find_last_part(self, last: _TopBlock, kind: BlockKind) -> int:
-        """Return the first line of the last item of a list, or of the last block of a quote."""
+        """Return the index of the first line of a list's last item or a quote's last block."""
         offset = last.token.map
         assert offset is not None
         cut = 0
         for token in last.tokens:
             if token.level == 1 and token.nesting >= 0 and token.map is not None:
                 start = last.start + token.map[0] - offset[0]
-                # A line without a marker belongs to the quote only together with those before it.
+                # A line without a marker belongs to the quote only together with the lines before
+                # it.
                 if kind == "list" or _QUOTE_MARKER.match(self._shown[start]):
                     cut = start
         return cut
@@ -460,10 +468,10 @@ class MarkdownBlocks:
         """Finish the beginning of a line that has become very long."""
         blocks: list[str] = []
         line = "".join(self._partial)
-        # If it cannot be cut here, it is tried again when the line is twice as long.
+        # If the line cannot be divided now, this is tried again when the line is twice as long.
         self._next_cut = self._partial_size * 2
         if self._verbatim is not None:
-            # The rest must not look like the end of the block.
+            # The rest of the line must not look like the end of the block.
             rest = line[-100:].lstrip("`~<>-/ \t")
             if rest:
                 line = line[: -len(rest)]
@@ -498,8 +506,8 @@ _KINDS: dict[str, BlockKind] = {
     "table_open": "table",
     "paragraph_open": "paragraph",
 }
-# Lines that continue an open block. The parser decides about all others; a line that ends the block
-# although it looks so only delays it.
+# Patterns for lines that continue an open block. The parser decides about all other lines; a line
+# that matches but ends the block only delays the block's end.
 _BLANK_LINES = "blank lines"
 _CONTINUATIONS = {
     _BLANK_LINES: re.compile(r"\s*$"),
@@ -514,7 +522,7 @@ _CONTINUATIONS = {
 
 @functools.cache
 def block_parser() -> MarkdownIt:
-    """Return a parser that finds blocks and leaves the text in them alone."""
+    """Return a parser that finds blocks and does not parse the text in them."""
     parser = _create_parser()
     parser.core.ruler.enableOnly(["normalize", "block"])
     return parser
@@ -522,12 +530,12 @@ def block_parser() -> MarkdownIt:
 
 @functools.cache
 def markdown_parser() -> MarkdownIt:
-    """Return the parser for rendering; it divides text into the same blocks."""
+    """Return the parser for rendering, which divides text into the same blocks."""
     return _create_parser()
 
 
 def _create_parser() -> MarkdownIt:
-    # Importing it takes 16 ms, and the first frame needs no Markdown.
+    # Importing markdown_it takes 16 ms, and the first frame needs no Markdown.
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark", {"maxNesting": MAX_NESTING})
@@ -535,7 +543,7 @@ def _create_parser() -> MarkdownIt:
 
 
 def _skip_blank(lines: list[str], index: int) -> int:
-    """Return the index of the first line from an index on that is not blank."""
+    """Return the index of the first nonblank line at or after an index."""
     while index < len(lines) and not lines[index].strip(_BLANKS):
         index += 1
     return index
@@ -543,12 +551,12 @@ def _skip_blank(lines: list[str], index: int) -> int:
 
 @functools.lru_cache(maxsize=32)
 def _fence_end(markup: str) -> re.Pattern[str]:
-    """Return the pattern of the lines that end a fence."""
+    """Return the pattern for lines that end a fence."""
     return re.compile(f"^ {{0,3}}{re.escape(markup[0])}{{{len(markup)},}}[ \t]*$")
 
 
 def _html_end(first_line: str) -> re.Pattern[str] | None:
-    """Return the pattern of the line that ends a block of HTML; None if a blank line ends it."""
+    """Return the pattern for the line that ends an HTML block; None if a blank line ends it."""
     from markdown_it.rules_block.html_block import HTML_SEQUENCES
 
     text = first_line.strip(_BLANKS)

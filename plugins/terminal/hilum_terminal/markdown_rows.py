@@ -1,7 +1,7 @@
-"""Renders finished blocks of Markdown as rows of a terminal.
+"""Renders finished blocks of Markdown as terminal rows.
 
-Answers come from models, so they are foreign text: the source is made harmless before it is parsed,
-and each row is checked again afterwards, because Markdown can spell any character as an entity.
+Answers come from models, so they are untrusted text: the source is escaped before it is parsed, and
+each row is checked again afterwards, because Markdown can contain any character as an entity.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from hilum_terminal.markdown_blocks import Block
 from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import neutral, only_colors, wrap_text
 
-# Finding emphasis and links takes up to 20 s/MB in hostile text, such as a million brackets. Blocks
-# are that long only if they consist of a single list item or quotation.
+# In malicious text, such as a million brackets, finding emphasis and links takes up to 20 s per MB.
+# Only a block that consists of a single list item or quotation can exceed this limit.
 MAX_SOURCE = 150_000
 
 
 def render_markdown(source: str, width: int, theme: Theme) -> list[str]:
-    """Return the rows of a block, without blank rows before and after it.
+    """Return the rows of a block, without leading and trailing blank rows.
 
     Args:
-        source: The source: a ``Block`` of ``MarkdownBlocks``, or any text.
+        source: The Markdown source: a ``Block`` from ``MarkdownBlocks``, or any text.
         width: Maximum number of columns; at least two are used.
         theme: The colors.
     """
@@ -41,23 +41,23 @@ def render_markdown(source: str, width: int, theme: Theme) -> list[str]:
             first_piece=neutral(block.first_piece),
         )
     except Exception:
-        # A fault of a parser or of a highlighter must not cost the user an answer.
+        # If the parser or the highlighter fails, the user must still see the answer.
         return _plain_rows(text, width)
     return [only_colors(row, width) for row in rows]
 
 
 def render_tail(tail: str, width: int, theme: Theme, most: int) -> list[str]:
-    """Return the last rows of the source that is not finished yet, as plain dim text.
+    """Return the last rows of an unfinished block as plain dim text.
 
     Args:
-        tail: The source. Its length does not matter: only its end is looked at.
+        tail: The source of the unfinished block, of any length; only its end is processed.
         width: Maximum number of columns.
         theme: The colors.
         most: Maximum number of rows.
     """
     if most <= 0 or not tail:
         return []
-    # No row needs more characters, except for rows full of marks without a width.
+    # No row needs more characters, unless it is full of zero-width marks.
     end = tail[-4 * most * max(width, 2) :]
     rows = _plain_rows(neutral(end), max(width, 2))
     return [theme.paint(row, "dim") for row in rows[-most:]]

@@ -1,6 +1,6 @@
-"""Prepares what markdown-it has parsed for rendering.
+"""Prepares markdown-it's tokens for rendering.
 
-Afterwards, the text consists of a few kinds of tokens, and all of it is harmless.
+The prepared tokens are of only a few kinds, and their text is escaped.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 def prepare(
     tokens: list[Token], *, mark_code: bool, mark_deleted: bool, mark_tasks: bool
 ) -> list[Token]:
-    """Return tokens in which text, links, images and HTML are text of a few styles.
+    """Convert text, links, images and HTML in tokens to text with a few styles.
 
-    Links have the tag ``hlink`` and are followed by their address, with the tag ``hurl``, unless
-    they show it themselves. A list item that is a task has its box in ``meta["task"]``.
+    A link has the tag ``hlink`` and is followed by its URL, with the tag ``hurl``, unless the link
+    text is the URL. A task list item has its checkbox in ``meta["task"]``.
 
     Args:
-        tokens: The tokens of the parser.
-        mark_code: Whether code keeps its backticks, because it looks like other text.
-        mark_deleted: Whether deleted text keeps its tildes.
-        mark_tasks: Whether boxes of tasks are drawn.
+        tokens: The parser's tokens.
+        mark_code: Whether code keeps its backticks, because it has no style of its own.
+        mark_deleted: Whether deleted text keeps its tildes, because it has no style of its own.
+        mark_tasks: Whether to draw the checkboxes of tasks.
     """
     prepared: list[Token] = []
     for index, token in enumerate(tokens):
@@ -40,7 +40,7 @@ def prepare(
         if mark_tasks and index >= 2 and tokens[index - 2].type == "list_item_open":
             _take_task(tokens[index - 2], children)
         token.children = children
-        # rich takes a token without children for an element.
+        # rich treats a token without children as an element.
         if children or is_cell:
             prepared.append(token)
     return prepared
@@ -56,7 +56,7 @@ def _visible(token: Token) -> str:
 
 
 def _text(content: str) -> Token:
-    # Entities such as &#10; and &#x202e; appear only when the text is parsed.
+    # The parser decodes entities such as &#10; and &#x202e;, so the text is escaped again.
     return Token("text", "", 0, content=neutral(content).replace("\n", " "))
 
 
@@ -70,7 +70,7 @@ def _prepare_inline(children: list[Token], mark_code: bool, mark_deleted: bool) 
             content = neutral(token.content).replace("\n", " ")
             prepared.append(Token("code_inline", "code", 0, content=f"{mark}{content}{mark}"))
         elif token.type == "softbreak":
-            # Most models mean a line break, as in lists of "name: value".
+            # Most models mean a soft break as a line break, for example in lists of "name: value".
             prepared.append(Token("hardbreak", "br", 0))
         elif token.type == "link_open":
             link = neutral(str(token.attrs.get("href", "")))
@@ -108,7 +108,7 @@ def _image_text(token: Token) -> str:
     alternative = " ".join(_alternative(token).split())
     if not alternative:
         source = str(token.attrs.get("src", ""))
-        # The data of an image is no name for it.
+        # The content of a data URL is not a name for the image.
         alternative = "" if source.startswith("data:") else source.rpartition("/")[2]
     return f"[image: {alternative}]" if alternative else "[image]"
 
@@ -126,7 +126,7 @@ def _alternative(token: Token) -> str:
 
 
 def _take_task(item: Token, children: list[Token]) -> None:
-    """Move the box of a task from the text to its list item."""
+    """Move a task's checkbox from the text to the list item."""
     if not children or children[0].type != "text":
         return
     match = _TASK.match(children[0].content)

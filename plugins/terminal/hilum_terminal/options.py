@@ -1,4 +1,4 @@
-"""The options of a conversation, and the command line that they are read from."""
+"""The options of a conversation, and the parser for its command line."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class ChatOptions:
     Attributes:
         workspace: The folder to work in.
         prompt: The first prompt; empty for none.
-        resume: Id of the session to resume; ``last`` for the last one of the folder, empty for a
+        resume: Id of the session to resume; ``last`` for the last one in the folder, empty for a
             new one.
         mode: Mode of the session; None for the configured one.
-        model: ``provider/name``; empty for the configured one.
+        model: Model as ``provider/name``; empty for the configured one.
         approve: Approval policy; None for the configured one.
-        plain: Whether lines are only appended, without redrawing, colors and keys.
+        plain: Whether to only append lines, without redrawing, colors or single keys.
         settings: Settings, by dotted key.
         environ: Environment to read settings from.
-        plugins: The only plugins to load; None for all installed plugins.
+        plugins: Names of the only plugins to load; None for all installed plugins.
         plugin: Files and folders of additional plugins to load.
         no_plugin: Names of plugins not to load.
     """
@@ -90,7 +90,7 @@ def parse_options(argv: Sequence[str]) -> ChatOptions:
 
 
 def _read_resume(parsed: Namespace, words: list[str]) -> str:
-    """Return the session to resume; a prompt that argparse took for its id is moved to ``words``.
+    """Return the session to resume; move a prompt that argparse mistook for an id to ``words``.
 
     Raises:
         UsageError: The options contradict each other.
@@ -101,7 +101,7 @@ def _read_resume(parsed: Namespace, words: list[str]) -> str:
             raise UsageError(
                 "--continue and --resume ID cannot be combined.",
                 code=E_BAD_ARGS,
-                hint="Remove one of them: --continue resumes the last session of the folder.",
+                hint="Remove one of them: --continue resumes the last session in the folder.",
             )
         return LAST
     if resume in ("", LAST) or _ID.fullmatch(resume):

@@ -1,4 +1,4 @@
-"""Questions of commands that take the place of the input until they are answered."""
+"""Shows commands' questions in place of the input until they are answered."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hilum_terminal.styles import Theme
 
 
 class Overlay(Protocol):
-    """A question that takes the keys."""
+    """A question that receives all keys while it is shown."""
 
     def handle(self, key: Key | Paste, now: float) -> Any:
-        """Apply a key, and return the result when there is one."""
+        """Handle a key, and return the result once there is one."""
         ...
 
     def rows(self, width: int, most: int, theme: Theme, now: float) -> list[str]:
@@ -25,10 +25,10 @@ class Overlay(Protocol):
 
 
 class Overlays:
-    """The questions that are open, one of which is shown at a time, in the order of asking.
+    """The open questions, which are shown one at a time, in the order in which they were asked.
 
     Args:
-        changed: Called when something must be redrawn.
+        changed: Function to call when something must be redrawn.
     """
 
     def __init__(self, changed: Callable[[], None]) -> None:

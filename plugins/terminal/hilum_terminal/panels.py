@@ -1,6 +1,6 @@
-"""Formats what is shown between the conversation and the input.
+"""Formats the panels between the conversation and the input.
 
-There are panels for the todo list, the agents, the model's thinking, and the waiting messages.
+The panels show the todo list, the agents, the model's thinking, and the waiting messages.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from hilum_terminal.styles import Style, Theme
 from hilum_terminal.text_width import cells, cut, neutral, one_line, pad, wrap
 
 MAX_ANSWER_ROWS = 3
-"""Lines of an agent's answer that are shown when it ends."""
+"""Number of lines to show from an agent's answer when the agent ends."""
 MAX_TODO_ROWS = 4
 MAX_AGENT_ROWS = 6
 MAX_QUEUE_ITEMS = 3
-"""Maximum number of messages of one queue to show."""
+"""Maximum number of messages to show from one queue."""
 MAX_NAME = 24
-"""Width of the name column of agents."""
+"""Width, in columns, of the agents' name column."""
 MIN_WIDE = 60
 """Minimum width, in columns, at which rows have all their parts."""
 MIN_TEXT = 10
-"""Minimum width, in columns, of the text beside the keys of a row."""
+"""Minimum width, in columns, of the text next to the keys in a row."""
 TAIL = 2_000
-"""Number of characters of streaming thoughts that are read for the folded panel."""
+"""Number of characters of streaming thinking to read for the collapsed panel."""
 MAX_LINE = 400
-"""Maximum length of a line that is wrapped; wrapping longer ones takes too long."""
+"""Maximum length, in characters, of a line to wrap; wrapping longer lines takes too long."""
 TODO_MARKS = {
     "pending": "○",
     "in_progress": "▸",
@@ -45,7 +45,7 @@ _TODO_STYLES: dict[str, Style] = {
     "failed": "bad",
     "blocked": "warning",
 }
-# The order of the open items in a folded panel.
+# The order of the open items in a collapsed panel.
 _TODO_RANKS = {"in_progress": 0, "blocked": 1, "pending": 2}
 AGENT_MARKS = {"completed": "✓", "partial_success": "◐", "queued": "·", "waiting_for_approval": "?"}
 
@@ -65,10 +65,10 @@ def todo_rows(
 
     Args:
         todos: The list.
-        width: Available columns.
+        width: Available width in columns.
         theme: The styles.
-        most: Maximum number of rows of the folded panel.
-        unfolded: Whether to show all items, in their own order.
+        most: Maximum number of rows in the collapsed panel.
+        unfolded: Whether to show all items, in list order.
     """
     if not todos.items:
         return []
@@ -77,14 +77,14 @@ def todo_rows(
         head = theme.paint(cut(f"todo {count}", width), "dim")
         return [head, *(_todo_row(item, width, theme) for item in todos.items)]
     open_items = [item for item in todos.items if item.status in _TODO_RANKS]
-    # A stable sort, so that items of one status stay in their order.
+    # The sort is stable, so that items with the same status stay in order.
     open_items.sort(key=lambda item: _TODO_RANKS[item.status])
     if not open_items:
         return [theme.paint(cut(f"✓ todo {count}", width), "dim")]
     shown = open_items
     left = 0
     if len(open_items) > most:
-        # The last row says how many are left out; the current item is always shown.
+        # The last row says how many items are left out; the current item is always shown.
         shown = open_items[: max(most - 1, 1)]
         left = len(open_items) - len(shown)
     rows = [_todo_row(shown[0], width, theme, count)]
@@ -118,16 +118,16 @@ def agent_rows(
     most: int = MAX_AGENT_ROWS,
     background: int = 0,
 ) -> list[str]:
-    """Return a row for each agent that is running, and one for the commands in the background.
+    """Return a row for each running agent, and a row for the background commands.
 
     Args:
-        views: The agents, the most important first (see ``AgentViews.open``).
-        width: Available columns.
+        views: The agents, most important first (see ``AgentViews.open``).
+        width: Available width in columns.
         now: Unix time.
         theme: The styles.
         spinner: The current frame of the progress spinner.
         most: Maximum number of rows.
-        background: Number of commands in the background.
+        background: Number of background commands.
     """
     room = max(most - bool(background), 1)
     shown = views
@@ -160,14 +160,14 @@ def _agent_row(
         activity = theme.paint(activity, "warning")
     head = f"{theme.paint(mark, style)} {theme.paint(short_line(view.id[:4]), 'dim')} "
     if width < MIN_WIDE:
-        # What it waits for is worth more than its progress.
+        # What a waiting agent waits for is more important than its progress.
         short_name = cut(name.rstrip(), max(width // 3, 6))
         middle = activity if is_waiting else f"{progress} {age}  {activity}".strip()
         return cut(f"{head}{short_name} {middle}", width)
     row = f"{head}{theme.paint(name, 'bold')} {progress:>4} {age:>6}"
     tokens = f"{format_number(view.usage.total)} tokens" if view.usage.total else ""
     room = width - cells(row) - 2
-    # The tokens are left out where the activity would have too little room.
+    # The tokens are left out if the activity would have too little room.
     if tokens and room - cells(tokens) - 2 >= MIN_TEXT:
         activity = cut(activity, room - cells(tokens) - 2)
         row = f"{row}  {activity}  {theme.paint(tokens, 'dim')}"
@@ -177,7 +177,7 @@ def _agent_row(
 
 
 def _format_age(seconds: float) -> str:
-    """Return a duration in whole seconds. The clock may jump backwards."""
+    """Return a duration in whole seconds, 0 if the clock has jumped backwards."""
     return format_duration(float(int(max(seconds, 0)))).replace(".0", "")
 
 
@@ -194,15 +194,15 @@ def thinking_rows(
     most: int = 0,
     ended: bool = False,
 ) -> list[str]:
-    """Return the rows of the model's thinking; none if there is none.
+    """Return the rows of the model's thinking; none if the model has not been thinking.
 
     Args:
         thinking: The text so far.
-        width: Available columns.
+        width: Available width in columns.
         theme: The styles.
-        seconds: How long the model has been thinking, or thought.
-        unfolded: Whether to show the text; otherwise, its last line is shown.
-        most: Maximum number of rows of the unfolded panel, 0 for all; the last ones are shown.
+        seconds: Duration of the model's thinking in seconds.
+        unfolded: Whether to show the text; otherwise, only its last line is shown.
+        most: Maximum number of rows in the expanded panel, 0 for all; only the last ones are shown.
         ended: Whether the model has finished thinking.
     """
     if not thinking:
@@ -210,12 +210,12 @@ def thinking_rows(
     took = _format_age(seconds)
     head = f"thought for {took}" if ended else f"thinking… {took}"
     if not unfolded:
-        # Once it has ended, the last line is worth nothing.
+        # After the thinking has ended, its last line is of no interest.
         last = "" if ended else _last_line(thinking.tail(TAIL))
         room = width - cells(head) - 2
         text = f"{head}  {cut(last, room)}" if last and room >= MIN_TEXT else head
         return [theme.paint(cut(text, width), "dim")]
-    # A row has at most as many columns as twice its characters; only what can be shown is wrapped.
+    # A row has at most two columns per character, so only the text that can be shown is wrapped.
     text = thinking.tail(2 * most * width) if most else str(thinking)
     rows = _wrap_text(text.strip("\n"), max(width - 2, 2))
     if most:
@@ -232,7 +232,7 @@ def _last_line(text: str) -> str:
 def _wrap_text(text: str, width: int) -> list[str]:
     rows: list[str] = []
     for line in neutral(text).expandtabs(4).split("\n"):
-        # Models write paragraphs on one line.
+        # Models write whole paragraphs on one line.
         for start in range(0, max(len(line), 1), MAX_LINE):
             rows += wrap(line[start : start + MAX_LINE].rstrip(), width)
     return rows
@@ -251,19 +251,20 @@ def queue_rows(
     remove_key: str = "",
     most: int = MAX_QUEUE_ITEMS,
 ) -> list[str]:
-    """Return the rows of the messages that wait for the agent; none if there are none.
+    """Return the rows of the messages that wait for the agent; none if no message is waiting.
 
-    Each message has a row with its number and the keys to edit or remove it. The numbers continue
-    from the first list to the second one.
+    Each message has a row with its number and the keys to edit or remove it. The numbering
+    continues from the first list to the second one.
 
     Args:
-        steering: Messages that are sent after the current call.
-        queued: Prompts that run after the current run.
-        width: Available columns.
+        steering: Messages to be sent after the current call.
+        queued: Prompts to run after the current run.
+        width: Available width in columns.
         theme: The styles.
-        edit_key: Name of the key that edits a message, in which ``{n}`` stands for its number.
-        remove_key: Name of the key that removes it.
-        most: Maximum number of messages of each list; the others are counted.
+        edit_key: Name of the key that edits a message, in which ``{n}`` stands for the message's
+            number.
+        remove_key: Name of the key that removes a message.
+        most: Maximum number of messages to show from each list; the others are only counted.
     """
     rows: list[str] = []
     number = 1
@@ -293,7 +294,7 @@ def _queue_row(number: int, text: str, keys: str, width: int, theme: Theme) -> s
     shown = short_line(text)
     more = len(text.strip().splitlines()) - 1
     ending = f" (+{format_count(more, 'line')})" if more > 0 else ""
-    # The keys are left out where the message itself would have too little room.
+    # The keys are left out if the message itself would have too little room.
     if keys and room - cells(keys) - 2 >= max(MIN_TEXT, min(cells(shown), width // 3)):
         room -= cells(keys) + 2
         painted = "  " + theme.paint(keys, "dim")
@@ -306,11 +307,11 @@ def _queue_row(number: int, text: str, keys: str, width: int, theme: Theme) -> s
 
 
 def ended_agent_rows(agent: AgentView, *, width: int, theme: Theme) -> list[str]:
-    """Return the rows of an agent that has ended: how, and the beginning of its answer.
+    """Return rows that say how an agent ended, and show the beginning of its answer.
 
     Args:
         agent: The agent.
-        width: Available columns.
+        width: Available width in columns.
         theme: The styles.
     """
     is_good = agent.status == "completed"

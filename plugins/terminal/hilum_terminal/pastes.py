@@ -1,9 +1,9 @@
-"""Pasted text and images: what is inserted, and what is represented by a chip.
+"""Pasted text and images, which are inserted as text or as chips.
 
-A *chip* stands for a long paste or an image. In the text of the editor it is a single character, so
+A *chip* stands for a long paste or an image. In the editor's text a chip is a single character, so
 that moving, deleting and undoing treat it as one unit without special cases. These characters are
-private ones that `clean_text` escapes in all other text. So a text that merely looks like a chip is
-not one.
+private code points, which `clean_text` escapes in all other text, so text that merely looks like a
+chip is not a chip.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import attrs
 
 MAX_INLINE_CHARACTERS = 2000
 MAX_INLINE_LINES = 20
-# The end of the last private plane of Unicode, which symbol fonts do not use.
+# Code points at the end of the last private Unicode plane, which symbol fonts do not use.
 _FIRST_CHIP = 0x10E000
 _LAST_CHIP = 0x10FFFD
 CHIP_RANGE = f"{chr(_FIRST_CHIP)}-{chr(_LAST_CHIP)}"
@@ -39,9 +39,9 @@ class Attachment:
     """An image that the text refers to.
 
     Attributes:
-        number: The number of the image in its label, from 1.
-        path: The file.
-        label: How the text shows the image, such as ``[image #1 · plan.png]``.
+        number: Number of the image in its label, starting at 1.
+        path: Path of the image file.
+        label: Text that is shown for the image, such as ``[image #1 · plan.png]``.
     """
 
     number: int
@@ -54,11 +54,11 @@ class Chip:
     """A long paste or an image.
 
     Attributes:
-        character: The character that represents it in the text.
+        character: The character that represents the chip in the text.
         label: What the user sees.
-        text: The pasted text; for an image, a reference with its path, such as
-            ``[image #1: /tmp/plan.png]``.
-        image: The image, if it is one.
+        text: The pasted text, or a reference to the image with its path, such as ``[image #1:
+            /tmp/plan.png]``.
+        image: The image; ``None`` for pasted text.
     """
 
     character: str
@@ -97,25 +97,25 @@ class Chips:
         shown = clean_text(name or PurePath(path).name).replace("\n", " ").replace("\t", " ")
         label = f"[image #{self._images} · {shown}]"
         image = Attachment(self._images, path, label)
-        # The user needs only the name, but the agent opens the file.
+        # The user needs to see only the name, but the agent needs the path to open the file.
         text = f"[image #{self._images}: {path}]"
         self._chips[character] = Chip(character, label, text, image)
         return character
 
     def find(self, character: str) -> Chip | None:
-        """Return the chip of a character, ``None`` if it is an ordinary one."""
+        """Return the chip for a character, or ``None`` for an ordinary character."""
         return self._chips.get(character)
 
     def expand(self, text: str) -> str:
-        """Return text with the pastes, and the paths of images, in place of their chips."""
+        """Return text with chips replaced by pasted text and image paths."""
         return self._replace(text, lambda chip: chip.text)
 
     def show(self, text: str) -> str:
-        """Return text with the labels in place of the chips."""
+        """Return text with chips replaced by their labels."""
         return self._replace(text, lambda chip: chip.label)
 
     def attachments(self, text: str) -> list[Attachment]:
-        """Return the images in a text, each once, in the order of the text."""
+        """Return the images in a text, without duplicates, in the order of the text."""
         images = []
         for character in dict.fromkeys(_CHIP.findall(text)):
             chip = self._chips.get(character)
@@ -124,11 +124,11 @@ class Chips:
         return images
 
     def clean(self, text: str) -> str:
-        """Return text as ``clean_text`` does, but keep the characters of existing chips."""
+        """Return the text cleaned by ``clean_text``, but keep the characters of existing chips."""
         return clean_text(text, self._chips)
 
     def keep_only(self, texts: Iterable[str]) -> None:
-        """Forget the chips that are in none of the texts. Numbers restart if none is left."""
+        """Remove the chips that occur in none of the texts; without chips, numbering restarts."""
         used: set[str] = set()
         for text in texts:
             used.update(_CHIP.findall(text))
@@ -138,7 +138,7 @@ class Chips:
             self._images = 0
 
     def _next_character(self) -> str:
-        """Return an unused character, empty if there is none."""
+        """Return an unused chip character; empty if there is none."""
         newest = max(self._chips, default="")
         code = ord(newest) + 1 if newest else _FIRST_CHIP
         return chr(code) if code <= _LAST_CHIP else ""
@@ -155,14 +155,13 @@ class Chips:
 
 
 def clean_text(text: str, chips: Iterable[str] = ()) -> str:
-    """Return text without anything that drives a terminal.
+    """Return text without escape sequences and other control characters.
 
-    Line ends become newlines, and tabs are kept. Escape sequences and other control characters are
-    removed. Characters that represent chips are escaped.
+    Line endings become newlines, and tabs are kept. Characters that represent chips are escaped.
 
     Args:
         text: Any text.
-        chips: Characters of chips that are kept.
+        chips: Chip characters to keep.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -187,7 +186,7 @@ def is_long(text: str) -> bool:
 
 
 def format_size(size: int) -> str:
-    """Return a number of bytes for a label."""
+    """Format a number of bytes for a label."""
     if size < 1000:
         return f"{size} B"
     if size < 999_950:
@@ -196,10 +195,10 @@ def format_size(size: int) -> str:
 
 
 def find_image_paths(text: str, file_exists: Callable[[str], bool]) -> list[str]:
-    """Return the paths if a text consists only of paths of existing images, otherwise nothing.
+    """Return the paths if a text consists only of paths of existing images, otherwise ``[]``.
 
-    Terminals paste the paths of dragged files in several forms: in quotes, with escaped spaces, as
-    ``file://`` URLs, or as they are. A ``~`` at the beginning is expanded.
+    Terminals paste the paths of dragged files in several forms: quoted, with escaped spaces, as
+    ``file://`` URLs, or unchanged. A ``~`` at the beginning is expanded.
     """
     stripped = text.strip()
     if not stripped or len(stripped) > _MAX_PATHS_LENGTH:
@@ -259,19 +258,19 @@ def _read_file_url(url: str) -> str:
         return ""
     if parts.netloc not in ("", "localhost"):
         return ""
-    # "#" and "?" may be part of a name that was not encoded.
+    # "#" and "?" may be part of a file name that was not percent-encoded.
     path = url[len("file://") + len(parts.netloc) :]
     return unquote(path)
 
 
 def _is_image(path: str) -> bool:
-    # The path becomes part of the text, which contains no control characters, and no characters
-    # that could be those of chips.
+    # The path becomes part of the text, which must contain neither control characters nor unused
+    # chip characters.
     if "\n" in path or _CONTROLS.search(path) or _CHIP.search(path):
         return False
     return PurePath(path).suffix.lower() in _IMAGE_SUFFIXES
 
 
 def _count_lines(text: str) -> int:
-    """Return the number of lines; a newline at the end does not begin another one."""
+    """Return the number of lines; a trailing newline does not begin another line."""
     return text.count("\n") + (not text.endswith("\n"))

@@ -1,6 +1,6 @@
-"""A list to choose from, with a filter and a preview.
+"""A picker: a list of choices with a filter and a preview.
 
-It does no input or output. The caller passes keys in, draws the rows, and acts on the result.
+A picker performs no I/O. The caller passes keys in, draws the rows, and acts on the result.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import cells, cut, one_line, pad
 
 MAX_RESULTS = 1_000
-"""Maximum number of entries that are listed for a filter."""
+"""Maximum number of entries to list for a filter."""
 SIDE_WIDTH = 100
-"""Number of columns from which the preview is beside the list, and not below it."""
+"""Minimum number of columns at which the preview is next to the list instead of below it."""
 MAX_PREVIEW = 20_000
 """Maximum number of characters of a preview."""
 _PAGE = 8
@@ -30,7 +30,7 @@ class PickerEntry(Protocol):
 
     @property
     def label(self) -> str:
-        """What the list shows."""
+        """The text to show in the list."""
         ...
 
     @property
@@ -49,12 +49,12 @@ Entry = TypeVar("Entry", bound=PickerEntry)
 
 @attrs.frozen
 class Picked(Generic[Entry]):
-    """The user chose an entry.
+    """The result of a picker in which the user chose an entry.
 
     Attributes:
         entry: The entry.
-        index: Its index in the list that was passed to the picker.
-        action: Name of the action; empty if the entry was chosen by Enter.
+        index: Index of the entry in the list that was passed to the picker.
+        action: Name of the action; empty if the user pressed Enter.
     """
 
     entry: Entry
@@ -67,15 +67,15 @@ class Picker(Generic[Entry]):
 
     Attributes:
         field: The filter that the user types.
-        cursor: Row and column of the text cursor in the rows that were made last.
+        cursor: Row and column of the text cursor in the rows that were returned last.
 
     Args:
-        title: What is chosen.
+        title: Title of the list.
         entries: The entries.
         selected: Index of the entry that is selected at first.
-        empty: Shown if there are no entries.
-        actions: Other actions: the name of a key ("ctrl-d") and the name of its action ("delete").
-            The picker stays open; see ``replace``.
+        empty: Text to show if there are no entries.
+        actions: Additional actions: names of keys ("ctrl-d") and of their actions ("delete"). An
+            action does not close the picker; see ``replace``.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Picker(Generic[Entry]):
 
     def _set_entries(self, entries: Sequence[Entry]) -> None:
         self._entries = tuple(entries)
-        # Measured and cleaned once; each key only looks at the rows that are visible.
+        # Texts are prepared only once, so each key only has to format the visible rows.
         texts = [f"{entry.label} {entry.hint}".strip() for entry in self._entries]
         self._index = FuzzyIndex(texts)
         self._found: Sequence[int] = range(len(self._entries))
@@ -109,7 +109,7 @@ class Picker(Generic[Entry]):
         self._preview_of = None
 
     def replace(self, entries: Sequence[Entry]) -> None:
-        """Set other entries, such as those that are left after an action; the filter stays."""
+        """Replace the entries, for example after an action, but keep the filter."""
         position = self._position
         self._set_entries(entries)
         self._filter()
@@ -117,7 +117,7 @@ class Picker(Generic[Entry]):
 
     @property
     def selected(self) -> Entry | None:
-        """The selected entry; None if no entry fits the filter."""
+        """The selected entry; None if no entry matches the filter."""
         index = self.selected_index
         return None if index is None else self._entries[index]
 
@@ -129,11 +129,11 @@ class Picker(Generic[Entry]):
         return self._found[self._position]
 
     def handle(self, key: Key | Paste, now: float) -> Picked[Entry] | Cancelled | None:
-        """Apply a key or a paste, and return the result when there is one.
+        """Handle a key or a paste, and return the result once there is one.
 
         Args:
-            key: The key; a paste is added to the filter and never chooses.
-            now: Time in seconds; not used, but the same for all prompts.
+            key: The key; pasted text is added to the filter and never chooses an entry.
+            now: Time in seconds; unused, but part of the interface of all prompts.
         """
         if isinstance(key, Key):
             if key.name in CANCEL_KEYS:
@@ -198,7 +198,7 @@ class Picker(Generic[Entry]):
         if preview and width >= SIDE_WIDTH and room >= 3:
             body = self._beside(preview, width, room, theme)
         elif preview and room >= 6:
-            # The list gets what it needs, and at least half.
+            # The list leaves at most eight rows, and at most half of the room, for the preview.
             list_room = min(len(self._found), max(room - room // 2, room - 8))
             body = self._list(width, list_room, theme)
             body += self._preview(preview, width, room - len(body), theme)
@@ -266,7 +266,7 @@ class Picker(Generic[Entry]):
 
 
 def _entry_row(entry: PickerEntry, is_selected: bool, width: int, theme: Theme) -> str:
-    """Return the row of an entry; its hint is at the right end if there is room."""
+    """Return the row of an entry, with its hint at the right end if there is room."""
     label = f"{'▸' if is_selected else ' '} {one_line(entry.label)}"
     hint = one_line(entry.hint)
     room = width - cells(hint) - 2

@@ -1,11 +1,11 @@
 """The conversation as plain lines, without redrawing: for screen readers and simple terminals.
 
 The terminal stays in its normal mode, so that it edits the line that the user types. Every line is
-written once, from top to bottom, and contains no escape sequence. A question is answered with a
-whole word and Enter.
+written once, from top to bottom, and contains no escape sequence. The user answers a question with
+a whole word and Enter.
 
-Everything that is written goes through one channel, so that its order is kept, also while the
-terminal is stopped or slow.
+All output goes through one channel, so that its order is kept even while the terminal is stopped or
+slow.
 """
 
 from __future__ import annotations
@@ -56,22 +56,24 @@ if TYPE_CHECKING:
     from hilum_terminal.options import ChatOptions
 
 EARLY = 0.3
-"""Seconds after a question was written in which no line answers it. Nobody reads and types that
-quickly: such a line was begun before the question."""
+"""Seconds after a question is written during which no line answers it. Nobody reads and types so
+quickly, so such a line was begun before the question appeared."""
 SILENCE = 30.0
-"""Seconds of silence after which hilum says that it is still working."""
+"""Seconds without output after which hilum says that it is still working."""
 SHORT_CALL = 0.5
-"""Seconds that a call must run to be announced. A shorter one is written once, with its result."""
+"""Minimum duration, in seconds, of a call that is announced. A shorter call is written only once,
+with its result."""
 TWICE_SECONDS = 3.0
 """Seconds within which Ctrl-C must be pressed again to leave."""
 REMINDER = 60.0
-"""Seconds before the deadline of a question at which hilum reminds of it."""
+"""Seconds before a question's deadline at which hilum reminds the user of it."""
 SETTLE_TIMEOUT = 2.0
-"""Seconds that the last lines may take when hilum ends: the terminal may be stopped."""
+"""Time limit, in seconds, for writing the last lines when hilum ends, because the terminal may be
+stopped."""
 REOPEN_DELAY = 0.3
-"""Seconds after an editor in which the edited version of a call may arrive."""
+"""Seconds to wait after an editor is closed for the edited version of a call."""
 THREAD_SIZE = 20_000
-"""Characters from which a block is laid out in a thread."""
+"""Number of characters above which a block is laid out in a thread."""
 BUG_TEXT = (
     "This is a bug in hilum: please report it with the lines above. The conversation continues."
 )
@@ -93,8 +95,8 @@ class _Text:
 
     Attributes:
         text: The text.
-        end: What follows it; empty if the user types in the same line.
-        written: Called when the terminal has taken it.
+        end: Text to write after ``text``; empty if the user types on the same line.
+        written: Function to call when the text has been written to the terminal.
     """
 
     text: str
@@ -109,12 +111,12 @@ class _Bell:
 
 @attrs.define(eq=False)
 class _OpenQuestion:
-    """A question of a command that waits for a line.
+    """A command's question, which waits for a line of input.
 
     Attributes:
-        secret: Whether what the user types is not shown.
-        is_open: Whether a line may answer it.
-        line: The answer; None if the user left the question.
+        secret: Whether to hide the text that the user types.
+        is_open: Whether a line can answer the question yet.
+        line: The answer; None if the user cancelled the question.
         answered: Whether ``line`` is set.
     """
 
@@ -156,8 +158,8 @@ class PlainFace:
         self._nursery: trio.Nursery | None = None
         self._is_leaving = False
         self._last_interrupt = -TWICE_SECONDS
-        # Commands ask one after another, and nothing that waits is asked about meanwhile: a "yes"
-        # must have one meaning.
+        # Commands ask one question at a time, and hilum asks about no waiting item meanwhile,
+        # because a "yes" must have only one meaning.
         self._one_question = trio.Lock()
         self._question: _OpenQuestion | None = None
         self._forget_session()
@@ -165,14 +167,15 @@ class PlainFace:
         self.commands = ChatCommands(self)
 
     def _forget_session(self) -> None:
-        """Forget what belongs to one session: ids and numbers begin again in the next one."""
-        # The calls that were announced or will be.
+        """Discard the state of a session, because ids and numbers restart in the next one."""
+        # The calls that were announced or will be announced.
         self._begun: set[int] = set()
-        # What waits, what is asked about, and what was answered and is about to go.
+        # The waiting items, the item that is asked about, and the answered items that are about to
+        # disappear.
         self._items: tuple[Item, ...] = ()
         self._asked: AskedItem | None = None
         self._answered: set[str] = set()
-        # What was asked about and still waits, so that its end can be said.
+        # Items that were asked about and still wait, so that their end can be reported.
         self._seen: dict[str, Item] = {}
         self._cards_of_seen: dict[str, Card] = {}
         self._reminded: set[str] = set()
@@ -182,7 +185,7 @@ class PlainFace:
     async def run(self) -> int:
         """Run the conversation until the user leaves, and return the exit code."""
         code = 0
-        # What plugins print must wait for its turn, too.
+        # Plugins' output must also wait its turn.
         printed = _Printed(self.say)
         with self.terminal, redirect_stdout(printed), redirect_stderr(printed):
             async with trio.open_nursery() as nursery:
@@ -212,19 +215,19 @@ class PlainFace:
         return code
 
     def _leave(self) -> None:
-        """End the conversation, also while it asks something."""
+        """End the conversation, even while a question is open."""
         self._is_leaving = True
         if self._question is not None:
             self._question.answer(None)
         self.conversation.leave()
 
     async def _act(self) -> None:
-        """Carry out what the user wants, one thing after another."""
+        """Carry out the user's actions one after another."""
         async for action in self._actions:
             await self._try(action)
 
     async def _try(self, action: Callable[[], Awaitable[Any]]) -> None:
-        """Carry out an action; an error is shown, and the conversation goes on."""
+        """Carry out an action; after an error, show the error and continue the conversation."""
         try:
             await action()
         except HilumError as error:
@@ -242,9 +245,9 @@ class PlainFace:
                     self._leave()
 
     def _interrupt(self) -> None:
-        """Ctrl-C: leave the question, else stop the run, else leave hilum at the second time."""
+        """Handle Ctrl-C: cancel the question, or stop the run, or leave at the second press."""
         if self.terminal.is_lent:
-            # It was meant for the editor.
+            # Ctrl-C was meant for the editor.
             return
         self.terminal.forget_partial_line()
         if self._question is not None:
@@ -259,7 +262,7 @@ class PlainFace:
             self.say("Ctrl-C again to leave.")
 
     async def _watch_silence(self) -> None:
-        """Say every 30 seconds that the agent is still working, if nothing else is written."""
+        """Write every 30 seconds that the agent is still working, unless there is other output."""
         count = 0
         while True:
             self._wrote = trio.Event()
@@ -277,7 +280,7 @@ class PlainFace:
     # --- lines out --------------------------------------------------------------------------------
 
     async def _paint(self) -> None:
-        """Write everything in the order in which it came."""
+        """Write all queued output, in order."""
         async for piece in self._output:
             if isinstance(piece, _Bell):
                 await self.terminal.ring()
@@ -299,7 +302,7 @@ class PlainFace:
         return await trio.to_thread.run_sync(block.make, width, self.theme)
 
     async def _write_lines(self, text: str, end: str) -> None:
-        # Something else comes while the user is being asked in the same line.
+        # If the user is being asked on the same line, other output begins on a new line.
         start = "" if self._at_line_start else "\n"
         self._at_line_start = end == "\n"
         await self.terminal.send(f"{start}{text}{end}")
@@ -309,7 +312,7 @@ class PlainFace:
         self._output_send.send_nowait(piece)
 
     async def _settle(self) -> None:
-        """Wait until everything is written."""
+        """Wait until all output has been written."""
         while self._unwritten and not self.terminal.gone:
             self._settled = trio.Event()
             await self._settled.wait()
@@ -325,10 +328,10 @@ class PlainFace:
     # --- lines in ---------------------------------------------------------------------------------
 
     def _take_line(self, line: str) -> None:
-        """Give a line to the question that waits, else send it."""
+        """Pass a line to the open question or, if there is none, send it."""
         question = self._question
         if question is None or not question.secret:
-            # The terminal has shown the end of the line.
+            # The terminal has echoed the newline.
             self._at_line_start = True
         if question is not None:
             self._answer_question(question, line)
@@ -343,13 +346,13 @@ class PlainFace:
         if question.is_open:
             question.answer(line)
         elif question.secret:
-            # It may be the secret, so the agent must not read it.
+            # The line may be the secret, so the agent must not read it.
             self.say("That line came before the question, and was dropped. Type it again.")
         elif line.strip():
             self.say(f"Not taken as an answer, because it came before the question: {line}")
 
     def _take_end(self) -> None:
-        """Ctrl-D: leave the question, else leave hilum."""
+        """Handle Ctrl-D: cancel the open question or, if there is none, leave hilum."""
         if self._question is not None:
             self._question.answer(None)
         elif self._asked is not None and self._asked.is_open:
@@ -358,18 +361,18 @@ class PlainFace:
             self._leave()
 
     async def _open_question(self, question: _OpenQuestion | AskedItem) -> None:
-        """Let lines answer a question once they cannot have been typed before it."""
+        """Let lines answer a question, once no line can have been typed before it."""
         await trio.sleep(EARLY)
         # If the program was busy, lines that were typed before the question are still unread.
         self.terminal.take_input()
         question.is_open = True
 
     def enqueue(self, action: Callable[[], Awaitable[Any]]) -> None:
-        """Carry out an asynchronous action after those that were requested earlier."""
+        """Carry out an async action after all actions that were requested earlier."""
         self._send.send_nowait(action)
 
     def spawn(self, action: Callable[[], Awaitable[Any]]) -> None:
-        """Carry out an asynchronous action beside everything else."""
+        """Start an async action that runs concurrently with everything else."""
         assert self._nursery is not None
         self._nursery.start_soon(self._try, action)
 
@@ -394,7 +397,7 @@ class PlainFace:
     async def choose(
         self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
     ) -> Choice | None:
-        """Let the user choose by number; an empty line leaves."""
+        """Let the user choose by number; an empty line cancels."""
         if not choices:
             self.say(empty or "There is nothing to choose.")
             return None
@@ -408,20 +411,20 @@ class PlainFace:
             typed = await self._ask_line("Number, or Enter to leave it:")
             if not typed:
                 return None
-            # Not isdigit, which is also true of characters such as "²".
+            # isdigit() would also accept characters such as "²".
             if typed.isdecimal() and 1 <= int(typed) <= len(choices):
                 return choices[int(typed) - 1]
             self.say(f"Please type a number from 1 to {len(choices)}.")
 
     async def confirm(self, question: str, *, yes: str, no: str = "No", details: str = "") -> bool:
-        """Ask a question; only the word ``yes`` agrees."""
+        """Ask a yes-or-no question; only the word ``yes`` means yes."""
         if details:
             self.say(details)
         typed = await self._ask_line(f"{question} Type yes ({yes}), or Enter ({no}):")
         return typed is not None and typed.lower() == "yes"
 
     async def ask(self, question: str, *, default: str = "", secret: bool = False) -> str | None:
-        """Ask for a line of text; ``None`` if the user left with Ctrl-D or Ctrl-C."""
+        """Ask for a line of text; return ``None`` if the user pressed Ctrl-D or Ctrl-C."""
         if secret:
             return await self._ask_line(f"{question} (not shown)", secret=True)
         hint = f" [{default}]" if default else ""
@@ -429,7 +432,7 @@ class PlainFace:
         return typed if typed is None else typed or default
 
     async def _ask_line(self, text: str, *, secret: bool = False) -> str | None:
-        """Write a question, and return the line that answers it; ``None`` if the user left it."""
+        """Write a question, and return the line that answers it; ``None`` if the user cancelled."""
         async with self._one_question:
             if self._is_leaving:
                 return None
@@ -444,7 +447,8 @@ class PlainFace:
                     await question.answered.wait()
             finally:
                 self._question = None
-                # What waits is asked about again, because the command's lines came in between.
+                # The waiting item is asked about again, because the command's lines came in
+                # between.
                 self._ask_next()
         return question.line.strip() if question.line is not None else None
 
@@ -455,7 +459,7 @@ class PlainFace:
     # --- what waits for the user ------------------------------------------------------------------
 
     def show_waiting(self, items: Sequence[Item]) -> None:
-        """Ask about what waits, one item after another, and say what no longer waits."""
+        """Ask about the waiting items one after another, and report items that no longer wait."""
         ids = {item.id for item in items}
         for identity in [each for each in self._seen if each not in ids]:
             item = self._seen.pop(identity)
@@ -471,7 +475,7 @@ class PlainFace:
         self._ask_next()
 
     def _ask_next(self) -> None:
-        """Ask about the item that was asked about last, or the first one, if it is not done yet."""
+        """Ask again about the last item, or about the first one if the last one no longer waits."""
         waiting = [item for item in self._items if item.id not in self._answered]
         if self._question is not None or not waiting:
             self._asked = None
@@ -509,13 +513,13 @@ class PlainFace:
                 self._cards_of_seen[item.id] = card
 
         def begin() -> None:
-            # The time limit begins when the user can read the question.
+            # The time limit starts when the user can read the question.
             self.commands.start_clock(item.id)
             self._begin_question(asked)
 
         self._write_rows(question_rows(asked, self.terminal.width()), begin)
         if is_new and not isinstance(item, WaitingCall):
-            # The conversation calls for approvals.
+            # For approvals, the conversation itself notifies the user.
             self.call_attention("hilum waits for your answer")
 
     def _find_approval(self, item: Item) -> Approval | None:
@@ -531,7 +535,7 @@ class PlainFace:
         return None
 
     def _remind_of(self, item: Item) -> None:
-        """Remind of a question a minute before its deadline."""
+        """Remind the user of a question one minute before its deadline."""
         wait = item.deadline - REMINDER - trio.current_time() if item.deadline else 0.0
         if wait <= 0 or item.id in self._reminded or self._nursery is None:
             return
@@ -545,7 +549,7 @@ class PlainFace:
         self._nursery.start_soon(remind)
 
     def _answer_item(self, asked: AskedItem, line: str) -> bool:
-        """Answer the question that waits with a line, and return whether it was an answer."""
+        """Answer the open question with a line, and return whether the line was an answer."""
         reply = read_reply(asked, line)
         if reply is None:
             return False
@@ -556,7 +560,7 @@ class PlainFace:
         return True
 
     def _carry_out(self, asked: AskedItem, reply: Reply) -> None:
-        """Carry out what the user replied to the question that waits."""
+        """Carry out the user's reply to the open question."""
         waiting = [item for item in self._items if item.id not in self._answered]
         if isinstance(reply, Misfit):
             self.say(reply.text)
@@ -576,7 +580,7 @@ class PlainFace:
             return
         self._asked = None
         self.say(describe_result(reply[0]))
-        # Other calls that a lasting answer listed may have ended or changed in the meantime.
+        # Other calls that a lasting approval listed may have ended or changed in the meantime.
         unchanged = {item.id for item in waiting if item in asked.also}
         for result in reply:
             if result is reply[0] or result.id in unchanged:
@@ -585,13 +589,13 @@ class PlainFace:
         self._ask_next()
 
     def reopen_item(self, identity: str) -> None:
-        """Ask about an item again whose answer could not be delivered."""
+        """Ask about an item again, because its answer could not be delivered."""
         self._answered.discard(identity)
 
     # --- what the conversation tells --------------------------------------------------------------
 
     def make_transcript(self, view: SessionView) -> Transcript:
-        """Return a transcript that is written line by line, for a new session."""
+        """Return a transcript for a new session, which is written line by line."""
         self._forget_session()
         return Transcript(view, self.commit)
 
@@ -601,7 +605,7 @@ class PlainFace:
         self._put(block)
 
     def changed(self) -> None:
-        """Announce the calls that have begun."""
+        """Announce calls that have begun."""
         view = self.conversation.view
         for card in view.cards[-64:]:
             if card.state == "running" and card.id not in self._begun:
@@ -616,24 +620,24 @@ class PlainFace:
             self.say(one_line(f"running: {action}", self.terminal.width()))
 
     async def ask_trust(self, folder: str) -> str | None:
-        """Ask whether a folder is trusted; return the approval policy that follows, if any."""
+        """Ask whether the user trusts a folder; return the resulting approval policy, if any."""
         return await self.commands.ask_trust(folder)
 
     async def welcome(self) -> None:
-        """Greet the user in a new session, and help to choose a model if there is none."""
+        """Greet the user in a new session, and help them choose a model if there is none."""
         await self._try(self.commands.welcome)
 
     def note_waiting(self) -> None:
-        """Look again at what waits for the user."""
+        """Request a new check of the items that wait for the user."""
         self.commands.note_waiting()
 
     def give_back(self, texts: list[str]) -> None:
-        """Show texts that were not sent, so that they can be copied."""
+        """Show texts that were not sent, so that the user can copy them."""
         for text in texts:
             self.say(f"Not sent: {text}")
 
     def fail(self, error: HilumError) -> None:
-        """Show an error with its code and what to do."""
+        """Show an error with its code and its hint."""
         text = f"{error.code}: {error.message}"
         self.say(f"{text}\n{error.hint}" if error.hint else text)
 
@@ -661,13 +665,13 @@ class PlainFace:
             async with self.terminal.lent():
                 yield
         finally:
-            # The other program may have covered the question, or scrolled it away.
+            # The other program may have covered the question or scrolled it away.
             self._asked = None
             assert self._nursery is not None
             self._nursery.start_soon(self._ask_again)
 
     async def _ask_again(self) -> None:
-        # The edited version is usually here by then, and is asked about at once.
+        # By then, the edited version has usually arrived, and hilum asks about it immediately.
         await trio.sleep(REOPEN_DELAY)
         if self._asked is None:
             self._ask_next()
@@ -678,7 +682,7 @@ def _sandbox(item: Item) -> str:
 
 
 def _describe_end(item: Item, card: Card | None) -> str:
-    """Return why an item no longer waits that was not answered here."""
+    """Return why an item no longer waits although it was not answered here."""
     decided_by = card.decided_by if card is not None else ""
     if decided_by == "timeout" or 0 < item.deadline <= trio.current_time():
         return "the time limit was reached"
@@ -688,14 +692,14 @@ def _describe_end(item: Item, card: Card | None) -> str:
 
 
 class _Printed(io.TextIOBase):
-    """A file for what plugins print, which is written line by line."""
+    """A file object for plugins' output, which is written line by line."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._rest = ""
 
     def write(self, text: str) -> int:
-        """Write the complete lines of a text, and keep the rest."""
+        """Write the complete lines of a text, and keep the rest until its line is complete."""
         *lines, self._rest = (self._rest + text).split("\n")
         for line in lines:
             if line.strip():

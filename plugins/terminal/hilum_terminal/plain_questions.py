@@ -1,6 +1,6 @@
-"""What waits for the user as plain lines, and the lines that answer it.
+"""Formats items that wait for the user as plain lines, and parses the lines that answer them.
 
-An answer is a whole word in a line of its own. Every other line is text for the agent.
+An answer is a whole word on a separate line. Every other line is text for the agent.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from hilum_terminal.styles import PLAIN
 from hilum_terminal.text_width import neutral, one_line, wrap_text
 
 MAX_ROWS = 40
-"""Maximum number of rows of a description in a question; ``view`` writes all of them."""
+"""Maximum number of rows of a description in a question; the answer ``view`` writes all rows."""
 TAIL_ROWS = 10
-"""Rows of the end of a long description: padding must not hide an ending."""
+"""Number of rows to show from the end of a long description: padding cannot hide the end."""
 
 # The choices, or the second step of "always".
 Step = Literal["choose", "always"]
@@ -43,16 +43,17 @@ _LETTERS = {"y": "yes", "n": "no", "s": "session", "e": "edit", "v": "view"}
 
 @attrs.define(eq=False)
 class AskedItem:
-    """A question about an item that was written for the user.
+    """A written question to the user about an item.
 
     Attributes:
-        item: The item as it was shown.
-        step: What is asked about it.
-        count: How many items waited when the question was written.
-        seconds: The time limit for the answer; 0 for none.
-        unconfined: Whether it is a command that would run without a sandbox.
+        item: The item as it was shown to the user.
+        step: The step of the question.
+        count: Number of items that were waiting when the question was written.
+        seconds: Time limit for the answer in seconds; 0 for none.
+        unconfined: Whether the item is a command that would run without a sandbox.
         also: Other waiting calls that a lasting approval covers.
-        is_open: Whether a line may answer it: not one that was typed before it could be read.
+        is_open: Whether a line can answer the question yet; a line that was typed before the user
+            could read the question must not.
     """
 
     item: Item
@@ -66,17 +67,17 @@ class AskedItem:
 
 @attrs.frozen
 class NextStep:
-    """The user wants to go to another step of the question."""
+    """A request from the user to go to another step of the question."""
 
     step: Step
 
 
 @attrs.frozen
 class Misfit:
-    """A line that was meant as an answer, but is none.
+    """A line that was meant as an answer but is not a valid one.
 
     Attributes:
-        text: What to type instead.
+        text: What the user should type instead.
     """
 
     text: str
@@ -210,7 +211,7 @@ def _always_rows(asked: AskedItem, width: int) -> list[str]:
 
 
 def covered(item: WaitingCall) -> str:
-    """Return which calls a lasting approval covers."""
+    """Return a description of the calls that a lasting approval covers."""
     return neutral(item.covers or item.scope or f"every call of {item.tool}").replace("\n", "\\n")
 
 
@@ -241,7 +242,7 @@ def find_also_covered(item: Item, waiting: Sequence[Item]) -> tuple[WaitingCall,
 
 
 def read_reply(asked: AskedItem, line: str) -> Reply | None:
-    """Return what a line answers to a question; None if it is text for the agent."""
+    """Parse a line as the reply to a question; return None if it is text for the agent."""
     text = line.strip()
     item = asked.item
     if isinstance(item, WaitingQuestion):
@@ -326,7 +327,7 @@ def _read_choice(item: WaitingQuestion, text: str) -> Reply | None:
 
 
 def cancel(asked: AskedItem) -> Reply:
-    """Return what Ctrl-D answers to a question."""
+    """Return the reply to a question that Ctrl-D stands for."""
     match asked.item:
         case WaitingCall() if asked.step == "always":
             return NextStep("choose")
@@ -339,14 +340,14 @@ def cancel(asked: AskedItem) -> Reply:
 
 
 def describe_result(result: Result) -> str:
-    """Return a sentence that confirms a decision; empty if its effect is seen at once."""
+    """Return a sentence that confirms a decision; empty if the effect is visible immediately."""
     match result:
         case Answer(accepted=False):
             return "Denied."
         case Answer(remember="session"):
             return "Allowed until this session ends."
         case Answer(remember="always"):
-            return "Allowed, also in later sessions."
+            return "Allowed, including in later sessions."
         case Answer():
             return "Allowed once."
         case QuestionAnswer(answers=()):

@@ -1,8 +1,8 @@
-"""The terminal in its normal mode: whole lines in, plain text out, and never an escape sequence.
+"""The terminal in its normal mode: line-based input, and plain output without escape sequences.
 
-The terminal itself edits the line that the user types. All input and output goes through one
-descriptor of our own, which does not block: a terminal that is stopped with Ctrl-S, or slow, must
-not stop the rest of the program.
+The terminal itself edits the line that the user types. All input and output goes through a
+separate, nonblocking file descriptor, so that a terminal that is slow or stopped with Ctrl-S does
+not block the rest of the program.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ MIN_WIDTH = 20
 
 
 class PlainTerminal:
-    """The terminal of this process, without raw mode; a context manager.
+    """The terminal of this process, without raw mode; an instance is a context manager.
 
     Args:
-        on_line: Called with each line that was typed, without its end.
-        on_end: Called when the user types Ctrl-D in an empty line.
-        on_lost: Called once if the terminal was closed.
+        on_line: Function to call with each typed line, without its newline.
+        on_end: Function to call when the user types Ctrl-D on an empty line.
+        on_lost: Function to call once if the terminal was closed.
 
     Attributes:
         gone: Whether the terminal was closed.
-        is_lent: Whether another program uses the terminal.
+        is_lent: Whether another program is using the terminal.
     """
 
     def __init__(
@@ -60,14 +60,14 @@ class PlainTerminal:
         self._output = trio.Lock()
         self._returned = trio.Event()
         self._reading: trio.CancelScope | None = None
-        # The modes to go back to, while they are changed.
+        # The terminal modes to restore, while they are changed.
         self._before: list[Any] | None = None
 
     def __enter__(self) -> PlainTerminal:
         """Open the terminal.
 
         Raises:
-            UsageError: Neither standard output nor standard input is a terminal that can be used.
+            UsageError: Neither standard output nor standard input is a usable terminal.
         """
         self._fd = open_terminal()
         atexit.register(self._restore_modes)
@@ -90,13 +90,13 @@ class PlainTerminal:
             columns = os.get_terminal_size(self._fd).columns
         except OSError:
             columns = 0
-        # Some terminals do not know their size.
+        # Some terminals do not report their size.
         return max(columns or 80, MIN_WIDTH)
 
     # --- lines in ---------------------------------------------------------------------------------
 
     async def read(self) -> None:
-        """Pass on what is typed, until the terminal is closed."""
+        """Read lines and pass them on, until the terminal is closed."""
         while not self.gone:
             while self.is_lent:
                 await self._returned.wait()
@@ -106,7 +106,7 @@ class PlainTerminal:
             self.take_input()
 
     def take_input(self) -> None:
-        """Pass on everything that has been typed by now, without waiting."""
+        """Pass on all lines that have been typed so far, without waiting for more."""
         while not (self.gone or self.is_lent):
             try:
                 data = os.read(self._fd, READ_SIZE)
@@ -120,22 +120,22 @@ class PlainTerminal:
             elif self._is_closed():
                 self._lose()
             else:
-                # Ctrl-D. The terminal is still there, and so is what is typed afterwards.
+                # After Ctrl-D, the terminal is still open, and more input may follow.
                 self._partial = b""
                 self._on_end()
 
     def _take(self, data: bytes) -> None:
-        # Ctrl-D after some characters sends them without an end of line.
+        # Ctrl-D after some characters sends them without a newline.
         *lines, self._partial = (self._partial + data).split(b"\n")
         for line in lines:
             self._on_line(line.decode(errors="replace"))
 
     def forget_partial_line(self) -> None:
-        """Drop the beginning of a line, as the terminal does at Ctrl-C."""
+        """Discard the beginning of a line, as the terminal does on Ctrl-C."""
         self._partial = b""
 
     def _is_closed(self) -> bool:
-        """Return whether nothing was read because the terminal is gone, and not for Ctrl-D."""
+        """Return whether an empty read means a closed terminal rather than Ctrl-D."""
         try:
             termios.tcgetattr(self._fd)
         except (OSError, termios.error):
@@ -152,10 +152,10 @@ class PlainTerminal:
     async def send(self, text: str) -> None:
         """Write text; wait for a slow terminal without blocking other tasks.
 
-        This is the last check: whatever made the text, control characters are escaped in it.
+        As a last check, control characters are escaped here, whatever the source of the text.
         """
-        # What the terminal's encoding lacks cannot be known. All current ones are UTF-8, and an
-        # ASCII terminal shows other characters instead, which is better than to fail.
+        # The terminal's encoding cannot be determined. Current terminals use UTF-8, and an ASCII
+        # terminal shows wrong characters, which is better than an error.
         await self._send(neutral(text).encode(errors="backslashreplace"))
 
     async def ring(self) -> None:
@@ -176,9 +176,9 @@ class PlainTerminal:
 
     @asynccontextmanager
     async def lent(self) -> AsyncIterator[None]:
-        """Give the terminal to another program, such as an editor, for a while.
+        """Lend the terminal to another program, such as an editor, inside this context.
 
-        What is written meanwhile waits, and what is typed belongs to the other program.
+        Meanwhile, output is held back, and input goes to the other program.
         """
         async with self._output:
             self.is_lent = True
@@ -186,7 +186,7 @@ class PlainTerminal:
             if self._reading is not None:
                 self._reading.cancel()
             try:
-                # An editor that crashes does not restore them.
+                # A crashed editor does not restore the terminal modes.
                 with self._kept_modes():
                     yield
             finally:
@@ -195,12 +195,12 @@ class PlainTerminal:
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
-        """Do not show what is typed, as long as the context is entered."""
+        """Turn off the echo of typed text inside this context."""
         with self._kept_modes():
             if self._before is not None:
                 modes = list(self._before)
                 modes[3] &= ~termios.ECHO
-                # Ctrl-Z and Ctrl-\ would leave the shell without echo.
+                # With Ctrl-Z or Ctrl-\, the user would return to a shell without echo.
                 characters = list(modes[6])
                 off = bytes([os.fpathconf(self._fd, "PC_VDISABLE") & 0xFF])
                 for number in (termios.VSUSP, termios.VQUIT):
@@ -211,7 +211,7 @@ class PlainTerminal:
 
     @contextmanager
     def _kept_modes(self) -> Iterator[None]:
-        """Restore the current modes at the end of the context, or of the program."""
+        """Restore the current terminal modes at the end of the context or of the program."""
         try:
             self._before = termios.tcgetattr(self._fd)
         except (OSError, termios.error):
@@ -228,8 +228,8 @@ class PlainTerminal:
             self._set_modes(before)
 
     def _set_modes(self, modes: list[Any]) -> None:
-        # The system stops a process in the background that changes them. TCSANOW does not wait
-        # until a stopped terminal has taken all output.
+        # The system stops a background process that changes the terminal modes. TCSANOW does not
+        # wait until a stopped terminal has accepted all output.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
         try:
             termios.tcsetattr(self._fd, termios.TCSANOW, modes)

@@ -1,6 +1,6 @@
-"""Prompts that a command opens: an answer in one line, and a question with yes or no.
+"""Prompts that a command opens: a one-line text field, and a yes-or-no question.
 
-They do no input or output. The caller passes keys in, draws the rows, and acts on the result.
+Prompts perform no I/O. The caller passes keys in, draws the rows, and acts on the result.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import ELLIPSIS, cells, cut, neutral
 
 KEY_GUARD = 0.3
-"""Seconds after a prompt was drawn in which no key answers it."""
+"""Seconds after a prompt is drawn during which no key answers it."""
 MAX_LENGTH = 10_000
 """Maximum length of a line that the user edits, in characters; the rest of a paste is dropped."""
 SECRET_MARK = "•"
@@ -22,27 +22,27 @@ CANCEL_KEYS = ("esc", "ctrl-c")
 
 @attrs.frozen
 class Cancelled:
-    """The user closed a prompt without an answer."""
+    """The result of a prompt that the user closed without an answer."""
 
 
 @attrs.frozen
 class Entered:
-    """The user entered a text."""
+    """The result of a prompt in which the user entered text."""
 
     text: str
 
 
 @attrs.frozen
 class Confirmed:
-    """The user answered a question with yes or no."""
+    """The result of a yes-or-no question that the user answered."""
 
     accepted: bool
 
 
 class KeyGuard:
-    """The time after a prompt was drawn in which keys do not answer it.
+    """A guard against keys that arrive just after a prompt is drawn, which must not answer it.
 
-    Such a key was pressed before the user could read the prompt.
+    The user pressed such keys before they could read the prompt.
     """
 
     def __init__(self) -> None:
@@ -53,12 +53,12 @@ class KeyGuard:
         self._started = None
 
     def drawn(self, now: float) -> None:
-        """Start the time, if it has not been started."""
+        """Start the guard time, if it has not started yet."""
         if self._started is None:
             self._started = now
 
     def restart(self, now: float) -> None:
-        """Start the time again, if the prompt was drawn."""
+        """Restart the guard time, if the prompt was drawn."""
         if self._started is not None:
             self._started = now
 
@@ -66,7 +66,7 @@ class KeyGuard:
         """Return whether keys must not answer the prompt."""
         if self._started is None:
             return True
-        # A clock that was set back must not lock the prompt.
+        # If the clock was set back, the prompt must not stay locked.
         self._started = min(self._started, now)
         return now - self._started < KEY_GUARD
 
@@ -75,7 +75,7 @@ class LineField:
     """A line of text that the user edits.
 
     Attributes:
-        text: The text; it contains no newline.
+        text: The text, which contains no newlines.
         cursor: Index in the text at which the next character is inserted.
         secret: Whether the characters are shown as dots.
     """
@@ -87,7 +87,7 @@ class LineField:
         self.insert(text)
 
     def insert(self, text: str) -> None:
-        """Insert text at the cursor; line ends and tabs become spaces."""
+        """Insert text at the cursor; newlines and tabs become spaces."""
         room = max(MAX_LENGTH - len(self.text), 0)
         line = " ".join(text[:room].splitlines()).replace("\t", " ")
         self.text = self.text[: self.cursor] + line + self.text[self.cursor :]
@@ -101,7 +101,7 @@ class LineField:
         return removed
 
     def handle(self, key: Key | Paste) -> bool:
-        """Apply a key or a paste, and return whether it was used."""
+        """Handle a key or a paste, and return whether it was used."""
         if isinstance(key, Paste):
             self.insert(key.text)
             return True
@@ -178,17 +178,17 @@ class LineField:
         return index
 
     def row(self, width: int) -> tuple[str, int]:
-        """Return the part of the text around the cursor, and the column of the cursor in it.
+        """Return the part of the text around the cursor, and the cursor's column in this part.
 
         Args:
-            width: Maximum number of columns, with one for a cursor behind the text.
+            width: Maximum number of columns, including one for a cursor after the text.
         """
         room = max(width - 1, 1)
         before = self._shown(self.text[: self.cursor])
         after = self._shown(self.text[self.cursor :])
         used = cells(before)
         if used > room:
-            # Scrolled: the beginning is cut off. An ellipsis shows that there is more.
+            # The text is scrolled, and an ellipsis replaces the hidden beginning.
             clipped = wcwidth.clip(before, used - room + 1, used, fillchar=" ")
             before = ELLIPSIS + clipped if room > 1 else ""
         column = cells(before)
@@ -204,12 +204,12 @@ class TextPrompt:
     """A question that the user answers with a line of text.
 
     Attributes:
-        cursor: Row and column of the cursor in the rows that were made last.
+        cursor: Row and column of the cursor in the rows that were returned last.
 
     Args:
         question: The question.
-        default: The answer if the user enters nothing.
-        secret: Whether the answer is shown as dots, such as a key.
+        default: The answer if the user enters no text.
+        secret: Whether the answer, such as a key, is shown as dots.
     """
 
     def __init__(self, question: str, *, default: str = "", secret: bool = False) -> None:
@@ -219,11 +219,11 @@ class TextPrompt:
         self.cursor: tuple[int, int] | None = None
 
     def handle(self, key: Key | Paste, now: float) -> Entered | Cancelled | None:
-        """Apply a key or a paste, and return the result when there is one.
+        """Handle a key or a paste, and return the result once there is one.
 
         Args:
             key: The key or paste.
-            now: Time in seconds; not used, but the same for all prompts.
+            now: Time in seconds; unused, but part of the interface of all prompts.
         """
         if isinstance(key, Key):
             if key.name in CANCEL_KEYS:
@@ -274,13 +274,13 @@ class ConfirmPrompt:
         self._guard = KeyGuard()
 
     def handle(self, key: Key | Paste, now: float) -> Confirmed | Cancelled | None:
-        """Apply a key, and return the result when there is one; pastes do nothing.
+        """Handle a key, and return the result once there is one; pastes are ignored.
 
         Keys that were typed before the user could see the question do not answer it.
 
         Args:
             key: The key or paste.
-            now: Time in seconds, of any clock.
+            now: Time in seconds, from any clock.
         """
         if isinstance(key, Paste):
             return None
@@ -317,9 +317,9 @@ class ConfirmPrompt:
 
 
 def paragraph(text: str, width: int) -> list[str]:
-    """Return foreign text as rows, wrapped between words.
+    """Return untrusted text as rows, wrapped between words.
 
-    Only the beginning of a very long text is returned: nobody reads it in a prompt.
+    Only the beginning of a very long text is returned, because nobody reads more in a prompt.
     """
     text = text.strip("\n")
     if len(text) > MAX_LENGTH:
@@ -331,7 +331,8 @@ def paragraph(text: str, width: int) -> list[str]:
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    # text_width.wrap takes 150 ms for 2,000 Chinese characters; a prompt is drawn for each key.
+    # text_width.wrap would take 150 ms for 2,000 Chinese characters, and a prompt is drawn after
+    # each key.
     if cells(line) <= width:
         return [line]
     rows = []
@@ -356,7 +357,7 @@ def _wrapped(line: str, width: int) -> list[str]:
 
 
 def broken_rows(line: str, width: int) -> list[str]:
-    """Return a line as rows that contain every character, broken at the width."""
+    """Return a line as rows that contain every character, split at the width."""
     width = max(width, 2)
     if line.isascii():
         return [line[start : start + width] for start in range(0, len(line), width)] or [""]
@@ -376,13 +377,13 @@ def broken_rows(line: str, width: int) -> list[str]:
 
 
 def fit_rows(rows: list[str], most: int, width: int) -> list[str]:
-    """Return at most ``most`` rows; if some do not fit, the last row says how many."""
+    """Return at most ``most`` rows; if some rows do not fit, the last row says how many."""
     if most <= 0:
         return []
     if len(rows) <= most:
         return rows
     if most == 1:
-        # A row and the mark of an omission are more useful than the mark alone.
+        # A row with an ellipsis is more useful than an ellipsis alone.
         return [cut(rows[0] + ELLIPSIS, width)]
     left_out = len(rows) - most + 1
     return [*rows[: most - 1], cut(f"{ELLIPSIS} {left_out:,} more rows", width)]
@@ -391,13 +392,13 @@ def fit_rows(rows: list[str], most: int, width: int) -> list[str]:
 def choice_rows(
     labels: tuple[str, ...] | list[str], selected: int, width: int, most: int, theme: Theme
 ) -> list[str]:
-    """Return choices side by side, wrapped; the selected one is marked.
+    """Return rows with choices side by side, with the selected choice marked.
 
-    If they do not fit, only the rows around the selected one are returned.
+    If not all rows fit, only the rows around the selected choice are returned.
 
     Args:
         labels: The choices, neutral.
-        selected: Index of the selected one.
+        selected: Index of the selected choice.
         width: Maximum number of columns.
         most: Maximum number of rows.
         theme: The colors.
@@ -423,9 +424,9 @@ def choice_rows(
 
 
 def exact_rows(text: str, width: int) -> list[str]:
-    """Return foreign text as rows that contain every character, broken only at the width.
+    """Return untrusted text as rows that contain every character, split only at the width.
 
-    Several blank rows are replaced by their number: they could push a part out of sight.
+    Several blank rows are replaced with their number, because they could push text out of sight.
     """
     shown = neutral(text).replace("\t", "    ")
     rows: list[str] = []
@@ -451,5 +452,5 @@ def _without_blanks(rows: list[str]) -> list[str]:
 
 
 def key_label(name: str) -> str:
-    """Return a key's name as users write it, such as "Shift-Tab"."""
+    """Return a key's name in the usual notation, such as "Shift-Tab"."""
     return "-".join(part.capitalize() for part in name.split("-"))

@@ -1,4 +1,4 @@
-"""Reads which branch a folder is on, without starting a program."""
+"""Reads the current Git branch of a folder, without starting a program."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ MAX_HEAD = 1000  # bytes
 
 
 def find_branch(folder: Path) -> str:
-    """Return the name of the checked-out Git branch, or the beginning of a commit's id.
+    """Return the name of the checked-out Git branch, or the beginning of the commit's id.
 
-    The result is empty outside a repository. Blocks while reading a small file.
+    The result is empty outside a repository. The function blocks while it reads a small file.
     """
     for parent in (folder, *folder.parents):
         marker = parent / ".git"
@@ -19,17 +19,18 @@ def find_branch(folder: Path) -> str:
             if marker.is_dir():
                 return _read_head(marker)
             if marker.is_file():
-                # A worktree or a submodule: a file that names the folder.
+                # In a worktree or a submodule, `.git` is a file that contains the path of the Git
+                # folder.
                 text = marker.read_text(errors="replace")[:MAX_HEAD].strip()
                 target = text.removeprefix("gitdir:").strip()
                 return _read_head(parent / target)
-        except (OSError, ValueError):  # a file name may contain NUL
+        except (OSError, ValueError):  # the path in the file may contain NUL
             return ""
     return ""
 
 
 def _read_head(folder: Path) -> str:
-    # A pipe in place of the file must not block the thread for ever.
+    # If HEAD is a named pipe, opening it must not block the thread forever.
     descriptor = os.open(folder / "HEAD", os.O_RDONLY | os.O_NONBLOCK)
     with os.fdopen(descriptor, errors="replace") as file:
         head = file.read(MAX_HEAD).strip()

@@ -1,4 +1,4 @@
-"""Finds the prompts in a session's log that one can go back to."""
+"""Finds the prompts in a session's log that the user can go back to."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from hilum.events import Event, PromptQueued, RunEnded, RunRetried, RunStarted
 
 @attrs.frozen
 class RewindPoint:
-    """A prompt of the user.
+    """A prompt that the user can go back to.
 
     Attributes:
         text: The prompt.
-        at: Unix time at which its run began.
+        at: Unix time at which the prompt's run began.
         run: Id of its run.
         before: Number of the last event before the prompt.
     """
@@ -26,21 +26,22 @@ class RewindPoint:
 
 
 def find_rewind_points(events: Iterable[Event], agent: str = "main") -> list[RewindPoint]:
-    """Return the prompts of an agent that have started, oldest first.
+    """Return an agent's prompts whose runs have started, oldest first.
 
     Args:
         events: All events of the session.
         agent: The agent that the user talks to.
     """
     points: list[RewindPoint] = []
-    # The last event before each prompt that has not started; 0 if it was queued behind other work.
+    # The number of the last event before each prompt that has not started; 0 if the prompt was
+    # queued.
     waiting: dict[str, int] = {}
     running = ""
     for event in events:
         if event.agent != agent:
             continue
         if isinstance(event, PromptQueued):
-            # A prompt that waits for a run belongs after the end of that run.
+            # A prompt that waits for another run belongs after the end of that run.
             is_behind = bool(running or waiting)
             waiting[event.run] = 0 if is_behind else event.seq - 1
         elif isinstance(event, RunStarted):

@@ -1,9 +1,10 @@
-"""The look of Markdown: elements for ``rich.markdown``.
+"""Elements for ``rich.markdown``, which define the appearance of Markdown.
 
-The module is imported when the first block is rendered, because rich takes long to import. rich
-drives the elements and writes the colors. The layout is ours: rich measures flags and joined emoji
-differently from most terminals, does not break lines between Chinese characters, and pads code to
-the full width, which doubles its rows when the terminal becomes narrower.
+This module is imported when the first block is rendered, because importing rich takes a long time.
+rich calls the elements and writes the colors. The elements do the layout themselves, because rich
+measures flags and joined emoji differently from most terminals, does not break lines between
+Chinese characters, and pads code to the full width, which doubles its rows when the terminal
+becomes narrower.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ from hilum_terminal.markdown_tokens import inline_text, prepare
 from hilum_terminal.table_layout import TableLayout, lay_out_table
 from hilum_terminal.text_width import TAB_SIZE, cells, line_spans
 
-# Nested lists and quotes are not indented where less than this would remain for their text.
+# Nested lists and quotes are not indented if fewer columns than this would remain for their text.
 MIN_TEXT_WIDTH = 12
 RULE_WIDTH = 40
 
 
 @attrs.frozen
 class Look:
-    """How the elements of one block are drawn.
+    """Options for drawing the elements of one block.
 
     Attributes:
         theme: The colors.
-        is_piece: Whether the block continues the one before it.
-        number: The number of the first item of a list that is continued.
-        widths: The natural widths of the columns of a table that is continued.
+        is_piece: Whether the block continues the previous one.
+        number: Number of the first item in a continued list.
+        widths: The natural column widths of a continued table.
     """
 
     theme: styles.Theme
@@ -51,7 +52,7 @@ class Look:
 
     @property
     def is_ascii(self) -> bool:
-        """Return whether lines are not drawn: screen readers would read them aloud."""
+        """Return whether to omit drawn lines, because screen readers would read them aloud."""
         return not self.theme.attributes
 
     def style(self, name: styles.Style) -> Style:
@@ -71,12 +72,12 @@ def render(
     """Return the rows of a block.
 
     Args:
-        source: The source, without characters that a terminal interprets.
+        source: The Markdown source, escaped for the terminal.
         width: Maximum number of columns.
         theme: The colors.
-        is_piece: Whether it continues the block before it.
-        number: The number of the first item of a list that is continued.
-        first_piece: The beginning of a table that is continued.
+        is_piece: Whether the block continues the previous one.
+        number: Number of the first item in a continued list.
+        first_piece: The beginning of a continued table.
     """
     tokens = _parse(source, theme)
     look = Look(theme, is_piece, number, _natural_widths(first_piece, theme) if first_piece else ())
@@ -92,7 +93,7 @@ def render(
         emoji=False,
         highlight=False,
         theme=rich.theme.Theme(_text_styles(look), inherit=False),
-        # The variables NO_COLOR, COLUMNS and TERM have been read for the theme.
+        # The environment is empty, because the theme has already read NO_COLOR, COLUMNS and TERM.
         _environ={},
     )
     console.print(_Answer(tokens, look), crop=False, no_wrap=True, overflow="ignore", end="")
@@ -112,7 +113,7 @@ _COLOR_SYSTEMS: dict[styles.Depth, Literal["standard", "256", "truecolor"]] = {
 
 def _parse(source: str, theme: styles.Theme) -> list[Token]:
     tokens = markdown_parser().parse(source)
-    # Two levels before the limit, the parser may have dropped text.
+    # Within two levels of the limit, the parser may have dropped text.
     if any(token.level >= MAX_NESTING - 2 for token in tokens):
         raise ValueError("nested too deeply")
     _remove_mark(tokens)
@@ -125,7 +126,7 @@ def _parse(source: str, theme: styles.Theme) -> list[Token]:
 
 
 def _remove_mark(tokens: list[Token]) -> None:
-    """Remove the mark that has kept the rest of a long paragraph a paragraph."""
+    """Remove the mark that made the parser treat the rest of a long paragraph as a paragraph."""
     for token in tokens:
         if token.children and token.children[0].content.startswith(PARAGRAPH_MARK):
             first = token.children[0]
@@ -136,7 +137,7 @@ def _remove_mark(tokens: list[Token]) -> None:
 
 @functools.lru_cache(maxsize=4)
 def _natural_widths(first_piece: str, theme: styles.Theme) -> tuple[int, ...]:
-    """Return how wide the columns of a table are, from its first piece."""
+    """Return the column widths of a table, determined from its first piece."""
     widths: list[int] = []
     column = 0
     for token in _parse(first_piece, theme):
@@ -175,7 +176,7 @@ def _text_styles(look: Look) -> dict[str, Style]:
 
 
 class _Element(MarkdownElement):
-    """A part of the block, which is laid out in rows."""
+    """A part of a block that is laid out in rows."""
 
     # Blank rows between elements are added by the element that contains them.
     new_line = False
@@ -192,16 +193,16 @@ class _Element(MarkdownElement):
 
     @property
     def is_tight(self) -> bool:
-        """Return whether no blank row separates it from the parts beside it."""
+        """Return whether no blank row separates this part from its neighbors."""
         return self.token.hidden
 
     def rows(self, width: int) -> list[Text]:
-        """Return its rows."""
+        """Return the rows of the element."""
         raise NotImplementedError
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for row in self.rows(options.max_width):
-            # Blanks at the end would double the rows when the terminal becomes narrower.
+            # Trailing blanks would double the rows when the terminal becomes narrower.
             row.rstrip()
             yield from row.render(console, end="\n")
 
@@ -241,7 +242,7 @@ class _Heading(_TextElement):
 
 
 class _Code(_Element):
-    """A block of code: indented, so that it is easy to see, and without a frame."""
+    """A block of code, indented for visibility, without a frame."""
 
     def rows(self, width: int) -> list[Text]:
         indent = 2 if width > MIN_TEXT_WIDTH else 0
@@ -269,7 +270,7 @@ class _Rule(_Element):
 
 
 class _Container(_Element):
-    """An element that consists of others."""
+    """An element that contains other elements."""
 
     def __init__(self, look: Look, token: Token) -> None:
         super().__init__(look, token)
@@ -355,12 +356,12 @@ class _Cell(_TextElement):
 
     @property
     def align(self) -> str:
-        """Return how its text is aligned."""
+        """Return the alignment of the cell's text."""
         return str(self.token.attrs.get("style", "")).rpartition(":")[2] or "left"
 
 
 class _Part(_Element):
-    """A row, the head or the body of a table."""
+    """A row, the header or the body of a table."""
 
     def __init__(self, look: Look, token: Token) -> None:
         super().__init__(look, token)
@@ -377,7 +378,7 @@ class _Part(_Element):
 
 
 class _Table(_Part):
-    """A table; where it would not be readable, a list of its cells."""
+    """A table, or a list of its cells if a table would not be readable."""
 
     def rows(self, width: int) -> list[Text]:
         if not self.cell_rows:
@@ -393,7 +394,7 @@ class _Table(_Part):
             rows += self._table_row(self.cell_rows[0], layout)
             rows.append(rule)
         for index, row in enumerate(body):
-            # Rules show which rows belong together where cells are wrapped.
+            # If cells are wrapped, rules show which rows belong together.
             if layout.is_shrunk and (index > 0 or self.look.is_piece):
                 rows.append(rule)
             rows += self._table_row(row, layout)
@@ -454,7 +455,7 @@ _ROOT = "root"
 
 
 class _Answer(Markdown):
-    """A block of an answer, for ``Console.print``."""
+    """A block of an answer, to be passed to ``Console.print``."""
 
     elements = {
         _ROOT: _Container,
@@ -494,17 +495,17 @@ def wrap_styled(text: Text, width: int) -> list[Text]:
 
 
 def _fold(line: Text, width: int) -> list[Text]:
-    """Divide a line of code into rows, without regard to words."""
+    """Split a line of code into rows, ignoring word boundaries."""
     line.rstrip()
     plain = line.plain
     if cells(plain) <= width:
         return [line]
-    # Blanks are replaced for the search for breaks only, because they count in code.
+    # Blanks are replaced only to find the breaks, because blanks are significant in code.
     return _divide(line, line_spans(plain.replace(" ", "x"), width))
 
 
 def _divide(line: Text, spans: list[tuple[int, int]]) -> list[Text]:
-    """Return parts of a line; slicing it once for each part would take quadratic time."""
+    """Split a line into parts; slicing the line once per part would take quadratic time."""
     if spans == [(0, len(line.plain))]:
         return [line]
     offsets = sorted({offset for span in spans for offset in span} - {0})
@@ -517,7 +518,7 @@ def _styled(text: str, style: Style) -> Text:
 
 
 def _joined(parts: Sequence[Text]) -> Text:
-    """Return texts as one; ``Text.join`` takes ten times as long."""
+    """Join texts; ``Text.join`` takes ten times as long."""
     spans: list[Span] = []
     position = 0
     for part in parts:

@@ -1,11 +1,11 @@
-"""Turns rows into bytes for the terminal; does no I/O.
+"""Converts rows to bytes for the terminal; performs no I/O.
 
-Final rows ("commits") are written once into the normal scrollback and are never touched again. Below
-them is the *live region*, the rows that are redrawn. A terminal changes its size and wraps its
-content anew before this process hears of it, so the bytes are correct wherever the cursor was carried
-to: the cursor moves down by line feeds, which scroll where they must, and up by CUU, which stops at
-the top of the window. There are no absolute addresses, no CUD, no scroll regions, and nothing that
-clears the window or the scrollback.
+Final rows ("commits") are written once to the normal scrollback and are never changed. Below them
+is the *live region*, the rows that are redrawn. A terminal changes its size and rewraps its content
+before this process is notified, so the bytes must be correct wherever the cursor has moved: the
+cursor moves down with line feeds, which scroll if necessary, and up with CUU, which stops at the
+top of the window. The bytes contain no absolute addresses, no CUD, no scroll regions, and nothing
+that clears the window or the scrollback.
 """
 
 from __future__ import annotations
@@ -20,33 +20,35 @@ from .text_width import RESET, cells
 Size = tuple[int, int]
 """Columns and lines."""
 
-# Synchronized output (DEC mode 2026): a terminal that knows it shows the frame at once, any other one
-# ignores it. Asking first would be wrong: tmux does not answer for the terminal around it.
+# With synchronized output (DEC mode 2026), a terminal shows a frame at once; terminals without this
+# mode ignore it. A query for support would be unreliable, because tmux does not respond for the
+# outer terminal.
 BEGIN_FRAME = "\x1b[?2026h"
 END_FRAME = "\x1b[?2026l"
 REPORT_DELAY = 0.3
-"""Seconds by which a terminal may report a new size too late: tmux does so every 250 ms."""
+"""Maximum delay, in seconds, with which a terminal reports its new size (tmux: 250 ms)."""
 AUTOWRAP_ON = "\x1b[?7h"
 AUTOWRAP_OFF = "\x1b[?7l"
 SHOW_CURSOR = "\x1b[?25h"
 HIDE_CURSOR = "\x1b[?25l"
 ERASE_LINE = "\x1b[K"
-# Erases the cursor's line and everything below it. The cursor first moves one column to the right,
-# because tmux scrolls the whole window into the history when it erases from the top left corner.
+# This sequence erases the cursor's line and everything below it. The cursor first moves one column
+# to the right, because tmux scrolls the whole window into its history when it erases from the top
+# left corner.
 ERASE_BELOW = "\x1b[K\x1b[C\x1b[J\r"
 
 _COLOR = re.compile(r"\x1b\[[0-9;:]*m")
 _COLORS_AND_TEXT = re.compile(r"(\x1b\[[0-9;:]*m)")
-# Anything else than text and colors would break the count of rows. Callers have escaped foreign text
-# already; this is the last net.
+# Anything other than text and colors would make the row count wrong. Callers have already escaped
+# untrusted text; this is a last safeguard.
 _CONTROL = re.compile(r"[\x00-\x1a\x1c-\x1f\x7f-\x9f]|\x1b(?!\[[0-9;:]*m)")
 
 
 class Screen:
-    """The content of the terminal below the last final row, and where its cursor is.
+    """The content of the terminal below the last final row, and the position of its cursor.
 
     Args:
-        reflows: Whether the terminal wraps its lines anew when its width changes. See
+        reflows: Whether the terminal rewraps its lines when its width changes. See
             ``terminal_reflows``.
     """
 
@@ -55,7 +57,7 @@ class Screen:
         self.forget()
 
     def forget(self) -> None:
-        """Start a new live region at the cursor's line, because others have used the terminal."""
+        """Start a new live region at the cursor's line, after another program used the terminal."""
         self._size: Size | None = None
         self._rows: list[str] = []
         self._cursor_row = 0
@@ -73,19 +75,20 @@ class Screen:
         parked: bool = False,
         now: float = 0.0,
     ) -> bytes:
-        """Return the bytes that commit rows and show others below them; empty if nothing changed.
+        """Return the bytes that commit rows and draw the live region; empty if nothing changed.
 
         Args:
-            commits: Final rows, each written once. The terminal wraps those that are too wide.
-            rows: The live region. The first rows are dropped where the window is too low for all.
+            commits: Final rows, each written once. The terminal wraps rows that are too wide.
+            rows: Rows of the live region. If the window is too low for all rows, the first ones are
+                dropped.
             size: Columns and lines of the terminal, read right before this call.
-            cursor: Index of a row and a column in it; None for no cursor.
-            parked: Whether the cursor waits, hidden, on the first row, and a cell in reverse video
-                shows where the input goes. While rows are committed, this lets the terminal itself
-                carry the cursor to the region's first row when its size changes. Without it, the
-                real cursor is in the input, where input methods and screen readers expect it.
-            now: The time in seconds. Without it, the last frame counts as just written, and more
-                rows may remain as ghosts when the terminal becomes narrower.
+            cursor: Row index and column of the cursor; None for no cursor.
+            parked: Whether the cursor is hidden on the first row, and a cell in reverse video marks
+                the input position. While rows are being committed, a parked cursor stays on the
+                region's first row when the terminal changes its size. Otherwise, the real cursor is
+                in the input, where input methods and screen readers expect it.
+            now: The time in seconds. Without a time, the last frame counts as just written, and
+                more old rows may stay visible when the terminal becomes narrower.
         """
         columns = max(size[0], 1)
         lines = max(size[1], 1)
@@ -118,9 +121,9 @@ class Screen:
         return text.encode("utf-8", "replace")
 
     def leave(self, size: Size | None = None, *, now: float = 0.0) -> bytes:
-        """Return the bytes that erase the live region and put the cursor where it began.
+        """Return the bytes that erase the live region and move the cursor to its start.
 
-        Afterwards this is as new. The bytes are empty if nothing was drawn.
+        Afterwards, the screen is in its initial state. The bytes are empty if nothing was drawn.
 
         Args:
             size: The current size if it may have changed since the last frame.
@@ -133,7 +136,7 @@ class Screen:
         return f"\r{_up(up)}{ERASE_BELOW}{AUTOWRAP_ON}{SHOW_CURSOR}".encode()
 
     def _redraw(self, commits: Sequence[str], rows: list[str], size: Size, now: float) -> str:
-        """Return a frame from the region's top; commits overwrite what was there."""
+        """Return a frame that is drawn from the region's top; commits overwrite the old rows."""
         columns = size[0]
         parts = ["\r", _up(self._rows_above_cursor(size, now))]
         if commits:
@@ -145,7 +148,7 @@ class Screen:
         for row in rows[:-1]:
             parts.append(_line(row, columns, ERASE_LINE))
             parts.append("\r\n")
-        # Below are rows of the last frame, and after a change of size rows at unknown places.
+        # Rows of the last frame may be below; after a change of size, their position is unknown.
         parts.append(ERASE_BELOW)
         parts.append(_text(rows[-1]))
         parts.append(AUTOWRAP_ON)
@@ -156,7 +159,7 @@ class Screen:
         return "".join(parts)
 
     def _update(self, rows: list[str], columns: int) -> str:
-        """Return a frame that writes only the rows that differ."""
+        """Return a frame that writes only the rows that have changed."""
         before = self._rows
         parts: list[str] = []
         for index, row in enumerate(rows):
@@ -176,7 +179,7 @@ class Screen:
         return f"{AUTOWRAP_OFF}{''.join(parts)}{AUTOWRAP_ON}"
 
     def _place_cursor(self, row: int, column: int, visible: bool) -> str:
-        """Return the bytes that move the cursor and show or hide it; empty if it stays as it is."""
+        """Return the bytes that move, show or hide the cursor; empty if nothing changes."""
         move = self._move_to(row)
         if move or column != self._cursor_column:
             move += "\r"
@@ -197,15 +200,15 @@ class Screen:
         return "\n" * down
 
     def _rows_above_cursor(self, size: Size, now: float) -> int:
-        """Return how many lines of the terminal are between the region's top and the cursor.
+        """Return the number of terminal lines between the region's top and the cursor.
 
-        In doubt the number is too low: rows of the last frame then remain visible, while a number
-        that is too high would overwrite rows that are final.
+        In case of doubt, the number is too low rather than too high: rows of the last frame then
+        remain visible, whereas too high a number would overwrite final rows.
         """
         columns = max(size[0], 1)
         narrower = self._size is not None and columns < self._size[0]
-        # What was written a moment ago may have reached a terminal that was narrower already. It
-        # then cut the rows, and did not wrap them.
+        # The last frame may have reached the terminal after it became narrower. In that case, the
+        # terminal truncated the rows and did not wrap them.
         in_doubt = now - self._written < REPORT_DELAY
         if not narrower or not self._reflows or in_doubt:
             return self._cursor_row
@@ -217,9 +220,10 @@ class Screen:
 
 
 def terminal_reflows(environ: Mapping[str, str]) -> bool:
-    """Return whether the terminal that the environment describes wraps its lines anew.
+    """Return whether the terminal described by the environment rewraps its lines.
 
-    Linux consoles, xterm and GNU screen cut lines instead; all other common terminals wrap them.
+    Linux consoles, xterm and GNU screen truncate lines instead; all other common terminals rewrap
+    them.
     """
     term = environ.get("TERM", "")
     if environ.get("TMUX"):
@@ -230,7 +234,7 @@ def terminal_reflows(environ: Mapping[str, str]) -> bool:
 
 
 def paint_cursor(row: str, column: int) -> str:
-    """Return a row with one character in reverse video; past its end, with a blank one."""
+    """Return a row with the character, or blank, at a column in reverse video."""
     parts: list[str] = []
     position = 0
     painted = False
@@ -255,10 +259,10 @@ def paint_cursor(row: str, column: int) -> str:
 def _fit(
     rows: Sequence[str], cursor: tuple[int, int] | None, lines: int
 ) -> tuple[list[str], tuple[int, int] | None]:
-    """Return the last rows that fit, at least one, and the cursor in them.
+    """Return the last rows that fit, at least one, and the cursor position in them.
 
-    One line of the window stays free, so that a shrink by one line moves no live row into the
-    scrollback.
+    One line of the window stays free, so that no live row moves into the scrollback when the window
+    shrinks by one line.
     """
     most = max(lines - 1, 1)
     shown = list(rows[-most:]) or [""]
@@ -276,8 +280,9 @@ def _line(row: str, columns: int, erase_first: str) -> str:
     Args:
         row: The row; the cursor is in the first column.
         columns: Columns of the terminal.
-        erase_first: What erases the line before the text, where that is necessary: after text that
-            fills the line, the cursor is still on the last character, and would erase it.
+        erase_first: Sequence that erases the line before text that fills the line. After such text,
+            the cursor is still on the last character, so erasing the rest of the line would erase
+            this character.
     """
     text = _text(row)
     if len(text) * 2 >= columns and cells(text) >= columns:
@@ -286,7 +291,7 @@ def _line(row: str, columns: int, erase_first: str) -> str:
 
 
 def _text(row: str) -> str:
-    """Return a row without control characters, and with its colors ended."""
+    """Return a row without control characters, with its colors reset at the end."""
     text = _CONTROL.sub(" ", row)
     if "\x1b" in text and not text.endswith(RESET):
         return text + RESET
@@ -298,10 +303,10 @@ def _up(count: int) -> str:
 
 
 def _used_cells(row: str) -> int:
-    """Return the columns that a terminal keeps of a row: some drop blanks at its end."""
+    """Return the width of a row without trailing blanks, which some terminals drop."""
     return cells(_COLOR.sub("", row).rstrip())
 
 
 def _wrapped(row: str, columns: int) -> int:
-    """Return the number of lines that a row occupies after the terminal became narrower."""
+    """Return the number of lines that a row occupies after the terminal has become narrower."""
     return max(-(-_used_cells(row) // columns), 1)

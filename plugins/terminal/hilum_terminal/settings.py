@@ -1,4 +1,4 @@
-"""The settings of the terminal: table ``[terminal]``."""
+"""The settings of the terminal, in the table ``[terminal]``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hilum import section, setting
 
 @section("terminal")
 class TerminalSettings:
-    """How conversations in the terminal look, and how they call for attention."""
+    """How conversations in the terminal look, and how hilum notifies the user."""
 
     background: Literal["auto", "dark", "light"] = setting(
         default="auto",
@@ -20,15 +20,15 @@ class TerminalSettings:
         default="bell",
         project="user",
         help=(
-            "How hilum calls for attention when a question waits, or a long run ends, while the"
-            " terminal is not looked at: bell, desktop notification (OSC 9) or not at all."
+            "How hilum notifies you when a question waits or a long run ends while the terminal is"
+            " in the background: bell, desktop notification (OSC 9) or not at all."
         ),
     )
     notify_after: float = setting(
         default=10.0,
         minimum=0,
         project="user",
-        help="Seconds that a run must take for its end to be worth a notification.",
+        help="Minimum duration, in seconds, of a run whose end is worth a notification.",
     )
     history: bool = setting(
         default=True,

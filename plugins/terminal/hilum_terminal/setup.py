@@ -1,9 +1,9 @@
-"""The guided set-up of a model: at the first start, and with ``/setup``.
+"""The guided setup of a model, at the first start and with ``/setup``.
 
-It looks for keys in the environment and for servers on this machine, lets the user choose, sends
-one small request, and stores the choice in the user's settings. Where a model can be used without a
-question, none is asked. A key is never stored in a project, and one that comes from an environment
-variable is not stored at all.
+The setup looks for keys in the environment and for servers on this machine, lets the user choose,
+sends one small request, and stores the choice in the user's settings. If a model can be used
+without asking, the setup asks nothing. A key is never stored in a project, and a key from an
+environment variable is not stored at all.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from hilum.models import ModelInfo
 
 MODEL_VARIABLE = "HILUM_MODEL"
-# Models of one server to choose from; the others can be named with --model.
+# Maximum number of one server's models to offer; others can be named with --model.
 MAX_MODELS = 15
-# Words for what a policy does with calls that change something.
+# Descriptions of what each policy does with calls that have effects.
 POLICIES = {
     "ask_first": "hilum asks before it changes a file, runs a command or uses the network.",
     "auto": "hilum changes files without asking, and runs commands that the sandbox confines.",
@@ -49,7 +49,7 @@ LEFT = "No model was chosen. /setup starts this again."
 
 
 class Asker(Protocol):
-    """The part of ``Chat`` that the set-up uses."""
+    """The part of ``Chat`` that the setup uses."""
 
     @property
     def session(self) -> Session:
@@ -60,15 +60,15 @@ class Asker(Protocol):
         """Write text above the input."""
 
     def fail(self, error: HilumError) -> None:
-        """Write an error with its code and hint."""
+        """Show an error with its code and hint."""
 
     async def choose(
         self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
     ) -> Choice | None:
-        """Let the user choose; ``None`` if they left with Esc."""
+        """Return the user's choice, or ``None`` if the user pressed Esc."""
 
     async def ask(self, question: str, *, default: str = "", secret: bool = False) -> str | None:
-        """Ask for a line of text; ``None`` if the user left with Esc."""
+        """Ask for a line of text; return ``None`` if the user pressed Esc."""
 
 
 @attrs.frozen
@@ -80,14 +80,14 @@ class UseModel:
 
 @attrs.frozen
 class ListModels:
-    """The choice of a provider whose models must be requested first."""
+    """The choice of a provider, which is then asked for its models."""
 
     provider: str
 
 
 @attrs.frozen
 class EnterKey:
-    """The choice to enter a key for a provider, with the model to test it with."""
+    """The choice to enter a key for a provider, with the model for testing the key."""
 
     provider: str
     model: str
@@ -102,7 +102,7 @@ Step = UseModel | ListModels | EnterKey | LookAgain
 
 
 def describe_policy(session: Session) -> str:
-    """Return in one line what happens to calls that change something."""
+    """Return a sentence that says what happens to calls with effects."""
     text = POLICIES.get(session.approve, f"The approval policy is {session.approve}.")
     return f"{text} /approve changes this."
 
@@ -111,15 +111,15 @@ async def ensure_model(asker: Asker) -> str:
     """Return the model of a session; ask for one only if none can be used.
 
     Returns:
-        ``provider/name``; empty if the user left the set-up.
+        ``provider/name``; empty if the user left the setup.
     """
     router = asker.session.kernel.router
     try:
         name = router.resolve(asker.session.model or "") or await router.default()
         router.model(name)
     except UsageError as error:
-        # That there is no model is no mistake, and the set-up explains what to do. What remains
-        # is a server or a model that the user has named.
+        # A missing model is not a mistake, and the setup explains what to do. The rest of the
+        # message is about a server or a model that the user has named.
         problem = error.message.removeprefix(NO_MODEL_MESSAGE).strip()
         if problem:
             asker.say(one_line(problem), style="warning")
@@ -131,7 +131,7 @@ async def set_up(asker: Asker) -> str:
     """Let the user choose a model, test it with one request, and store the choice.
 
     Returns:
-        ``provider/name``; empty if the user left the set-up or no plugin reaches models.
+        ``provider/name``; empty if the user left the setup or no plugin provides access to models.
     """
     access = asker.session.kernel.plugin(ModelAccess)
     if access is None:
@@ -145,7 +145,7 @@ async def set_up(asker: Asker) -> str:
 
 
 class _SetUp:
-    """One pass through the set-up."""
+    """One run of the setup."""
 
     def __init__(self, asker: Asker, access: ModelAccess) -> None:
         self._asker = asker
@@ -154,7 +154,7 @@ class _SetUp:
         self._kernel = asker.session.kernel
 
     async def run(self) -> str:
-        """Ask until a model answers or the user leaves; return the model's name."""
+        """Ask until a model responds or the user leaves; return the model's name."""
         found = await self._survey()
         if not any(status.usable and status.address for status in found):
             self._asker.say(EXPLANATION)
@@ -165,7 +165,7 @@ class _SetUp:
             chosen = await self._asker.choose(title, choices, selected=selected)
             if chosen is None:
                 return ""
-            # After a failure, Enter tries the same again.
+            # After a failure, the same choice is selected again, so that Enter retries it.
             selected = next((i for i, each in enumerate(choices) if each is chosen), 0)
             name = await self._take(chosen.value)
             if name:
@@ -207,7 +207,7 @@ class _SetUp:
         self._asker.say(f"{one_line(name)} answers, after {done.seconds:.1f} s.", style="good")
 
     async def _choose_listed(self, provider: str) -> str:
-        """Let the user choose from a provider's own list."""
+        """Let the user choose from a provider's list of models."""
         (status,) = await self._access.survey_models(self._kernel, provider)
         if not status.models:
             text = f"{status.name}: {status.found}. {status.fix}".strip()
@@ -231,7 +231,8 @@ class _SetUp:
         except HilumError as error:
             self._asker.fail(error)
             rejected = error
-        # The provider knows the key, but not the model: another one of its list may work.
+        # The provider accepts the key but does not know the model; another model in its list may
+        # work.
         is_other_model = isinstance(rejected, ModelError) and rejected.status == 404
         if rejected is not None and not is_other_model:
             return ""
@@ -276,7 +277,7 @@ def _short(path: Path) -> str:
 
 
 def _choices(found: Sequence[ProviderStatus]) -> list[Choice]:
-    """Return what the user can choose: models that can be used first, then keys to enter."""
+    """Return the choices: first the usable models, then the providers that need a key."""
     choices = []
     for status in found:
         if not status.usable or not status.address:
@@ -300,7 +301,7 @@ def _choices(found: Sequence[ProviderStatus]) -> list[Choice]:
 
 
 def _choice(status: ProviderStatus, info: ModelInfo) -> Choice:
-    """Return the choice of a model, with what is known about it."""
+    """Return the choice of a model, with its window and price if they are known."""
     parts = [f"{_format_window(info.window)} window"]
     if info.price is not None:
         parts.append(f"${info.price.input:g} / ${info.price.output:g} per million tokens")
@@ -317,7 +318,7 @@ def _format_window(tokens: int) -> str:
 
 
 def _find_current(choices: Sequence[Choice], name: str) -> int:
-    """Return the position of the current model; the first one if it is not among the choices."""
+    """Return the index of the current model among the choices, or 0 if it is not among them."""
     for index, choice in enumerate(choices):
         if choice.value == UseModel(name):
             return index

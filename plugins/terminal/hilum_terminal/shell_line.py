@@ -12,7 +12,7 @@ from hilum import HilumError, Session, ToolDenied, judge_call
 
 TOOL = "run_terminal_cmd"
 MAX_OUTPUT = 200_000  # characters
-MAX_KEPT = 30_000  # characters that the agent reads
+MAX_KEPT = 30_000  # in characters; the agent reads this much
 
 
 @attrs.define
@@ -21,11 +21,11 @@ class ShellLine:
 
     Attributes:
         command: The command line.
-        output: What it printed so far, to standard output and standard error.
-        status: Its exit status; None while it runs or if it did not start.
-        error: Why it did not start.
-        stopped: Whether the user stopped it.
-        began: Unix time at which it began.
+        output: Output of the command so far, from standard output and standard error.
+        status: Exit status; None while the command is running or if it did not start.
+        error: Why the command did not start.
+        stopped: Whether the user stopped the command.
+        began: Unix time at which the command began.
     """
 
     command: str
@@ -55,13 +55,14 @@ class ShellLine:
 async def run_shell_line(session: Session, line: ShellLine, changed: Callable[[], None]) -> None:
     """Run a command, and collect its output.
 
-    Rules that deny such a command apply to the user's own commands, too: they also protect from
-    typing errors. Commands that the agent would have to ask about run, because the user typed them.
+    Rules that deny a command also apply to the user's own commands, because they protect against
+    typing errors. Commands for which the agent would need approval run without it, because the user
+    typed them.
 
     Args:
         session: The session.
-        line: The command; its other attributes are set.
-        changed: Called when there is new output.
+        line: The command; this function sets its other attributes.
+        changed: Function to call when there is new output.
     """
     try:
         await _check_rules(session, line.command)
@@ -74,9 +75,9 @@ async def run_shell_line(session: Session, line: ShellLine, changed: Callable[[]
     }
 
     def add(stream: str, data: bytes) -> None:
-        # A character may be divided between two pieces.
+        # A multi-byte character may be split between two chunks.
         text = decoders[stream].decode(data)
-        # A command may print without end.
+        # A command may print an unlimited amount of output.
         line.output = (line.output + text)[-MAX_OUTPUT:]
         changed()
 
@@ -94,12 +95,12 @@ async def _check_rules(session: Session, command: str) -> None:
     """Check a command against the rules.
 
     Raises:
-        ToolDenied: A rule denies it.
+        ToolDenied: A rule denies the command.
     """
-    # Without the tool, no rule about it is known.
+    # Without the tool, the rules for commands are unknown.
     if TOOL not in session.tools:
         raise ToolDenied(
-            "Commands cannot be judged, because the plugin `shell` is not loaded.",
+            "Commands cannot be checked, because the plugin `shell` is not loaded.",
             hint="Load it to run commands with `!`.",
         )
     arguments = msgspec.json.encode({"command": command}).decode()

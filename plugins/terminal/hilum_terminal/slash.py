@@ -1,15 +1,16 @@
 """Commands that the user types as ``/name arguments``.
 
-Three kinds of commands exist, and the first one with a name answers:
+There are three kinds of commands. If several commands share a name, the first one in this order is
+used:
 
-1. Commands of the terminal (``slash_table``): they act on the open session.
-2. Commands of plugins: ``interpret_prompt`` carries them out, and ``list_commands`` lists them, such
-   as ``/agents``, ``/mcp``, the prompts of MCP servers and ``/NAME`` of a skill.
-3. Commands of the program: every entry point of ``hilum.commands`` is ``/name arguments``. It runs
-   as a child process; the first line of its docstring is the description.
+1. Commands of the terminal (``slash_table``), which act on the open session.
+2. Commands of plugins: ``interpret_prompt`` carries them out, and ``list_commands`` lists them,
+   such as ``/agents``, ``/mcp``, the prompts of MCP servers and ``/NAME`` of a skill.
+3. Commands of the program: every entry point of ``hilum.commands`` is ``/name arguments``. Such a
+   command runs as a child process; the first line of its docstring is its description.
 
-Text that begins with a slash and a name that nobody provides is never sent to the model. A path
-such as ``/etc/hosts`` is not a command, and neither is text that begins with a space.
+Text that begins with a slash and an unknown command name is never sent to the model. A path such as
+``/etc/hosts`` is not a command, and neither is text that begins with a space.
 """
 
 from __future__ import annotations
@@ -35,20 +36,20 @@ if TYPE_CHECKING:
 
 Run = Callable[[Chat, str], Awaitable[None]]
 Complete = Callable[[Chat, str], Awaitable[Sequence[Choice]]]
-# A name, without a further slash: a path is not a command.
+# A command name contains no further slash, because a path is not a command.
 _COMMAND = re.compile(r"/(\?|[A-Za-z][^\s/]*)?(?=\s|$)")
-# Programs that hold a conversation of their own, which needs the terminal.
+# Commands that run a conversation themselves, which needs the terminal.
 NOT_IN_CHAT = frozenset({"chat", "run", "demo"})
-# Seconds after which the values of an argument are asked for again.
+# Seconds after which the values of an argument are requested again.
 FRESH = 60.0
 
 
 def is_command(text: str) -> bool:
-    """Return whether a text is meant as a command, whether or not it exists."""
+    """Return whether the user meant a text as a command, whether or not the command exists."""
     match = _COMMAND.match(text)
     if match is None:
         return False
-    # A single slash asks for the list; a slash before more text is text.
+    # A slash alone asks for the list of commands; a slash before other text is part of that text.
     return match[1] is not None or not text[1:].strip()
 
 
@@ -56,9 +57,9 @@ def is_command(text: str) -> bool:
 
 
 def list_commands(session: Session) -> list[SlashCommand]:
-    """Return all commands of a session: those of the terminal, of its plugins and of the program.
+    """Return all commands in a session: from the terminal, the plugins and the program.
 
-    If a name occurs twice, the first command answers and the other one is left out.
+    If two commands have the same name, the second one is left out.
     """
     commands: dict[str, SlashCommand] = {}
     taken: set[str] = set()
@@ -71,12 +72,12 @@ def list_commands(session: Session) -> list[SlashCommand]:
 
 def _list_plugin_commands(session: Session) -> Iterable[SlashCommand]:
     for plugin, listed in session.list_commands():
-        # A name from a server could otherwise drive the terminal, or look like another one.
+        # Otherwise, a name from a server could control the terminal or look like another command.
         if listed.mark != "/" or not listed.name.isprintable() or not listed.name.strip():
             continue
         yield SlashCommand(
             listed.name,
-            # From a plugin, a skill or a server: one line of it is enough.
+            # The summary comes from a plugin, a skill or a server, so only one line of it is shown.
             one_line(listed.summary) or f"From the plugin {plugin}",
             one_line(listed.arguments),
             "skills" if plugin == "skills" else "plugins",
@@ -86,7 +87,7 @@ def _list_plugin_commands(session: Session) -> Iterable[SlashCommand]:
 
 
 def list_mentions(session: Session) -> list[Candidate]:
-    """Return the names that a prompt may mention with ``@``, besides files: agents and others."""
+    """Return the names, other than files, that a prompt can mention with ``@``, such as agents."""
     found: list[Candidate] = []
     for _, listed in session.hooks.collect("list_commands", session=session):
         if listed.mark == "@" and listed.name.isprintable():
@@ -96,9 +97,9 @@ def list_mentions(session: Session) -> list[Candidate]:
 
 @functools.cache
 def _program_commands() -> tuple[SlashCommand, ...]:
-    """Return the commands of the program.
+    """Return the commands of the ``hilum`` program.
 
-    Their descriptions are read from the source files, which takes 20 ms: too long for each key.
+    The result is cached, because reading the descriptions from the source files takes 20 ms.
     """
     commands = []
     for name, description in list_program_commands().items():
@@ -110,7 +111,7 @@ def _program_commands() -> tuple[SlashCommand, ...]:
 
 
 def find_command(session: Session, text: str) -> tuple[SlashCommand, str] | None:
-    """Return the command that a text begins with, and the text of its arguments.
+    """Return the command at the beginning of a text, and the text of its arguments.
 
     Args:
         session: The session.
@@ -118,7 +119,8 @@ def find_command(session: Session, text: str) -> tuple[SlashCommand, str] | None
     """
     typed = text[1:]
     commands = list_commands(session)
-    # The longest name first: that of a server's prompt may contain spaces, and another name.
+    # Longer names are tried first, because the name of a server's prompt may contain spaces and
+    # begin with another name.
     commands.sort(key=lambda command: len(command.name), reverse=True)
     for command in commands:
         for name in (command.name, *command.aliases):
@@ -134,14 +136,14 @@ def find_command(session: Session, text: str) -> tuple[SlashCommand, str] | None
 async def run_command(chat: Chat, text: str) -> bool:
     """Run the command that the user typed.
 
-    Errors of the command are shown.
+    The command's errors are shown.
 
     Args:
         chat: The conversation.
         text: The user's text.
 
     Returns:
-        Whether the text was a command. If not, it is a prompt for the agent.
+        Whether the text was a command. Any other text is a prompt for the agent.
     """
     if not text.startswith("/"):
         return False
@@ -163,8 +165,8 @@ async def run_command(chat: Chat, text: str) -> bool:
 
 async def _run(chat: Chat, command: SlashCommand, arguments: str, text: str) -> None:
     if command.origin == "plugin":
-        # The plugin's ``interpret_prompt`` carries it out. It may also start a run, whose events
-        # the conversation shows like those of any other prompt.
+        # The plugin's ``interpret_prompt`` carries it out. The plugin may also start a run, whose
+        # events the conversation shows like those of any other run.
         run = await chat.session.prompt(text)
         if run.reply is not None:
             chat.say(run.reply)
@@ -204,14 +206,14 @@ def _unknown_command_error(session: Session, text: str) -> UsageError:
 
 @attrs.define
 class _Asked:
-    """The values that a completer was asked for.
+    """A request to a completer, and its result.
 
     Attributes:
         session: The session.
         command: Name of the command.
-        moment: When it was asked, in trio's time.
-        choices: The answer; empty before there is one.
-        answered: Set when there is an answer, or none will come.
+        moment: Time of the request, on trio's clock.
+        choices: The values; empty until the completer has returned them.
+        answered: Event that is set when the completer has returned or failed.
     """
 
     session: Session
@@ -222,21 +224,22 @@ class _Asked:
 
 
 class ArgumentValues:
-    """The values for the argument that is being typed, which are asked for once.
+    """A cache of the values for the argument that is being typed.
 
-    A completer may be slow: the models are requested from all providers. So each further key waits
-    for the same answer, or uses it, until ``forget`` or for ``FRESH`` seconds.
+    A completer may be slow, for example because it requests the models from all providers. Further
+    keys therefore wait for the same result or use it, until ``forget`` is called or ``FRESH``
+    seconds have passed.
     """
 
     def __init__(self) -> None:
         self._asked: _Asked | None = None
 
     def forget(self) -> None:
-        """Ask again next time."""
+        """Clear the cache."""
         self._asked = None
 
     async def find(self, chat: Chat, command: SlashCommand) -> Sequence[Choice]:
-        """Return the values that the completer of a command offers."""
+        """Return the values that a command's completer offers."""
         asked = self._asked
         now = trio.current_time()
         if (
@@ -257,17 +260,16 @@ class ArgumentValues:
 
 
 async def complete(chat: Chat, text: str, values: ArgumentValues | None = None) -> list[Choice]:
-    """Return completions of a command that is being typed.
+    """Return completions for the command that is being typed.
 
     Args:
         chat: The conversation.
         text: The text up to the cursor, which begins with a slash.
-        values: Keeps the values of arguments between keys.
+        values: The cache of argument values, kept between keys.
 
     Returns:
-        Choices whose values are the whole text after completion, without a space at the end. What
-        is complete already comes first, then names that begin with what was typed, then those that
-        contain it.
+        Choices whose values are the whole text after completion, without a trailing space. Complete
+        names come first, then names that begin with the typed text, then names that contain it.
     """
     if not text.startswith("/") or "\n" in text:
         return []
@@ -282,9 +284,9 @@ async def complete(chat: Chat, text: str, values: ArgumentValues | None = None) 
         return _complete_name(chat.session, typed)
     command, stripped = found
     if not stripped and not text[-1].isspace():
-        # A name with spaces, which no argument follows yet.
+        # The name may be incomplete, because no argument follows it yet.
         return _complete_name(chat.session, typed)
-    # The arguments as they were typed: a space at the end begins another one.
+    # The arguments are kept as typed, because a trailing space begins another argument.
     arguments = stripped + text[len(text.rstrip()) :] if stripped else ""
     choices = [Choice(word, word) for word in command.words]
     if command.completer:
@@ -314,7 +316,7 @@ def _complete_name(session: Session, typed: str) -> list[Choice]:
         names = [command.name, *command.aliases]
         choice = Choice(f"/{command.name}", command.usage, command.summary)
         if typed in names:
-            # An alias is complete, too.
+            # An alias is also complete.
             exact.append(Choice(f"/{typed}", command.usage, command.summary))
         elif any(name.casefold().startswith(wanted) for name in names):
             first.append(choice)

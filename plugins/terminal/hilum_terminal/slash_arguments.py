@@ -9,10 +9,10 @@ from hilum.errors import E_BAD_ARGS
 
 
 def split_words(arguments: str) -> list[str]:
-    """Return the words of some arguments, as a shell splits them.
+    """Split arguments into words, as a shell does.
 
     Raises:
-        UsageError: A quotation is not closed.
+        UsageError: A quotation mark is not closed.
     """
     try:
         return shlex.split(arguments)
@@ -23,7 +23,7 @@ def split_words(arguments: str) -> list[str]:
 
 
 def refuse_arguments(name: str, arguments: str) -> None:
-    """Check that a command was given no arguments.
+    """Raise an error if a command without parameters was given arguments.
 
     Raises:
         UsageError: It was given some.

@@ -1,4 +1,4 @@
-"""Commands for what runs in the background, and for prompts that wait."""
+"""Commands for background commands and agents, and for queued prompts."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Running:
     """A command or an agent that runs in the background.
 
     Attributes:
-        id: Its id.
-        what: What it is and does, in one line.
+        id: Id of the command or agent.
+        what: Description on one line.
         command: The command; ``None`` for an agent.
     """
 
@@ -51,7 +51,7 @@ def _describe_agent(agent: AgentView) -> str:
 
 
 async def list_running(chat: Chat, arguments: str) -> None:
-    """List commands and agents in the background."""
+    """List the background commands and agents."""
     refuse_arguments("ps", arguments)
     running = find_running(chat)
     if not running:
@@ -63,7 +63,7 @@ async def list_running(chat: Chat, arguments: str) -> None:
 
 
 async def stop(chat: Chat, arguments: str) -> None:
-    """Stop a command or an agent in the background."""
+    """Stop a background command or agent."""
     running = find_running(chat)
     if arguments == "all":
         chosen = running
@@ -95,15 +95,15 @@ async def _stop(chat: Chat, item: Running) -> None:
     if item.command is not None:
         await item.command.stop("The user stopped it.", STOP_GRACE)
         return
-    # The plugin that runs agents also stops those that wait for a slot, which the session does not
-    # know. Its command would be sent to the model if the plugin was not there.
+    # The plugin that runs agents can also stop agents that wait for a slot, which are unknown to
+    # the session. Without the plugin, the command would be sent to the model.
     if "agents" not in [command.name for _, command in chat.session.list_commands()]:
         raise UsageError("The plugin that runs agents is not open.", code="E_PLUGIN")
     await chat.session.prompt(f"/agents stop {item.id}")
 
 
 async def complete_running(chat: Chat, typed: str) -> list[Choice]:
-    """Return what can be stopped."""
+    """Return the background commands and agents that can be stopped."""
     choices = [Choice(item.id, item.id, item.what) for item in find_running(chat)]
     if len(choices) > 1:
         choices.append(Choice("all", "all"))
@@ -114,7 +114,7 @@ async def complete_running(chat: Chat, typed: str) -> list[Choice]:
 
 
 async def queue(chat: Chat, arguments: str) -> None:
-    """Show the prompts that wait, and take one back into the input."""
+    """Show the queued prompts, and move one of them back to the input."""
     refuse_arguments("queue", arguments)
     waiting = chat.view.lead_actor.queued
     choices = [

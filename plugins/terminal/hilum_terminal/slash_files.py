@@ -1,4 +1,4 @@
-"""Commands that show and undo the changes of files in the open session."""
+"""Commands that show and undo file changes in the open session."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hilum_terminal.slash_arguments import refuse_arguments, split_words
 from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import cut, neutral
 
-# Rows of a file's diff that are written.
+# Maximum number of rows to show from a file's diff.
 MAX_DIFF_ROWS = 80
 SCOPES = cast("tuple[str, ...]", get_args(HistoryScope))
 # Maximum number of files and commands to name in a question.
@@ -26,14 +26,14 @@ def find_history(session: Session) -> FileHistory:
     """Return the history of the session's files.
 
     Raises:
-        UsageError: The session records none.
+        UsageError: The session records no file changes.
     """
     history = session.plugin(FileHistory)
     if history is None:
         raise UsageError(
-            "This session does not record changes of files.",
+            "This session does not record file changes.",
             code=E_NOT_INSTALLED,
-            hint="Install hilum-files, or switch the plugin files on.",
+            hint="Install hilum-files, or enable the plugin files.",
         )
     return history
 
@@ -42,7 +42,7 @@ def find_history(session: Session) -> FileHistory:
 
 
 async def show_diff(chat: Chat, arguments: str) -> None:
-    """Show what was changed in files."""
+    """Show file changes."""
     words = split_words(arguments)
     if "--list" in words:
         output = await chat.run_hilum(["diff", "--list", "--session", chat.session.id])
@@ -54,7 +54,7 @@ async def show_diff(chat: Chat, arguments: str) -> None:
     try:
         diffs = await history.diff(scope, name)
     except UsageError as error:
-        # Without a unit, this is no mistake of the user.
+        # If the user named no unit, a missing change is not an error.
         if words or error.code != E_NOT_FOUND:
             raise
         diffs = []
@@ -67,20 +67,20 @@ async def show_diff(chat: Chat, arguments: str) -> None:
 
 
 def parse_unit(words: Sequence[str], command: str) -> tuple[HistoryScope, str]:
-    """Return the unit that the arguments of a command name; the last run by default.
+    """Return the unit that a command's arguments name; the last run by default.
 
     Args:
         words: The arguments without options.
         command: Name of the command, for errors.
 
     Raises:
-        UsageError: They do not name a unit.
+        UsageError: The arguments do not name a unit.
     """
     if not words:
         return "run", ""
     scope, *rest = words
     if scope not in SCOPES:
-        # An id alone is that of a run, as it is shown in most places.
+        # An id alone is a run's id, the kind of id that hilum shows most often.
         scope, rest = "run", list(words)
     if len(rest) > 1 or (rest[:1] and rest[0].startswith("-")):
         raise UsageError(
@@ -92,7 +92,7 @@ def parse_unit(words: Sequence[str], command: str) -> tuple[HistoryScope, str]:
 
 
 def describe_diff(diff: FileDiff) -> str:
-    """Return a change of a file in one line: its kind, path and number of lines."""
+    """Return a one-line description of a file change: its kind, path and number of lines."""
     details = f" (+{diff.added} −{diff.removed})" if diff.diff else ""
     if diff.note:
         details += f" [{diff.note}]"
@@ -100,7 +100,7 @@ def describe_diff(diff: FileDiff) -> str:
 
 
 def say_diffs(chat: Chat, diffs: Sequence[FileDiff]) -> None:
-    """Show changes of files as colored diffs."""
+    """Show file changes as colored diffs."""
 
     def make_rows(width: int, theme: Theme) -> list[str]:
         rows = []
@@ -117,7 +117,7 @@ def say_diffs(chat: Chat, diffs: Sequence[FileDiff]) -> None:
 
 
 async def undo(chat: Chat, arguments: str) -> None:
-    """Undo changes of files, after a preview."""
+    """Undo file changes, after a preview."""
     words = split_words(arguments)
     only_preview = "--dry-run" in words or "-n" in words
     words = [word for word in words if word not in ("--dry-run", "-n")]
@@ -136,7 +136,7 @@ async def redo(chat: Chat, arguments: str) -> None:
 async def undo_unit(
     chat: Chat, scope: HistoryScope, name: str, *, only_preview: bool = False
 ) -> None:
-    """Show what an undo would change, and carry it out if the user agrees."""
+    """Show what an undo would change, and carry out the undo if the user agrees."""
     history = find_history(chat.session)
     preview = await history.preview_undo(scope, name)
     verb = "Redo" if scope == "undo" else "Undo"
@@ -153,7 +153,7 @@ async def undo_unit(
     if not agreed:
         chat.say("Nothing was changed.", style="dim")
         return
-    # What the preview skips is skipped; it was shown before the user agreed.
+    # Files that the preview skips are skipped; the user saw them before agreeing.
     await history.undo(scope, name, keep_going=bool(preview.skipped))
     done = "Redone" if scope == "undo" else "Undone"
     back = "/undo undoes it again" if scope == "undo" else "/redo restores the changes"
@@ -161,14 +161,14 @@ async def undo_unit(
 
 
 def say_limits(chat: Chat, preview: UndoPreview) -> None:
-    """Show what an undo leaves as it is."""
+    """Show what an undo does not restore."""
     limits = describe_limits(preview)
     if limits:
         chat.say(limits, style="warning")
 
 
 def describe_limits(preview: UndoPreview) -> str:
-    """Return what an undo merges, skips and does not know, with one line per fact."""
+    """Return lines about the files that an undo merges, skips or does not know."""
     lines = []
     if preview.merged:
         lines.append(
@@ -185,19 +185,19 @@ def describe_limits(preview: UndoPreview) -> str:
 
 
 def list_names(names: Sequence[str]) -> str:
-    """Return the first names, and the number of the others."""
+    """Return a list of the first names, and the number of the other names."""
     listed = ", ".join(names[:MAX_NAMED])
     more = len(names) - MAX_NAMED
     return f"{listed} and {more} more" if more > 0 else listed
 
 
 def count(number: int, noun: str) -> str:
-    """Return a number with a noun whose plural ends in s."""
+    """Return a number with a noun that has a regular plural."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 async def preview_since(history: FileHistory, seq: int, *, merge: bool) -> UndoPreview | None:
-    """Return what an undo of everything after an event would do; ``None`` if nothing changed."""
+    """Preview an undo of everything after an event; return ``None`` if no file changed."""
     try:
         return await history.preview_undo("since", str(seq), merge=merge)
     except HilumError as error:

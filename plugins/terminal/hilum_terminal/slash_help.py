@@ -10,7 +10,7 @@ from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import cells, cut, neutral, pad, wrap
 
 MAX_USAGE = 30
-# Below this number of columns, descriptions get a row of their own.
+# Below this number of columns, each description is on a separate row.
 MIN_TWO_COLUMNS = 60
 ORIGINS = {
     "plugin": "A plugin of this session carries it out.",
@@ -25,7 +25,7 @@ NOTES = (
 
 
 async def show_help(chat: Chat, arguments: str) -> None:
-    """Show all commands, or one of them."""
+    """Show all commands, or the help for one command."""
     commands = list_commands(chat.session)
     words = split_words(arguments)
     if words:

@@ -7,5 +7,5 @@ from hilum_terminal.init_project import init_project
 
 
 async def init(chat: Chat, arguments: str) -> None:
-    """Let the agent write AGENTS.md, or write a draft without a model."""
+    """Let the agent write AGENTS.md; without a model, write a draft."""
     await init_project(chat, arguments)

@@ -1,4 +1,4 @@
-"""Runs commands of the program ``hilum`` as child processes, and shows their output."""
+"""Runs ``hilum`` commands as child processes, and shows their output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hilum.events import ApprovalAnswered
 from hilum_terminal.chat_protocol import Chat, CommandOutput
 from hilum_terminal.slash_arguments import split_words
 
-# Actions that need the terminal or run until they are ended, and what to use instead.
+# Commands that need the terminal or do not end by themselves, and what to use instead.
 NOT_AS_CHILD = {
     ("sessions", "resume"): "Use /resume.",
     ("mcp", "serve"): "Run it in another terminal.",
@@ -36,7 +36,7 @@ async def run_program(chat: Chat, name: str, arguments: str) -> None:
 
 
 def show_output(chat: Chat, output: CommandOutput) -> None:
-    """Show what a command printed."""
+    """Show a command's output."""
     if output.out.strip():
         chat.say(output.out.rstrip())
     if output.err.strip():
@@ -48,7 +48,7 @@ def show_output(chat: Chat, output: CommandOutput) -> None:
 
 
 async def trust(chat: Chat, arguments: str) -> None:
-    """Trust this folder, and offer to load what it brings along."""
+    """Trust this folder, and offer to load its extensions."""
     words = split_words(arguments)
     output = await chat.run_hilum(["trust", *words])
     show_output(chat, output)
@@ -70,14 +70,14 @@ def _is_only_reading(words: Sequence[str]) -> bool:
 
 
 async def permissions(chat: Chat, arguments: str) -> None:
-    """Show what is allowed for this session, and the rules; or change the rules."""
+    """Show the session's approvals and the rules, or change the rules."""
     grants = chat.session.grants
     if not arguments:
         chat.say(f"Approval of calls: {chat.session.approve} (/approve changes it)")
         if grants:
             listed = "\n".join(f"  {grant}" for grant in sorted(grants))
             chat.say(
-                f"Allowed until this conversation ends (/permissions remove takes it back):\n{listed}"
+                f"Allowed until this conversation ends (/permissions remove revokes it):\n{listed}"
             )
     action, _, rule = arguments.partition(" ")
     if action == "remove" and _revoke(chat, rule.strip()):
@@ -86,12 +86,12 @@ async def permissions(chat: Chat, arguments: str) -> None:
 
 
 def _revoke(chat: Chat, rule: str) -> bool:
-    """Take back approvals of this session, and return whether there is no rule to remove."""
+    """Revoke approvals for this session, and return whether there is no rule to remove."""
     session = chat.session
     if not session.revoke(rule):
         return False
     chat.say(f"No longer allowed in this conversation: {rule}")
-    # A lasting answer also stored a rule, if it was "forever".
+    # An approval "forever" also stored a rule.
     return not any(
         isinstance(event, ApprovalAnswered) and event.remember == "always"
         for event in session.journal.read_all()

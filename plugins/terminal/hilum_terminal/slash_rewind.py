@@ -1,8 +1,8 @@
 """``/rewind``: goes back to an earlier prompt.
 
 Nothing is lost. The conversation continues in a copy of the session that ends before the prompt;
-the session itself keeps everything and can be resumed. Files are restored by an undo, which is
-recorded in that session and can be undone there.
+the original session keeps everything and can be resumed. Files are restored by an undo, which is
+recorded in the original session and can be undone there.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from hilum_terminal.slash_session import read_events, reopen_copy, stop_work
 Part = Literal["conversation", "both", "files"]
 PREVIEW_CHARACTERS = 2_000
 STAYS = (
-    "Not undone: what was sent over the network, commits and the index of Git, files outside of"
-    " this folder, and what commands left running."
+    "Not undone: what was sent over the network, Git commits and the Git index, files outside this"
+    " folder, and processes that commands left running."
 )
 
 
 @attrs.frozen
 class FileChoice:
-    """How files are restored.
+    """The user's choice of how to restore files.
 
     Attributes:
-        preview: What changes.
-        merge: Whether files that others changed since are restored, too.
+        preview: The changes that an undo would make.
+        merge: Whether to also restore files that others have changed since.
     """
 
     preview: UndoPreview
@@ -67,7 +67,7 @@ async def rewind(chat: Chat, arguments: str) -> None:
         return
     files: FileChoice | None = None
     if part != "conversation" and history is not None:
-        # After the work has stopped, which may have changed more files.
+        # The files are read after the work has stopped, because it may have changed more files.
         files = await _choose_files(chat, point, history)
         if files is None:
             chat.say("Nothing was changed.", style="dim")
@@ -81,7 +81,7 @@ async def rewind(chat: Chat, arguments: str) -> None:
 async def _choose_point(
     chat: Chat, points: Sequence[RewindPoint], history: FileHistory | None
 ) -> RewindPoint | None:
-    """Let the user choose a prompt; ``None`` to stay where they are."""
+    """Let the user choose a prompt; return ``None`` if the user cancels."""
     changes: Mapping[str, RunChanges] = {}
     if history is not None:
         changes = await history.summarize_runs([point.run for point in points])
@@ -100,13 +100,13 @@ async def _choose_point(
 
 
 def _format_time(at: float, now: float) -> str:
-    """Return a time of day, with the date if it is more than half a day ago."""
+    """Return a time of day, with the date if the time is more than 12 hours ago."""
     pattern = "%H:%M" if now - at < 12 * 3600 else "%Y-%m-%d %H:%M"
     return time.strftime(pattern, time.localtime(at))
 
 
 def _describe_changes(changed: RunChanges | None, unwatched: bool) -> str:
-    """Return how many files and lines a prompt changed, in a few words."""
+    """Return a short text with the numbers of files and lines that a prompt changed."""
     if changed is None:
         return "unknown changes" if unwatched else "no files"
     facts = []
@@ -126,7 +126,7 @@ def _ran_commands(view: SessionView, run: str) -> bool:
 
 
 def _describe_point(point: RewindPoint, changed: RunChanges | None) -> str:
-    """Return the whole prompt, and the files that it changed."""
+    """Return the text of a prompt, and the files that its run changed."""
     text = point.text[:PREVIEW_CHARACTERS]
     if changed is None or not changed.files:
         return text
@@ -134,7 +134,7 @@ def _describe_point(point: RewindPoint, changed: RunChanges | None) -> str:
 
 
 async def _choose_part(chat: Chat, point: RewindPoint, history: FileHistory | None) -> Part | None:
-    """Let the user choose what to restore. What changes no files is selected at first."""
+    """Let the user choose what to restore. An option that changes no files is selected at first."""
     preview = None
     if history is not None:
         preview = await preview_since(history, point.before, merge=False)
@@ -154,7 +154,7 @@ async def _choose_part(chat: Chat, point: RewindPoint, history: FileHistory | No
 
 
 def _describe_left_behind(view: SessionView, seq: int) -> str:
-    """Return the number of prompts and calls after an event."""
+    """Return a text with the numbers of prompts and calls after an event."""
     later = [entry for entry in view.entries if entry.seq > seq and entry.agent == view.lead]
     prompts = sum(isinstance(entry, Prompt) for entry in later)
     calls = sum(isinstance(entry, Card) for entry in later)
@@ -162,11 +162,11 @@ def _describe_left_behind(view: SessionView, seq: int) -> str:
 
 
 async def _choose_files(chat: Chat, point: RewindPoint, history: FileHistory) -> FileChoice | None:
-    """Show what happens to the files, and ask whether to do it."""
+    """Show how the files would change, and ask the user how to restore them."""
     skipping = await preview_since(history, point.before, merge=False)
     merging = await preview_since(history, point.before, merge=True)
     if skipping is None or merging is None:
-        chat.say("No files were changed since.", style="dim")
+        chat.say("No files have been changed since then.", style="dim")
         return None
     say_diffs(chat, skipping.diffs or merging.diffs)
     details = "\n".join(filter(None, (describe_limits(skipping), _describe_rest(chat))))
@@ -201,7 +201,7 @@ async def _choose_files(chat: Chat, point: RewindPoint, history: FileHistory) ->
 
 
 def _describe_rest(chat: Chat) -> str:
-    """Return what no undo restores, with the commands that are running."""
+    """Return a text about what no undo restores, including running commands."""
     commands = chat.session.plugin(BackgroundCommands)
     running = [command.title for command in commands.running()] if commands else []
     if running:
@@ -216,7 +216,8 @@ async def _go_back(chat: Chat, point: RewindPoint, part: Part, files: FileChoice
     session = chat.session
     copy = ""
     if part != "files":
-        # Before the files: if the copy cannot be written, nothing has changed.
+        # The copy is written before the files are restored, so that nothing has changed if writing
+        # the copy fails.
         copy = await session.kernel.fork(session.id, point.before, queued=False)
     if files is not None:
         try:
@@ -232,19 +233,19 @@ async def _go_back(chat: Chat, point: RewindPoint, part: Part, files: FileChoice
 
 
 async def _restore_files(chat: Chat, point: RewindPoint, files: FileChoice, *, stays: bool) -> None:
-    """Undo all changes of files after a prompt, and say how to get them back.
+    """Undo all file changes after a prompt, and say how to redo them.
 
     Args:
         chat: The conversation.
         point: The prompt.
-        files: How the files are restored.
+        files: The choice of how to restore the files.
         stays: Whether the conversation stays in this session.
     """
     session = chat.session
     history = find_history(session)
     await history.undo("since", str(point.before), keep_going=True, merge=files.merge)
     restored = list_names([diff.path for diff in files.preview.diffs])
-    # The undo belongs to this session, and not to the copy that the conversation continues in.
+    # The undo belongs to this session, not to the copy in which the conversation continues.
     back = "/redo" if stays else f"hilum undo undo --session {session.id}"
     chat.say(f"Restored: {restored}. To get the changes back: {back}", style="dim")
     if files.preview.skipped:

@@ -1,4 +1,4 @@
-"""Rows of tables and diffs that commands show."""
+"""Formats tables and bars that commands show."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hilum_terminal.styles import Style, Theme
 from hilum_terminal.text_width import cells, cut, neutral, pad
 
-# Columns between two columns of a table.
+# Number of blank columns between two table columns.
 GAP = 2
 
 
@@ -18,14 +18,14 @@ def table_rows(
     width: int,
     theme: Theme,
 ) -> list[str]:
-    """Return a table whose first column is text and whose other columns are figures.
+    """Return the rows of a table whose first column is text and whose other columns are numbers.
 
-    If the table is too wide, the first column is cut, and then figures at the right.
+    If the table is too wide, the first column is truncated first, then the columns at the right.
 
     Args:
-        header: The titles of the columns.
-        lines: The cells of each row; all rows have as many cells as the header.
-        width: The number of columns of the terminal.
+        header: The column titles.
+        lines: The cells of each row; every row has as many cells as the header.
+        width: Width of the terminal in columns.
         theme: How styles look.
     """
     shown = [[neutral(cell).replace("\n", " ") for cell in line] for line in lines]
@@ -44,7 +44,7 @@ def table_rows(
 
 
 def bar_row(parts: Sequence[tuple[int, Style]], whole: int, width: int, theme: Theme) -> str:
-    """Return a bar that shows how much of a whole some amounts take.
+    """Return a bar that shows the share of each amount in a whole.
 
     Args:
         parts: The amounts, each with its style.
@@ -57,9 +57,10 @@ def bar_row(parts: Sequence[tuple[int, Style]], whole: int, width: int, theme: T
     seen = 0
     for amount, style in parts:
         seen += amount
-        # Rounded sums, so that the bar is as long as the total.
+        # Sums are rounded instead of single amounts, so that the length of the bar matches the
+        # total.
         upto = max(min(seen * width // max(whole, 1), width), used)
-        # Even a small amount is shown.
+        # A small amount still gets one column.
         if amount and upto == used and used < width:
             upto = used + 1
         row += theme.paint("█" * (upto - used), style)

@@ -1,4 +1,4 @@
-"""Commands that start, resume, copy and leave conversations, and write them to files."""
+"""Commands that start, resume, copy, leave and export conversations."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from hilum_terminal.slash_arguments import refuse_arguments, split_words
 if TYPE_CHECKING:
     from hilum import Session
 
-# Number of sessions to list, of which the newest have a preview.
+# Maximum number of sessions to list, and of the newest ones that get a preview.
 MAX_LISTED = 200
 MAX_PREVIEWED = 40
-# Number of last events of a session from which its preview is made.
+# Number of a session's last events that are used for its preview.
 PREVIEW_EVENTS = 60
 PREVIEW_CHARACTERS = 600
 FORMATS = {"markdown": ".md", "html": ".html", "jsonl": ".jsonl"}
@@ -37,14 +37,14 @@ _FENCE = re.compile(r"^(`{3,}|~{3,})[^\n]*\n(.*?)^\1[`~]*[ \t]*$", re.MULTILINE 
 
 
 async def stop_work(chat: Chat, purpose: str) -> bool:
-    """Stop the session's runs, if there are any and the user agrees.
+    """Stop the session's runs, if any, after asking the user.
 
     Args:
         chat: The conversation.
-        purpose: Why they are stopped, for example ``to go back``.
+        purpose: Why the runs are stopped, for example ``to go back``.
 
     Returns:
-        Whether no run is left.
+        Whether no run is left in the session.
     """
     session = chat.session
     if not session.runs:
@@ -65,7 +65,7 @@ async def read_events(session: Session) -> list[AnyEvent]:
     events: list[AnyEvent] = []
     while page := session.journal.since(events[-1].seq if events else 0):
         events += page
-        # A long log is read in many pages, between which keys must be handled.
+        # A long log is read in many pages; keys must be handled between pages.
         await trio.lowlevel.checkpoint()
     return events
 
@@ -86,7 +86,7 @@ async def clear(chat: Chat, arguments: str) -> None:
 
 
 async def fork(chat: Chat, arguments: str) -> None:
-    """Continue in a copy of this conversation; the original stays as it is."""
+    """Continue in a copy of this conversation; the original is unchanged."""
     refuse_arguments("fork", arguments)
     if not await stop_work(chat, "to continue in a copy"):
         return
@@ -97,7 +97,7 @@ async def fork(chat: Chat, arguments: str) -> None:
 
 
 async def reopen_copy(chat: Chat, copy: str, draft: str = "") -> None:
-    """Open a copy of the session, and delete it if it cannot be opened."""
+    """Open a copy of the session, and delete the copy if it cannot be opened."""
     store = chat.session.kernel.store
     try:
         await chat.reopen(resume=copy, draft=draft, same=True)
@@ -108,7 +108,7 @@ async def reopen_copy(chat: Chat, copy: str, draft: str = "") -> None:
 
 
 async def resume(chat: Chat, arguments: str) -> None:
-    """Continue another conversation: the one with this id, or one from a list."""
+    """Continue another conversation, which the user names by id or chooses from a list."""
     store = chat.session.kernel.store
     if arguments:
         chosen = (await store.info(arguments)).id
@@ -124,7 +124,7 @@ async def resume(chat: Chat, arguments: str) -> None:
     if chosen == chat.session.id:
         chat.say("This is the conversation that you are in.", style="dim")
         return
-    # Checked first, because this session must be closed before the other one can be opened.
+    # This is checked first, because this session must be closed before the other one can be opened.
     if await is_open(store, chosen):
         raise StoreError(
             f"Session {chosen} is in use.",
@@ -145,7 +145,7 @@ async def _list_sessions(chat: Chat) -> list[Choice]:
     for number, info in enumerate(others[:MAX_LISTED]):
         preview = f"{info.id}\n{info.title}"
         if number < MAX_PREVIEWED:
-            # The numbers of events have no gaps, so the last ones are read without the others.
+            # Event numbers have no gaps, so the last events can be read without the others.
             events = await store.read(info.id, max(info.events - PREVIEW_EVENTS, 0))
             preview = f"{info.id}\n{_make_preview(info, events)}"
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated))
@@ -157,7 +157,7 @@ async def _list_sessions(chat: Chat) -> list[Choice]:
 
 
 def _make_preview(info: SessionInfo, events: Sequence[AnyEvent]) -> str:
-    """Return the last prompts and answers among some events, for a list."""
+    """Return a preview of a session: the last prompts and answers in some of its events."""
     view = SessionView().apply_all(events)
     parts = [f"First prompt: {info.title}"]
     for entry in view.entries:
@@ -177,7 +177,7 @@ def _shorten(text: str) -> str:
 
 
 async def complete_sessions(chat: Chat, typed: str) -> list[Choice]:
-    """Return the other sessions of this folder, newest first."""
+    """Return the other sessions in this folder, newest first."""
     infos = await chat.session.kernel.store.list(spell_folder(chat.session.workspace.root))
     choices = []
     for info in infos:
@@ -202,7 +202,7 @@ async def rename(chat: Chat, arguments: str) -> None:
 
 
 async def compact(chat: Chat, arguments: str) -> None:
-    """Shorten the conversation to a summary, which concentrates on a subject if one is given."""
+    """Compact the conversation to a summary, which can focus on a given subject."""
     session = chat.session
     agent = session.agents.get(chat.view.lead)
     if agent is None or not agent.conversation.messages:
@@ -215,12 +215,12 @@ async def compact(chat: Chat, arguments: str) -> None:
 
 
 async def copy(chat: Chat, arguments: str) -> None:
-    """Copy the last answer, or its last block of code."""
+    """Copy the last answer, or its last code block."""
     if arguments not in ("", "code"):
         raise UsageError(
             f"/copy does not know {arguments!r}.",
             code=E_BAD_ARGS,
-            hint="/copy copies the last answer, /copy code its last block of code.",
+            hint="/copy copies the last answer, /copy code its last code block.",
         )
     text = _find_last_answer(chat.view)
     what = "the last answer"
@@ -286,7 +286,7 @@ def _parse_export(arguments: str) -> tuple[str, str]:
 
 
 async def continue_run(chat: Chat, arguments: str) -> None:
-    """Continue the run that was cut off, stopped or failed."""
+    """Continue the last run if it was cut off, stopped or failed."""
     await chat.continue_run()
 
 

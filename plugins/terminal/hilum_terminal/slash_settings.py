@@ -1,4 +1,4 @@
-"""Commands that choose the model, the mode and the approval policy of the session."""
+"""Commands that set the model, the mode and the approval policy of the session."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from hilum import Kernel, Session
     from hilum.models import ModelInfo, Provider
 
-# Seconds to wait for the list of a provider; some look for servers on this machine.
+# Time limit, in seconds, for a provider's list of models; some providers look for servers on this
+# machine.
 PROVIDER_TIMEOUT = 3.0
-# Looking up a model is quick, but a provider may have a thousand of them.
+# Looking up a model is fast, but a provider may have a thousand models.
 MAX_DESCRIBED = 300
 # The policies of ``Session.set``.
 POLICIES = {
@@ -63,11 +64,11 @@ async def _find_current_model(session: Session) -> str:
 
 
 async def list_models(session: Session, current: str = "") -> list[Choice]:
-    """Return the models of all providers, best first for each, with window and price.
+    """Return all providers' models with window and price, best first for each provider.
 
     Args:
         session: The session.
-        current: The model in use, which is listed even if its provider does not list it.
+        current: The current model, which is included even if its provider does not list it.
     """
     router = session.kernel.router
     names: dict[str, list[str]] = {}
@@ -78,7 +79,8 @@ async def list_models(session: Session, current: str = "") -> list[Choice]:
             try:
                 found = await provider.names()
             except Exception:
-                # Any plugin may provide models; its failure must not hide the other models.
+                # Any plugin may provide models, and a failing plugin must not hide the other
+                # models.
                 return
             names[provider.name] = [f"{provider.name}/{name}" for name in found]
 
@@ -91,7 +93,7 @@ async def list_models(session: Session, current: str = "") -> list[Choice]:
     choices = []
     for number, name in enumerate(listed):
         if number % 50 == 0:
-            # Keys are handled in between.
+            # Yield, so that keys are handled in between.
             await trio.lowlevel.checkpoint()
         hint = _describe_model(session.kernel, name) if number < MAX_DESCRIBED else ""
         if name == current:

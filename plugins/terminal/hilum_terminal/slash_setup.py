@@ -1,4 +1,4 @@
-"""``/setup``: the guided set-up of a model."""
+"""``/setup``: the guided setup of a model."""
 
 from __future__ import annotations
 

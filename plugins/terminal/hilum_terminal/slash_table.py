@@ -1,4 +1,4 @@
-"""The commands of the terminal itself. Their modules are imported when they run."""
+"""The built-in commands of the terminal. A command's module is imported when the command runs."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class SlashCommand:
     """A command that the user types as ``/name arguments``.
 
     Attributes:
-        name: Its name without the slash.
-        summary: What it does, in one line without a period.
-        arguments: Its arguments, for example ``[focus]``.
-        group: The heading under which the help lists it.
-        target: ``module:function`` of this package; the function takes the chat and the text of the
+        name: Name of the command, without the slash.
+        summary: What the command does, on one line, without a period.
+        arguments: Arguments of the command, for example ``[focus]``.
+        group: The heading under which the help lists the command.
+        target: ``module:function`` in this package; the function takes the chat and the text of the
             arguments.
         aliases: Other names.
-        words: The words that may come first in the arguments.
-        completer: ``module:function`` that returns further values for the arguments.
-        origin: Who carries it out: the terminal, a plugin that interprets the prompt, or the
-            program ``hilum`` as a child process.
+        words: Words that can be the first argument.
+        completer: ``module:function`` that returns more values for the arguments.
+        origin: Who carries out the command: the terminal, a plugin that interprets the prompt, or
+            the program ``hilum`` as a child process.
     """
 
     name: str
@@ -49,7 +49,7 @@ class SlashCommand:
 
     @property
     def usage(self) -> str:
-        """How it is typed."""
+        """The command and its arguments, as the user types them."""
         return f"/{self.name} {self.arguments}".rstrip()
 
 
@@ -70,7 +70,7 @@ BUILT_IN: tuple[SlashCommand, ...] = (
     ),
     SlashCommand(
         "resume",
-        "Continue another conversation of this folder",
+        "Continue another conversation in this folder",
         "[ID]",
         target="slash_session:resume",
         completer="slash_session:complete_sessions",
@@ -80,13 +80,13 @@ BUILT_IN: tuple[SlashCommand, ...] = (
     ),
     SlashCommand(
         "compact",
-        "Shorten the conversation to a summary",
+        "Compact the conversation to a summary",
         "[FOCUS]",
         target="slash_session:compact",
     ),
     SlashCommand(
         "copy",
-        "Copy the last answer, or its last block of code",
+        "Copy the last answer, or its last code block",
         "[code]",
         target="slash_session:copy",
         words=("code",),
@@ -99,14 +99,14 @@ BUILT_IN: tuple[SlashCommand, ...] = (
         words=("markdown", "html", "jsonl"),
     ),
     SlashCommand(
-        "queue", "Show prompts that wait, and take them back", target="slash_background:queue"
+        "queue", "Show queued prompts, and take them back", target="slash_background:queue"
     ),
     SlashCommand(
-        "ps", "List commands and agents in the background", target="slash_background:list_running"
+        "ps", "List background commands and agents", target="slash_background:list_running"
     ),
     SlashCommand(
         "stop",
-        "Stop a command or an agent in the background",
+        "Stop a background command or agent",
         "[ID|all]",
         target="slash_background:stop",
         completer="slash_background:complete_running",
@@ -128,7 +128,7 @@ BUILT_IN: tuple[SlashCommand, ...] = (
     ),
     SlashCommand(
         "diff",
-        "Show what was changed in files, by default by the last prompt",
+        "Show file changes, by default those of the last prompt",
         "[call|turn|run|session|since] [ID]",
         group="going back",
         target="slash_files:show_diff",
@@ -136,7 +136,7 @@ BUILT_IN: tuple[SlashCommand, ...] = (
     ),
     SlashCommand(
         "undo",
-        "Undo changes of files, by default those of the last prompt",
+        "Undo file changes, by default those of the last prompt",
         "[call|turn|run|since] [ID]",
         group="going back",
         target="slash_files:undo",
@@ -190,7 +190,7 @@ BUILT_IN: tuple[SlashCommand, ...] = (
     ),
     SlashCommand(
         "continue",
-        "Continue the run that was cut off, stopped or failed",
+        "Continue the last run if it was cut off, stopped or failed",
         target="slash_session:continue_run",
     ),
     SlashCommand(
@@ -202,7 +202,7 @@ BUILT_IN: tuple[SlashCommand, ...] = (
     ),
     SlashCommand(
         "trust",
-        "Trust this folder with what it brings along",
+        "Trust this folder and its extensions",
         "[--list] [--remove]",
         group="project",
         target="slash_program:trust",

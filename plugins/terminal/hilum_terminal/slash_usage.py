@@ -1,4 +1,4 @@
-"""Commands that show what a conversation has cost, and what fills its context window."""
+"""Commands that show the cost of a conversation and the use of its context window."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from hilum_terminal.text_width import wrap
 MAX_BAR = 60
 # Number of layers, tools and sources that ``/context`` lists for each kind.
 MAX_LISTED = 5
-# In the order of a request.
+# The kinds, in the order in which a request contains them.
 KINDS: dict[str, tuple[str, Style]] = {
     "instructions": ("Instructions", "accent"),
     "tools": ("Tools", "link"),
@@ -50,7 +50,7 @@ async def show_cost(chat: Chat, arguments: str) -> None:
     spending = compute_spending(await read_events(chat.session))
     view = chat.view
     if not spending.models:
-        chat.say("No model was called yet.", style="dim")
+        chat.say("No model has been called yet.", style="dim")
         return
     agents = {view.name_of(name) or name: spent for name, spent in spending.agents.items()}
 
@@ -87,7 +87,7 @@ def _describe_total(usage: Usage) -> str:
 def _spent_rows(title: str, table: Mapping[str, Spent], width: int, theme: Theme) -> list[str]:
     header = (title, "CALLS", "INPUT", "CACHED", "OUTPUT", "COST")
     lines = []
-    # The most expensive first; without prices, the most used.
+    # Sort by cost, highest first; without prices, by tokens.
     ordered = sorted(
         table.items(), key=lambda item: (item[1].usage.cost or 0, item[1].usage.total), reverse=True
     )
@@ -135,7 +135,7 @@ def _percent(part: int, whole: int) -> str:
 
 
 async def show_context(chat: Chat, arguments: str) -> None:
-    """Show what fills the context window."""
+    """Show the use of the context window."""
     if arguments not in ("", "all"):
         raise UsageError(
             f"/context does not know {arguments!r}.",
@@ -154,7 +154,7 @@ async def show_context(chat: Chat, arguments: str) -> None:
 
 
 def _find_last_usage(view: SessionView) -> Usage:
-    """Return the usage of the last request of the agent that the user talks to."""
+    """Return the usage of the last request by the agent that the user talks to."""
     for entry in reversed(view.entries):
         if isinstance(entry, Answer) and entry.agent == view.lead and entry.usage.input:
             return entry.usage
@@ -164,14 +164,14 @@ def _find_last_usage(view: SessionView) -> Usage:
 def context_rows(
     use: WindowUse, last: Usage, *, width: int, theme: Theme, most: int = MAX_LISTED
 ) -> list[str]:
-    """Return rows that show what fills a context window.
+    """Return rows that show the use of a context window.
 
     Args:
-        use: What fills it.
+        use: The use of the window.
         last: The usage of the last request.
-        width: The number of columns of the terminal.
+        width: Width of the terminal in columns.
         theme: How styles look.
-        most: Maximum number of layers, tools and sources of each kind, 0 for all.
+        most: Maximum number of layers, tools and sources to list for each kind, 0 for all.
     """
     sums = dict.fromkeys(KINDS, 0)
     for part in use.parts:
@@ -195,7 +195,7 @@ def context_rows(
 
 
 def _describe_window(use: WindowUse, last: Usage) -> list[str]:
-    """Return the limits of a window and the cached share of the last request, as sentences."""
+    """Return sentences about a window's limits and the cached share of the last request."""
     facts = [
         f"Compaction at {use.compact_at:,} tokens ({_percent(use.compact_at, use.window)} of the"
         f" window): {use.free:,} left. {use.reserved:,} are reserved for the answer.",
@@ -211,7 +211,7 @@ def _describe_window(use: WindowUse, last: Usage) -> list[str]:
 
 
 def _list_parts(parts: Sequence[WindowPart], window: int, most: int) -> list[tuple[str, str, str]]:
-    """Return the largest parts of one kind as lines of a table."""
+    """Return the largest parts of one kind as table rows."""
     largest = sorted(parts, key=lambda part: part.tokens, reverse=True)
     shown = largest[:most] if most else largest
     lines = []

@@ -1,4 +1,4 @@
-"""Formats the status line: the state of the run, the settings of the session and what it costs."""
+"""Formats the status line: the state of the run, and the session's settings and cost."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ MAX_MODEL = 30
 MAX_BRANCH = 24
 MAX_MODE = 16
 LOW_CONTEXT = 0.15
-"""Below this share of free context, a warning is shown."""
-# The date at the end of a model's name tells a user nothing.
+"""Share of free context below which a warning is shown."""
+# The date at the end of a model's name is not useful to the user.
 _MODEL_DATE = re.compile(r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d|latest)\Z")
 
 
 @attrs.frozen(kw_only=True)
 class StatusFacts:
-    """What the status line shows. Each part whose value is empty is left out.
+    """The facts that the status line shows. A part whose value is empty is left out.
 
     Attributes:
         state: The state of the run.
@@ -77,12 +77,13 @@ class StatusFacts:
 
 @attrs.define
 class _Part:
-    """A part of the status line.
+    """A part of the status line, in several forms.
 
     Attributes:
-        forms: Its texts, from the longest to the shortest.
-        style: Its style.
-        form: Index of the current text; the part is left out after the last one.
+        forms: Texts of the part, from longest to shortest.
+        style: Style of the part.
+        form: Index of the current text; an index after the last text means that the part is left
+            out.
     """
 
     forms: list[str]
@@ -106,8 +107,8 @@ class _Part:
         self.form -= 1
 
 
-# In this order, parts are shortened or left out until the rest fits; a part that has two forms is
-# named twice. The state and a missing sandbox are the last ones, because they are about safety.
+# The order in which parts are shortened or left out until the rest fits; a part with two forms is
+# listed twice. The state and a missing sandbox come last, because they are relevant to safety.
 _REDUCTIONS = (
     "tokens",
     "context",
@@ -128,11 +129,11 @@ _REDUCTIONS = (
 
 
 def status_row(facts: StatusFacts, *, width: int, theme: Theme) -> str:
-    """Return the status line, without its least important parts where it is narrow.
+    """Return the status line, without its least important parts if the terminal is narrow.
 
     Args:
-        facts: What it shows.
-        width: Available columns.
+        facts: The facts to show.
+        width: Available width in columns.
         theme: The styles.
     """
     parts = _make_parts(facts)
@@ -143,7 +144,7 @@ def status_row(facts: StatusFacts, *, width: int, theme: Theme) -> str:
         part = parts.get(name)
         if part is not None and part.reduce():
             reduced.append(part)
-    # A long part that was left out late may have made room for a short one.
+    # Leaving out a long part late may have made room for a short part.
     for part in reversed(reduced):
         part.restore()
         if _width_of(parts) > width:
@@ -161,7 +162,7 @@ def _join(texts: list[str]) -> str:
 
 
 def _make_parts(facts: StatusFacts) -> dict[str, _Part]:
-    """Return the parts by name, in the order in which they are shown."""
+    """Return the parts by name, in display order."""
     parts = {"state": _Part([_describe_state(facts)], _state_style(facts.state))}
     parts["stop"] = _Part([f"{facts.stop_key} stops"] if facts.stop_key else [])
     if facts.sandbox is False:
@@ -196,7 +197,7 @@ def _describe_state(facts: StatusFacts) -> str:
     words = _STATE_WORDS.get(facts.state, "")
     if facts.state == "retry":
         of = f"/{facts.attempts}" if facts.attempts else ""
-        # Rounded up: "in 0 s" would look as if nothing happened.
+        # Rounded up, because "in 0 s" would look as if nothing were happening.
         seconds = -int(-facts.retry_in // 1)
         words = f"retry {facts.attempt}{of}"
         if seconds > 0:
@@ -214,7 +215,7 @@ def _state_style(state: State) -> Style:
 
 
 def shorten_model(model: str) -> str:
-    """Return a model's name without its provider and date, cut to a readable length."""
+    """Return a model's name without its provider and date, truncated to a readable length."""
     name = one_line(model).rpartition("/")[2] or one_line(model)
     return cut(_MODEL_DATE.sub("", name) or name, MAX_MODEL)
 
@@ -226,7 +227,7 @@ def _describe_turn(facts: StatusFacts) -> str:
 
 
 def _describe_tokens(usage: Usage) -> list[str]:
-    """Return the tokens, with and without the cached share of the input."""
+    """Return two forms of the token usage: with and without the cached share of the input."""
     if not usage.total:
         return []
     read = f"{format_number(usage.input)} in"
@@ -234,7 +235,7 @@ def _describe_tokens(usage: Usage) -> list[str]:
     short = f"{read} {written}"
     if not usage.cached or not usage.input:
         return [short]
-    # Rounded down: 100 % would mean that nothing was read anew.
+    # Rounded down, because 100 % would mean that all input was cached.
     share = min(100 * usage.cached // usage.input, 100)
     return [f"{read} ({share} % cached) {written}", short]
 
@@ -259,9 +260,9 @@ def _describe_background(count: int) -> list[str]:
 
 
 def format_number(number: int) -> str:
-    """Return a number of tokens in a short form: ``999``, ``1.2k``, ``12k``, ``1.2M``."""
+    """Return a number of tokens in short form, such as ``999``, ``1.2k`` or ``1.2M``."""
     for limit, unit in ((1_000_000, "M"), (1_000, "k")):
-        # Rounded numbers decide, so that 999,999 is not "1000k".
+        # The unit depends on the rounded number, so that 999,999 does not become "1000k".
         value = number / limit
         if value >= 0.9995:
             return f"{value:.1f}{unit}" if value < 9.95 else f"{value:.0f}{unit}"

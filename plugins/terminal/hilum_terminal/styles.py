@@ -1,4 +1,4 @@
-"""The colors of the terminal: what it can show, and the sequence of each style."""
+"""The terminal's colors: which ones it supports, and the sequence for each style."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ Style = Literal[
     "code_comment",
 ]
 RESET = "\x1b[0m"
-# Parameters of SGR sequences. With 16 colors, the user's own palette decides how they look, so that
-# they are readable on dark and on light backgrounds alike.
+# Parameters of SGR sequences. With 16 colors, the user's palette determines the appearance of the
+# colors, so that they are readable on both dark and light backgrounds.
 _ANY: dict[str, str] = {
     "plain": "",
     "dim": "2",
@@ -103,7 +103,7 @@ _LIGHT: dict[str, str] = {
     "code_builtin": "38;5;23",
     "code_comment": "38;5;242",
 }
-# Without colors, these styles still differ from the text around them.
+# Attributes for styles that must differ from the surrounding text even without colors.
 _NO_COLOR: dict[str, str] = {
     "heading": "1",
     "prompt": "1",
@@ -117,12 +117,12 @@ _NO_COLOR: dict[str, str] = {
 
 @attrs.frozen
 class Theme:
-    """How styles look on one terminal.
+    """The appearance of styles on one terminal.
 
     Attributes:
-        depth: The colors that the terminal can show.
-        dark: Whether its background is dark.
-        attributes: Whether bold, dim and underlined text may be used. ``--plain`` uses none.
+        depth: The color depth that the terminal supports.
+        dark: Whether the terminal's background is dark.
+        attributes: Whether to use bold, dim and underlined text. ``--plain`` uses none.
     """
 
     depth: Depth = "16"
@@ -130,11 +130,11 @@ class Theme:
     attributes: bool = True
 
     def paint(self, text: str, style: Style) -> str:
-        """Return text in a style; the text contains no newline."""
+        """Return text in a style; the text must not contain a newline."""
         code = self.code(style)
         if not code or not text:
             return text
-        # A sequence that resets an inner style would end this one as well.
+        # A sequence that resets an inner style would also end this style.
         inner = text.replace(RESET, f"{RESET}\x1b[{code}m") if RESET in text else text
         return f"\x1b[{code}m{inner}{RESET}"
 
@@ -156,12 +156,12 @@ PLAIN = Theme(depth="none", attributes=False)
 
 
 def find_theme(environ: Mapping[str, str] | None = None, *, background: str = "") -> Theme:
-    """Return the theme for the terminal that the environment describes.
+    """Return the theme for the terminal described by the environment.
 
     ``NO_COLOR`` (no-color.org) removes all colors; bold and underlined text remain.
 
     Args:
-        environ: The environment; this process's by default.
+        environ: The environment variables; by default, those of this process.
         background: The setting: ``dark``, ``light``, or empty to guess from ``COLORFGBG``.
     """
     env = os.environ if environ is None else environ
@@ -181,6 +181,6 @@ def _find_depth(env: Mapping[str, str]) -> Depth:
 
 
 def _is_light(colors: str) -> bool:
-    """Return whether ``COLORFGBG`` ("15;0": foreground; background) names a light background."""
+    """Return whether ``COLORFGBG`` ("foreground;background") has a light background."""
     background = colors.rpartition(";")[2]
     return background.isdigit() and int(background) in (7, 9, 10, 11, 12, 13, 14, 15)

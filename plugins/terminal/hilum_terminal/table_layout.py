@@ -1,18 +1,18 @@
-"""The widths of the columns of a table."""
+"""Calculates the column widths of a table."""
 
 from __future__ import annotations
 
 import attrs
 
 SEPARATOR_WIDTH = 3
-# Narrower columns break too many words; a list of the cells is easier to read then.
+# Narrower columns would break too many words; a list of cells is then easier to read.
 MIN_COLUMN_WIDTH = 8
 MIN_TABLE_WIDTH = 40
 
 
 @attrs.frozen
 class TableLayout:
-    """The widths of the columns, and whether some of their cells are wrapped."""
+    """The column widths of a table, and whether some cells must be wrapped."""
 
     widths: list[int]
     is_shrunk: bool
@@ -21,11 +21,11 @@ class TableLayout:
 def lay_out_table(natural: list[int], width: int) -> TableLayout | None:
     """Return the layout of a table; None if a table would not be readable.
 
-    Only the widest columns are shrunk: they become equally wide.
+    Only the widest columns are shrunk, all to the same width.
 
     Args:
-        natural: The width of the widest cell of each column.
-        width: The width that the table may take.
+        natural: Width of the widest cell in each column.
+        width: Maximum width of the table in columns.
     """
     available = width - SEPARATOR_WIDTH * (len(natural) - 1)
     natural = [max(columns, 1) for columns in natural]
@@ -44,7 +44,7 @@ def lay_out_table(natural: list[int], width: int) -> TableLayout | None:
 
 
 def _find_limit(natural: list[int], available: int) -> int:
-    """Return the greatest width to which all columns can be cut so that they fit."""
+    """Return the largest column width limit with which all columns fit."""
     remaining = available
     ascending = sorted(natural)
     for index, columns in enumerate(ascending):

@@ -1,7 +1,7 @@
-"""Measures, cuts and wraps text in terminal columns, and makes foreign text harmless.
+"""Measures, truncates and wraps text in terminal columns, and escapes untrusted text.
 
-A *row* is a string for one line of the terminal. It may contain color sequences (SGR), and nothing
-else that a terminal would interpret.
+A *row* is a string for one line of the terminal. A row may contain color sequences (SGR), but
+nothing else that a terminal would interpret.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from wcwidth.table_zero import ZERO_WIDTH
 ELLIPSIS = "…"
 RESET = "\x1b[0m"
 TAB_SIZE = 4
-# No script stacks more marks on one letter. More of them paint over the rows above and below, and
-# some terminals need seconds for a letter with thousands of marks.
+# No script stacks more combining marks on one letter. More marks would be drawn over the rows above
+# and below, and some terminals need seconds for a letter with thousands of marks.
 MAX_MARKS = 8
 
 _COLOR = re.compile(r"\x1b\[[0-9;:]*m")
@@ -27,8 +27,8 @@ _RESET_COLOR = re.compile(r"\x1b\[0*m")
 _LINE_END = re.compile(r"\r\n|\r(?=\n)")
 
 # A zero-width joiner between two pictographs forms one emoji, such as a family. Persian words need
-# the non-joiner between their letters. Anywhere else these characters are escaped, because they
-# could hide or change text.
+# the non-joiner between their letters. Anywhere else, both joiners are escaped, because they could
+# hide or change text.
 _PICTOGRAPH = "\u2194\u2195\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
 _JOINED_EMOJI = re.compile(f"(?<=[\ufe0f{_PICTOGRAPH}])\u200d(?=[{_PICTOGRAPH}])")
 _ARABIC_LETTER = "\u0620-\u064a\u066e-\u06d3\u06d5\u06ee\u06ef\u06fa-\u06fc\u0750-\u077f"
@@ -36,16 +36,16 @@ _ARABIC_NON_JOINER = re.compile(f"(?<=[{_ARABIC_LETTER}])\u200c(?=[{_ARABIC_LETT
 _JOINER_MARK = "\ue000"
 _NON_JOINER_MARK = "\ue001"
 
-# Format characters without a shape of their own which ``escape_terminal`` does not know.
+# Invisible format characters that ``escape_terminal`` does not escape.
 _INVISIBLE = re.compile("[\U0001bca0-\U0001bca3\U0001d173-\U0001d17a]")
-# A cheap search for what may be a run of marks; it leaves out Chinese, Japanese and Korean text,
-# for which the exact search takes 0.5 µs per character.
+# A cheap search for possible runs of marks, which excludes Chinese, Japanese and Korean text,
+# because the exact search would take 0.5 µs per character.
 _MAYBE_MARKS = re.compile(
     "[\u0300-\u20ff\u2c00-\u2dff\u302a-\u302f\u3099\u309a\ua66f-\uabff\ud7b0-\ud7ff\ufb1e\ufe00-\ufe2f"
     f"\U00010000-\U0001efff]{{{MAX_MARKS + 1},}}"
 )
 
-# Lines do not begin with closing punctuation, nor end with opening punctuation.
+# Lines must not begin with closing punctuation or end with opening punctuation.
 _NOT_AT_START = frozenset(
     "、。，．・：；？！）］｝〕〉》」』】〗〙〛’”…‥ー々ぁぃぅぇぉっゃゅょァィゥェォッャュョ%％°,.:;!?)]}"
 )
@@ -53,11 +53,11 @@ _NOT_AT_END = frozenset("（［｛〔〈《「『【〖〘〚‘“([{")
 
 
 def neutral(text: str) -> str:
-    """Return text from a model, a tool or a file in a form that a terminal only displays.
+    """Escape untrusted text, so that a terminal only displays it.
 
-    Color sequences are removed. All other control characters, and characters that change the
-    direction of text or are invisible, are shown in escaped form. Newlines and tabs are kept. Of the
-    marks on one letter, eight are kept and the others escaped.
+    Color sequences are removed. All other control characters, and characters that change the text
+    direction or are invisible, are escaped. Newlines and tabs are kept. At most eight combining
+    marks on one letter are kept; further marks are escaped.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -67,7 +67,7 @@ def neutral(text: str) -> str:
     plain = _MAYBE_MARKS.sub(_escape_marks, _INVISIBLE.sub(_escape_match, plain))
     if "\u200d" not in plain and "\u200c" not in plain:
         return escape_terminal(plain)
-    # The marks are private characters; those in the text itself are escaped first.
+    # The placeholders are private code points; occurrences in the text itself are escaped first.
     plain = plain.replace(_JOINER_MARK, "\\ue000").replace(_NON_JOINER_MARK, "\\ue001")
     marked = _JOINED_EMOJI.sub(_JOINER_MARK, plain)
     marked = _ARABIC_NON_JOINER.sub(_NON_JOINER_MARK, marked)
@@ -76,7 +76,7 @@ def neutral(text: str) -> str:
 
 
 def one_line(text: str, width: int = 0) -> str:
-    """Return the first line that is not blank, neutral, with spaces instead of tabs.
+    """Return the first nonblank line, escaped, with spaces instead of tabs.
 
     Args:
         text: Any text.
@@ -88,9 +88,9 @@ def one_line(text: str, width: int = 0) -> str:
 
 
 def only_colors(row: str, width: int) -> str:
-    """Return a row without anything but text and color sequences, cut to a number of columns.
+    """Reduce a row to text and color sequences, truncated to a number of columns.
 
-    This is the last check of rows that another library has made.
+    This is the last check of rows that another library has rendered.
     """
     plain = _COLOR.sub("", row)
     if not (plain.isascii() and plain.isprintable()):
@@ -106,12 +106,12 @@ _BLANKS = str.maketrans({"\t": " ", "\n": " "})
 
 
 def without_colors(row: str) -> str:
-    """Return the text of a row."""
+    """Return the text of a row, without color sequences."""
     return _COLOR.sub("", row) if "\x1b" in row else row
 
 
 def cells(row: str) -> int:
-    """Return the number of columns that a row occupies; color sequences occupy none."""
+    """Return the number of columns that a row occupies, not counting color sequences."""
     plain = without_colors(row)
     if plain.isascii() and plain.isprintable():
         return len(plain)
@@ -119,12 +119,12 @@ def cells(row: str) -> int:
 
 
 def cut(row: str, width: int, ellipsis: str = ELLIPSIS) -> str:
-    """Cut a row to a number of columns, between characters as users see them (graphemes).
+    """Truncate a row to a number of columns, between graphemes (user-perceived characters).
 
     Args:
         row: The row.
         width: Maximum number of columns.
-        ellipsis: What replaces the part that was cut off.
+        ellipsis: Text that replaces the part that was cut off.
     """
     if width <= 0:
         return ""
@@ -136,20 +136,20 @@ def cut(row: str, width: int, ellipsis: str = ELLIPSIS) -> str:
 
 
 def pad(row: str, width: int) -> str:
-    """Append spaces to a row up to a number of columns."""
+    """Pad a row with spaces to a number of columns."""
     return row + " " * max(width - cells(row), 0)
 
 
 def wrap(row: str, width: int, indent: str = "") -> list[str]:
     """Wrap a row between words, and between Chinese characters.
 
-    Each of the rows has the colors that it needs, and ends without colors.
+    Each row begins with its colors and ends with a reset.
 
     Args:
-        row: The row; it contains no newline. Tabs are replaced by spaces.
+        row: The row, without newlines. Tabs are replaced with spaces.
         width: Maximum number of columns; at least two are used.
-        indent: The beginning of all rows but the first. It is left out where it would take most of
-            the width.
+        indent: Prefix of all rows except the first. The indent is left out if it would take up most
+            of the width.
     """
     row = row.expandtabs(TAB_SIZE) if "\t" in row else row
     if cells(row) <= width:
@@ -166,7 +166,7 @@ def wrap(row: str, width: int, indent: str = "") -> list[str]:
 
 
 def wrap_text(text: str, width: int, indent: str = "") -> list[str]:
-    """Wrap text of several lines; blank lines are kept."""
+    """Wrap text with several lines, keeping blank lines."""
     rows: list[str] = []
     for part in text.split("\n"):
         rows += wrap(part.rstrip(), width, indent)
@@ -174,14 +174,14 @@ def wrap_text(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def line_spans(text: str, width: int, indent: int = 0) -> list[tuple[int, int]]:
-    """Return where the rows of a wrapped text start and end; there is at least one row.
+    """Return the start and end of each row of a wrapped text, which has at least one row.
 
-    Blanks between two rows belong to neither. Words wider than a row are broken.
+    Blanks between two rows belong to neither row. Words wider than a row are broken.
 
     Args:
         text: The text, without color sequences, newlines and tabs.
         width: Maximum number of columns of a row; at least two are used.
-        indent: How many columns fewer all rows but the first have.
+        indent: Number of columns by which all rows except the first are narrower.
     """
     width = max(width, 2)
     if text.isascii() and text.isprintable():
@@ -190,9 +190,9 @@ def line_spans(text: str, width: int, indent: int = 0) -> list[tuple[int, int]]:
 
 
 def _ascii_spans(text: str, first_width: int, width: int) -> list[tuple[int, int]]:
-    """Return the rows of a text whose characters all occupy one column.
+    """Return the spans of the rows of a text whose characters all occupy one column.
 
-    This is a hundred times as fast as measuring each character.
+    This is a hundred times faster than measuring each character.
     """
     spans: list[tuple[int, int]] = []
     end_of_text = len(text.rstrip(" "))
@@ -216,10 +216,11 @@ def _ascii_spans(text: str, first_width: int, width: int) -> list[tuple[int, int
 
 
 def _grapheme_spans(text: str, first_width: int, width: int) -> list[tuple[int, int]]:
-    """Return the rows of any text."""
+    """Return the spans of the rows of any text."""
     graphemes: list[str] = []
     for grapheme in wcwidth.iter_graphemes(text):
-        # A skin tone after a letter does not fit in the narrowest row together with it.
+        # A letter followed by a skin tone is too wide for the narrowest row, so the two are
+        # separated.
         graphemes += [grapheme] if _columns(grapheme) <= 2 else grapheme
     offsets = [0, *itertools.accumulate(map(len, graphemes))]
     spans: list[tuple[int, int]] = []
@@ -237,7 +238,7 @@ def _grapheme_spans(text: str, first_width: int, width: int) -> list[tuple[int, 
 
 
 def _find_row_end(graphemes: list[str], start: int, room: int) -> int:
-    """Return the index of the grapheme that begins the row after the one from ``start`` on."""
+    """Return the index of the first grapheme of the row after the row that begins at ``start``."""
     used = 0
     break_at = 0
     has_text = False
@@ -251,7 +252,7 @@ def _find_row_end(graphemes: list[str], start: int, room: int) -> int:
             was_wide = False
             continue
         columns = _columns(grapheme)
-        # Korean is written with spaces between words.
+        # Korean text has spaces between words, so it is not broken between characters.
         is_wide = columns == 2 and not _is_hangul(grapheme)
         is_beside_wide = (is_wide or was_wide) and index > start
         is_after_blank = has_text and previous == " "
@@ -281,13 +282,13 @@ def _is_hangul(grapheme: str) -> bool:
 
 
 def _fitting_indent(indent: str, width: int) -> int:
-    """Return the number of columns of an indent, 0 where it would take most of the width."""
+    """Return the width of an indent in columns, 0 if it would take up most of the width."""
     columns = cells(indent)
     return columns if columns * 2 <= width else 0
 
 
 def _tokens(row: str) -> Iterator[tuple[str, bool]]:
-    """Yield the color sequences and the texts of a row; true marks a color sequence."""
+    """Yield the color sequences and texts of a row, each with whether it is a color sequence."""
     position = 0
     for match in _COLOR.finditer(row):
         if match.start() > position:
@@ -299,7 +300,7 @@ def _tokens(row: str) -> Iterator[tuple[str, bool]]:
 
 
 def _beginning(row: str, width: int) -> str:
-    """Return the first columns of a row; colors do not continue after it."""
+    """Return the first columns of a row, with the colors reset at the end."""
     kept: list[str] = []
     room = width
     is_colored = False
@@ -324,7 +325,7 @@ def _beginning(row: str, width: int) -> str:
         if is_full:
             break
     text = "".join(kept)
-    # The width of a text may exceed the widths of its graphemes, in a few Indic sequences.
+    # In a few Indic sequences, a text is wider than the sum of its graphemes.
     while cells(text) > width and kept:
         kept.pop()
         text = "".join(kept)
@@ -332,11 +333,11 @@ def _beginning(row: str, width: int) -> str:
 
 
 def _color_parts(row: str, spans: list[tuple[int, int]]) -> list[str]:
-    """Return parts of a row, each with the colors that apply to it.
+    """Return parts of a row, each with its colors.
 
     Args:
         row: The row.
-        spans: Where the parts start and end in the text of the row, without its colors.
+        spans: Start and end of each part in the row's text, without colors.
     """
     pieces: list[tuple[int, int, str]] = []  # start, end, colors
     colors = ""
@@ -381,9 +382,9 @@ def _escape_surplus_marks(match: re.Match[str]) -> str:
 
 @functools.cache
 def _many_marks() -> re.Pattern[str]:
-    """Return a pattern for more marks, or other characters without a width, than a letter has.
+    """Return a pattern for runs of more zero-width characters than one letter can have.
 
-    Compiling it takes 2 ms, and few texts need it.
+    Compiling this pattern takes 2 ms, and few texts need it.
     """
     ranges = list(ZERO_WIDTH.values())[-1]
     members = "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges if first >= 0x300)

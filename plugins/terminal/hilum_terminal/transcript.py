@@ -1,7 +1,7 @@
-"""The transcript: which finished parts of a session are written into the scrollback, in order.
+"""The transcript, which writes the finished parts of a session to the scrollback, in order.
 
-Whatever was written there is never changed. Streaming text is therefore written in finished blocks
-of Markdown, and a tool call once it has ended.
+Text in the scrollback is never changed. Streaming text is therefore written in finished blocks of
+Markdown, and a tool call is written once it has ended.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from hilum_terminal.text_width import cut, neutral, one_line, without_colors, wr
 Kind = Literal["prompt", "text", "card", "note"]
 MakeRows = Callable[[int, Theme], list[str]]
 
-# Calls that can be shown again in full.
+# Number of calls that can be shown again in full.
 MAX_CARDS = 50
-# Lines of output of the user's own command that are shown.
+# Number of output lines to show from the user's own command.
 MAX_SHELL_ROWS = 40
 MAX_PROMPT_ROWS = 12
 MAX_PROMPT_CHARACTERS = 4_000
 # The marks of cards, questions, notices and prompts.
 OUR_MARKS = ("✓", "✗", "?", "❯", "▸", "⊘", "●", "∴", "·", "!", "–")
 PROMPT_MARK = "❯ "
-# The outcome of a run reports errors, the card of a call reports its rejection, and the command
-# that undoes something reports it.
+# These notices are redundant: the outcome of a run reports errors, the card of a call reports its
+# rejection, and the undo command reports the undo.
 _UNPRINTED = ("error", "rejected", "undo")
-# Seconds of reasoning below which it is not worth a line.
+# Seconds of reasoning below which the reasoning is not worth a line.
 _SHORT_THOUGHT = 2.0
 
 
@@ -60,10 +60,12 @@ class Block:
     """A finished part of the transcript.
 
     Attributes:
-        kind: Its kind; a blank line separates blocks of different kinds, and paragraphs of text.
-        make: Returns its rows for a width and a theme.
-        size: Number of characters of its source. The rows of a large block are made in a thread.
-        continues: Whether it continues the block before it, without a blank line.
+        kind: Kind of the block; a blank line separates blocks of different kinds, and paragraphs of
+            text.
+        make: Function that returns the block's rows for a width and a theme.
+        size: Number of characters in the source. The rows of a large block are rendered in a
+            thread.
+        continues: Whether the block continues the previous one, without a blank line.
     """
 
     kind: Kind
@@ -73,15 +75,15 @@ class Block:
 
 
 class Transcript:
-    """Selects the finished parts of a session.
+    """The writer of a session's finished parts.
 
     Args:
         view: The view of the session.
-        commit: Called with each finished part, in order.
+        commit: Function to call with each finished part, in order.
 
     Attributes:
-        cards: The last calls that were written, oldest first; a key shows them in full.
-        answered_run: Id of the last run in which the agent has written text.
+        cards: The last written calls, oldest first, which a key shows in full.
+        answered_run: Id of the last run in which the agent wrote text.
     """
 
     def __init__(self, view: SessionView, commit: Callable[[Block], None]) -> None:
@@ -98,20 +100,20 @@ class Transcript:
 
     @property
     def is_streaming(self) -> bool:
-        """Whether the text of an answer is arriving."""
+        """Whether the text of an answer is currently arriving."""
         return self._blocks is not None
 
     @property
     def tail(self) -> str:
-        """The source of the streaming answer that is not written yet."""
+        """The part of the streaming answer's source that is not written yet."""
         return self._blocks.tail if self._blocks is not None else ""
 
     def apply(self, item: Event | Delta, changes: Changes, now: float) -> None:
-        """Write what an event has finished.
+        """Write the parts that an event has finished.
 
         Args:
-            item: The event or the piece of output.
-            changes: What it changed in the view.
+            item: The event or the chunk of output.
+            changes: The changes that the event caused in the view.
             now: Unix time.
         """
         if isinstance(item, Delta):
@@ -129,7 +131,7 @@ class Transcript:
             self._write_agent(changes.agent)
 
     def _write_agent(self, agent: AgentView) -> None:
-        """Write how an agent ended, and the beginning of its answer."""
+        """Write how an agent ended, with the beginning of its answer."""
         if agent.actor == self._view.lead:
             return
 
@@ -203,7 +205,7 @@ class Transcript:
             self._finish_stream()
         else:
             self._finish_stream()
-            # The complete text in the log may differ, because secrets are replaced in it.
+            # The complete text in the log may differ, because secrets have been replaced.
             if final.split() != streamed.split():
                 self.note("Parts of this answer were replaced in the log.", "dim")
 
@@ -224,7 +226,7 @@ class Transcript:
             self._commit(Block("text", _MarkdownRows(source), len(source), continues))
 
     def write_markdown(self, text: str) -> None:
-        """Write a whole text in Markdown."""
+        """Write a complete Markdown text."""
         blocks = MarkdownBlocks()
         for source in [*blocks.feed(text), *blocks.finish()]:
             self._write_markdown(source)
@@ -235,7 +237,7 @@ class Transcript:
         has_ended = card.ended or card.state == "interrupted"
         if not has_ended or card.id in self._written or self._view.is_covered(card):
             return
-        # Calls of other agents are shown by the agent's line, unless they failed.
+        # Other agents' calls are summarized in the agent's line, unless they failed.
         if card.agent != self._view.lead and not card.code:
             return
         self._written.add(card.id)
@@ -310,7 +312,7 @@ class Transcript:
         self._commit(Block("card", make, len(line.output)))
 
     def note(self, text: str, style: Style = "plain", *, kind: Kind = "note") -> None:
-        """Write lines of plain text, which are wrapped."""
+        """Write plain text, with wrapped lines."""
 
         def make(width: int, theme: Theme) -> list[str]:
             rows = wrap_text(neutral(text), width, "  ")
@@ -321,16 +323,16 @@ class Transcript:
 
 @attrs.frozen
 class _MarkdownRows:
-    """Makes the rows of a block of Markdown.
+    """A function object that renders a block of Markdown as rows.
 
-    A class instead of a function, because a large block is rendered in a thread.
+    This is a class instead of a closure, because a large block is rendered in a thread.
     """
 
     source: str
 
     def __call__(self, width: int, theme: Theme) -> list[str]:
         rows = render_markdown(self.source, max(width - 2, 2), theme)
-        # Text of a model must not look like a card or a prompt, which begin in the first column.
+        # A model's text must not look like a card or a prompt, which begin in the first column.
         looks_like_ours = any(without_colors(row).startswith(OUR_MARKS) for row in rows)
         if not looks_like_ours:
             return render_markdown(self.source, width, theme)
@@ -338,7 +340,7 @@ class _MarkdownRows:
 
 
 def shell_line_rows(line: ShellLine, seconds: float, width: int, theme: Theme) -> list[str]:
-    """Return the rows that show a command of the user, with the end of its output."""
+    """Return the rows that show a user's shell command with the end of its output."""
     has_failed = bool(line.error) or line.stopped or line.status != 0
     mark = theme.paint("✗", "bad") if has_failed else theme.paint("✓", "good")
     head = f"{mark} ! {one_line(line.command)}"

@@ -1,7 +1,7 @@
-"""The question whether the user trusts a folder, asked before a session opens in it.
+"""The question whether the user trusts a folder, asked before hilum opens a session in the folder.
 
-It names what the folder contains that could run code or instruct the model. Nothing of it has
-an effect before the user answers, and "no" is always selected.
+The question lists the folder's files that could run code or instruct the model. These files have no
+effect before the user answers, and "no" is always selected.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from hilum_terminal.styles import Style
 
 MAX_NAMES = 6  # of one kind
 MAX_CHANGES = 8
-# Declined folders that are remembered, the latest ones.
+# Maximum number of declined folders to remember; only the latest ones are kept.
 MAX_DECLINED = 500
-MAX_READ = 1_000_000  # bytes of a file of MCP servers
+MAX_READ = 1_000_000  # in bytes, for a file that declares MCP servers
 DECLINED_FILE = "declined-folders.json"
 
 
 class _Kind(NamedTuple):
-    """A kind of content, by the beginning of its path."""
+    """A kind of file that a folder may contain, identified by the beginning of the path."""
 
     prefix: str
     effect: str
@@ -44,7 +44,7 @@ class _Kind(NamedTuple):
 _AGENTS = "instructions for agents, and the tools that they use"
 _SKILLS = "instructions, and scripts that the agent may run"
 _SERVERS = "programs to start as MCP servers; each one also needs your approval"
-# The first that fits decides.
+# The first kind that matches a path is used.
 _KINDS = (
     _Kind(".hilum/plugins/", "code that runs inside hilum"),
     _Kind(".hilum/agents/", _AGENTS),
@@ -61,7 +61,8 @@ _KINDS = (
     _Kind(".opencode/agent", _AGENTS),
     _Kind(".hilum/", "files that extend hilum"),
 )
-# Files of MCP servers of other clients. They need trust, but their content is approved separately.
+# Files in which other clients declare MCP servers. These files need trust, but the servers are
+# approved separately.
 _SERVER_FILES = (
     ".mcp.json",
     ".cursor/mcp.json",
@@ -78,10 +79,10 @@ _SERVER_FILES = (
     ".codex/config.toml",
     ".zed/settings.json",
 )
-# Parts of the keys under which such files have their servers.
+# Parts of the keys under which other clients' files list MCP servers.
 _SERVER_WORDS = (b"mcp", b"context_servers")
-# Instructions that are read with and without trust: they are text for the model, and permit
-# nothing.
+# Instructions that hilum reads with or without trust, because they are only text for the model and
+# grant no permissions.
 _INSTRUCTIONS = (
     "AGENTS.md",
     "AGENTS.override.md",
@@ -99,7 +100,7 @@ _INSTRUCTIONS = (
 
 
 class Asker(Protocol):
-    """The part of ``Chat`` that works before there is a session."""
+    """The part of ``Chat`` that works before a session is open."""
 
     def say(self, text: str, *, style: Style = "plain") -> None:
         """Write text above the input."""
@@ -107,19 +108,20 @@ class Asker(Protocol):
     async def choose(
         self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
     ) -> Choice | None:
-        """Let the user choose; ``None`` if they left with Esc."""
+        """Return the user's choice, or ``None`` if the user pressed Esc."""
 
 
 @attrs.frozen
 class TrustDecision:
-    """How to open a session in a folder.
+    """The user's decision on how to open a session in a folder.
 
     Attributes:
-        trusted: Whether the folder is trusted. hilum reads this itself; nothing needs to be passed.
+        trusted: Whether the folder is trusted. The session reads this itself, so callers need not
+            pass it on.
         approve: The approval policy to open the session with; ``None`` for the configured one.
         asked: Whether the user was asked.
-        left: Whether the user left the question with Esc. The session may then be opened to look
-            around, or not at all.
+        left: Whether the user pressed Esc. The caller decides whether to open a read-only session
+            or none.
     """
 
     trusted: bool
@@ -130,14 +132,14 @@ class TrustDecision:
 
 @attrs.frozen
 class FolderContents:
-    """What a folder brings along.
+    """The files in a folder that matter for trust.
 
     Attributes:
         root: The folder, resolved.
         state: ``trusted``, ``changed`` or ``unknown``.
-        names: The files that could run code or instruct the model, relative to the folder.
+        names: Paths of files that could run code or instruct the model, relative to the folder.
         changes: What has changed since the folder was trusted, as in ``changed .hilum/mcp.json``.
-        instructions: Files with instructions that are read in any case.
+        instructions: Files with instructions that hilum reads with or without trust.
         digest: A digest of the files.
         problem: Why the folder cannot be trusted; empty if it can.
     """
@@ -152,10 +154,10 @@ class FolderContents:
 
 
 async def ask_trust(asker: Asker, workspace: str | os.PathLike[str]) -> TrustDecision:
-    """Ask whether a folder is trusted, if it contains anything to ask about, and return the decision.
+    """Ask whether the user trusts a folder, if necessary, and return the decision.
 
-    A folder that the user has decided to use without its extensions is not asked about again until
-    they change.
+    If the user decides to use a folder without its extensions, the question is not asked again
+    until the extensions change.
     """
     contents = await trio.to_thread.run_sync(read_contents, workspace)
     if contents.state == "trusted" or not (contents.names or contents.problem):
@@ -204,7 +206,7 @@ def _add_if_unchanged(shown: FolderContents) -> bool:
 
 
 def read_contents(workspace: str | os.PathLike[str]) -> FolderContents:
-    """Return what a folder brings along, and whether the user trusts it. Blocks."""
+    """Return a folder's files that matter for trust, and its trust state; blocks."""
     root = Path(os.path.realpath(workspace))
     folders = TrustedFolders()
     instructions = tuple(name for name in _INSTRUCTIONS if (root / name).exists())
@@ -220,7 +222,7 @@ def read_contents(workspace: str | os.PathLike[str]) -> FolderContents:
 
 
 def _hash_server_files(root: Path) -> dict[str, str]:
-    """Return a hash for each file of MCP servers, if hilum can start such servers."""
+    """Return a hash of each file that declares MCP servers, if hilum can start such servers."""
     hashes: dict[str, str] = {}
     # ``find_spec`` does not import the plugin, which may be missing.
     if find_spec("hilum_mcp") is None:
@@ -229,14 +231,14 @@ def _hash_server_files(root: Path) -> dict[str, str]:
         with suppress(OSError):
             with (root / name).open("rb") as file:
                 data = file.read(MAX_READ)
-            # Settings of other programs are here, too; only those with servers matter.
+            # Some of these files contain other programs' settings; only files with servers matter.
             if any(word in data.lower() for word in _SERVER_WORDS):
                 hashes[name] = sha256(data).hexdigest()
     return hashes
 
 
 def describe(contents: FolderContents) -> list[str]:
-    """Return lines about what a folder brings along."""
+    """Return lines that describe the contents of a folder."""
     lines = []
     if contents.changes:
         lines.append("Changed since you trusted this folder:")
@@ -255,13 +257,13 @@ def describe(contents: FolderContents) -> list[str]:
 
 
 def _group(names: Sequence[str]) -> Mapping[str, list[str]]:
-    """Return the names by what the files can do, the most powerful kind first."""
+    """Group the names by what the files can do, most powerful kind first."""
     groups: dict[str, list[str]] = {kind.effect: [] for kind in _KINDS}
     for name in names:
         if name in _SERVER_FILES:
             groups[_SERVERS].append(name)
             continue
-        # A folder that is a link out of the project is listed without a slash.
+        # A folder that is a symbolic link out of the project is listed without a trailing slash.
         fits = [kind for kind in _KINDS if f"{name}/".startswith(kind.prefix)]
         effect = fits[0].effect if fits else _KINDS[-1].effect
         groups[effect].append(name)
@@ -275,7 +277,7 @@ def _shorten(items: list[str], most: int) -> list[str]:
 
 
 def _show(text: str) -> str:
-    """Return the name of a file, or a sentence with one, as one line in which nothing is hidden."""
+    """Return a file name, or a sentence with one, as one line with escaped characters."""
     return escape_terminal(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
@@ -330,9 +332,9 @@ def _read_declined() -> dict[str, str]:
 
 
 def _remember_declined(contents: FolderContents) -> None:
-    """Remember that a folder is used without its extensions.
+    """Remember that the user wants to use a folder without its extensions.
 
-    If that is not possible, the user is asked again the next time.
+    If the decision cannot be saved, the user is asked again next time.
     """
     known = _read_declined()
     name = spell_folder(contents.root)

@@ -1,7 +1,7 @@
-"""The terminal as a device: raw mode, reading and writing without blocking, and the way back.
+"""The terminal device: raw mode, nonblocking reads and writes, and restoring the terminal.
 
-All writes to the terminal go through one ``Tty``. However the program ends, the terminal is left as
-it was found.
+All writes to the terminal go through one ``Tty``. However the program ends, the terminal is
+restored to its original state.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ except ImportError:  # Windows
     termios = None  # type: ignore[assignment]
 
 READ_SIZE = 65536
-"""Bytes of one read."""
+"""Maximum number of bytes per read."""
 EXIT_TIMEOUT = 0.5
-"""Seconds that the last frame may take when the terminal is left in order."""
+"""Time limit, in seconds, for the last frame when the program ends normally."""
 EMERGENCY_TIMEOUT = 0.2
-"""Seconds that the last bytes may take when the process dies."""
-# Bracketed paste; reports of whether the window has the focus.
+"""Time limit, in seconds, for the last bytes when the process is killed by a signal."""
+# Sequences that turn on bracketed paste and focus reports.
 _PASTE_ON = b"\x1b[?2004h"
 _FOCUS_ON = b"\x1b[?1004h"
-# Colors, autowrap, paste, focus, cursor, synchronized output: as a shell expects them.
+# Resets colors, autowrap, paste, focus, cursor and synchronized output to what a shell expects.
 _MODES_OFF = b"\x1b[m\x1b[?7h\x1b[?2004l\x1b[?1004l\x1b[?25h\x1b[?2026l"
-# Ends an escape sequence that was sent only in part.
+# Cancels an escape sequence that was sent only in part.
 _CANCEL_SEQUENCE = b"\x18"
 _FALLBACK_SIZE = (80, 24)
 
@@ -43,21 +43,22 @@ _Attributes: TypeAlias = list[Any]
 
 
 class Tty:
-    """The terminal of this process, in raw mode while the context is entered.
+    """The terminal of this process, which is in raw mode inside the context.
 
     Args:
-        on_leave: Called when the terminal is given back or away; returns bytes that erase what was
-            drawn, as ``Screen.leave`` does. It may be called from a signal handler.
-        on_return: Called when the terminal is back after ``lent`` or ``suspend``: everything has to
-            be drawn again.
-        focus_reports: Whether the terminal reports when its window gets and loses the focus.
+        on_leave: Function to call before the terminal is restored or lent, which returns bytes that
+            erase the drawn rows, as ``Screen.leave`` does. This function may be called from a
+            signal handler.
+        on_return: Function to call when the terminal is back after ``lent`` or ``suspend`` and
+            everything must be redrawn.
+        focus_reports: Whether the terminal should report when its window gains or loses the focus.
         handle_signals: Whether SIGTERM and SIGHUP restore the terminal before they end the process,
             unless the program handles them itself.
 
     Attributes:
-        gone: Whether the terminal no longer exists: it was closed, or its connection was lost.
-        is_lent: Whether another program uses the terminal. Bytes that are written meanwhile are sent
-            when it is back.
+        gone: Whether the terminal is gone, because it was closed or its connection was lost.
+        is_lent: Whether another program is using the terminal. Bytes that are written meanwhile are
+            sent after the terminal is back.
     """
 
     def __init__(
@@ -85,10 +86,10 @@ class Tty:
         self.is_lent = False
 
     async def __aenter__(self) -> Tty:
-        """Take the terminal.
+        """Open the terminal and set raw mode.
 
         Raises:
-            UsageError: Neither standard output nor standard input is a terminal that can be used.
+            UsageError: Neither standard output nor standard input is a usable terminal.
         """
         self._fd = open_terminal()
         try:
@@ -108,8 +109,8 @@ class Tty:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            # A cancellation must not keep the last rows from the scrollback, nor may a slow terminal
-            # keep the program from ending.
+            # A cancellation must not prevent the last rows from reaching the scrollback, and a slow
+            # terminal must not prevent the program from ending.
             with trio.CancelScope(shield=True, deadline=trio.current_time() + EXIT_TIMEOUT):
                 async with self._output:
                     await self._drain()
@@ -121,18 +122,18 @@ class Tty:
             self._fd = -1
 
     def size(self) -> tuple[int, int]:
-        """Return the columns and lines of the terminal; the last known ones if it is gone."""
+        """Return the terminal's columns and lines; the last known ones if the terminal is gone."""
         try:
             columns, lines = os.get_terminal_size(self._fd)
         except OSError:
             return self._size
-        # Serial lines and some containers do not know their size.
+        # Serial lines and some containers do not report a terminal size.
         if columns > 0 and lines > 0:
             self._size = (columns, lines)
         return self._size
 
     async def read(self) -> bytes:
-        """Return what was typed, at most 64 kB at once; empty when the terminal is gone."""
+        """Read typed input, at most 64 kB at once; return nothing if the terminal is gone."""
         while True:
             while self.is_lent:
                 await self._returned.wait()
@@ -142,7 +143,7 @@ class Tty:
             with trio.CancelScope() as self._reading:
                 await trio.lowlevel.wait_readable(self._fd)
             self._reading = None
-            # The bytes belong to the program that the terminal was lent to in the meantime.
+            # If the terminal has been lent in the meantime, the input belongs to the other program.
             if self.is_lent:
                 continue
             try:
@@ -156,15 +157,15 @@ class Tty:
             return data
 
     def write(self, data: bytes) -> None:
-        """Add bytes to those that the next ``flush`` sends."""
+        """Add bytes to the buffer that the next ``flush`` sends."""
         if not self.gone:
             self._buffer += data
 
     async def flush(self) -> None:
-        """Send all bytes that were written. Waits for a slow terminal without blocking other tasks.
+        """Send all buffered bytes; wait for a slow terminal without blocking other tasks.
 
-        While the terminal is lent, this waits until it is back. After a cancellation, the next flush
-        sends the rest, so that no frame is sent in part.
+        While the terminal is lent, ``flush`` waits until the terminal is back. After a
+        cancellation, the next ``flush`` sends the rest, so that no frame is sent only in part.
         """
         await trio.lowlevel.checkpoint()
         async with self._output:
@@ -172,13 +173,13 @@ class Tty:
 
     @asynccontextmanager
     async def lent(self) -> AsyncIterator[None]:
-        """Give the terminal to another program, such as an editor or a shell, for a while.
+        """Lend the terminal to another program, such as an editor or a shell, inside this context.
 
         Example:
             async with tty.lent():
                 await run_editor(path)
         """
-        # Holding the lock keeps flushes waiting.
+        # Holding the lock makes calls of ``flush`` wait.
         async with self._output:
             await self._drain()
             try:
@@ -188,24 +189,24 @@ class Tty:
                 self._take_back()
 
     async def suspend(self) -> None:
-        """Stop the process group, as Ctrl-Z does outside of raw mode, until the shell resumes it.
+        """Stop the process group, as Ctrl-Z does outside raw mode, until the shell resumes it.
 
-        Does nothing where the program was started without job control.
+        The call has no effect if the program was started without job control.
         """
         if self.gone or signal.getsignal(signal.SIGTSTP) is signal.SIG_IGN:
             return
         async with self.lent():
             handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-            # The process stops inside of this call.
+            # The process is suspended inside this call.
             os.kill(0, signal.SIGTSTP)
             signal.signal(signal.SIGTSTP, handler)
-            # The user may have changed the modes in the shell.
+            # The user may have changed the terminal modes in the shell.
             self._save_attributes()
 
     def emergency_restore(self) -> None:
-        """Leave the terminal as it was found. Callable at any time, also from a signal handler.
+        """Restore the terminal; this may be called at any time, even from a signal handler.
 
-        Blocks for at most a fraction of a second, and never raises an exception.
+        The call blocks for at most a fraction of a second and never raises an exception.
         """
         if not self._raw:
             return
@@ -221,10 +222,10 @@ class Tty:
     # The terminal changes hands.
 
     def _take(self) -> None:
-        # Before the change, so that a signal in between undoes it.
+        # This is set before the modes change, so that a signal in between restores them.
         self._raw = True
         self._set_attributes(_raw_attributes(self._before))
-        # Frames that were written while the terminal was lent come after this.
+        # Frames that were written while the terminal was lent must follow these sequences.
         self._buffer[0:0] = self._modes_on
 
     async def _give(self) -> None:
@@ -232,7 +233,7 @@ class Tty:
         self._returned = trio.Event()
         if self.gone:
             return
-        # Not through the buffer: what is written from now on must wait.
+        # These bytes bypass the buffer, because bytes that are written from now on must wait.
         await self._send(bytearray(self._on_leave() + _MODES_OFF))
         self._raw = False
         self._restore_attributes()
@@ -246,14 +247,15 @@ class Tty:
 
     def _save_attributes(self) -> None:
         try:
-            # In the background, the modes are those of the shell's own prompt.
+            # In the background, the current modes are those of the shell's prompt.
             if os.tcgetpgrp(self._fd) == os.getpgrp():
                 self._before = termios.tcgetattr(self._fd)
         except (OSError, termios.error):
             self._lose()
 
     def _restore_attributes(self) -> None:
-        # Another process group may be in the foreground by now. The system would stop this one.
+        # Another process group may be in the foreground by now, in which case the system would stop
+        # this one.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
         try:
             self._set_attributes(self._before)
@@ -262,7 +264,7 @@ class Tty:
 
     def _set_attributes(self, attributes: _Attributes) -> None:
         try:
-            # TCSANOW does not wait until the terminal has read what was sent.
+            # TCSANOW does not wait until the terminal has read the output.
             termios.tcsetattr(self._fd, termios.TCSANOW, attributes)
         except (OSError, termios.error):
             self._lose()
@@ -270,7 +272,7 @@ class Tty:
     def _lose(self) -> None:
         self.gone = True
         self._buffer.clear()
-        # Wakes a reader, which then sees that the terminal is gone.
+        # This wakes a waiting reader, which then sees that the terminal is gone.
         if self._reading is not None:
             self._reading.cancel()
 
@@ -280,7 +282,7 @@ class Tty:
         await self._send(self._buffer)
 
     async def _send(self, data: bytearray) -> None:
-        """Send bytes, and remove those that were sent; the caller holds the lock."""
+        """Send bytes, and remove the sent ones from ``data``; the caller must hold the lock."""
         while data and not self.gone:
             try:
                 sent = os.write(self._fd, data)
@@ -295,8 +297,8 @@ class Tty:
     def _send_last_bytes(self) -> None:
         deadline = time.monotonic() + EMERGENCY_TIMEOUT
         if self._buffer and not self._send_blocking(self._buffer, deadline):
-            # The last frame arrived in part, so the place of the cursor is unknown, and erasing
-            # could hit final rows.
+            # The last frame arrived only in part, so the cursor position is unknown, and erasing
+            # could affect final rows.
             self._buffer.clear()
             last = bytearray(_CANCEL_SEQUENCE + _MODES_OFF + b"\r\n")
         else:
@@ -304,7 +306,7 @@ class Tty:
         self._send_blocking(last, deadline + EMERGENCY_TIMEOUT)
 
     def _send_blocking(self, data: bytearray, deadline: float) -> bool:
-        """Send bytes without trio; return whether the terminal took all of them in time."""
+        """Send bytes without trio; return whether the terminal accepted all of them in time."""
         poll = select.poll()
         poll.register(self._fd, select.POLLOUT)
         while data:
@@ -323,7 +325,7 @@ class Tty:
         if not self._handle_signals:
             return
         for number in (signal.SIGTERM, signal.SIGHUP):
-            # A program that handles or ignores a signal itself knows better.
+            # If the program handles or ignores the signal itself, leave this handling unchanged.
             if signal.getsignal(number) is signal.SIG_DFL:
                 self._handlers[number] = signal.signal(number, self._die)
 
@@ -340,10 +342,10 @@ class Tty:
 
 
 def open_terminal() -> int:
-    """Open the terminal once more, and return the descriptor.
+    """Open the terminal again, and return the new file descriptor.
 
-    Only a file description of its own can be non-blocking: the flag on standard output would also
-    apply to the shell and to child processes.
+    Only a separate file description can be nonblocking, because setting the flag on standard output
+    would also affect the shell and child processes.
     """
     if termios is None:
         raise _unusable("This system has no POSIX terminals.")
@@ -351,7 +353,7 @@ def open_terminal() -> int:
     for standard in (1, 0):
         if not os.isatty(standard):
             continue
-        # In a container, the terminal may have no name of its own.
+        # In a container, the terminal's device may have no name.
         for path in (_name_of_terminal(standard), "/dev/tty"):
             try:
                 return os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -374,10 +376,10 @@ def _unusable(problem: str) -> UsageError:
 
 
 def _raw_attributes(attributes: _Attributes) -> _Attributes:
-    """Return modes in which each key arrives at once and as it is, and Ctrl-C is a key.
+    """Return terminal modes in which each key, including Ctrl-C, arrives immediately and unchanged.
 
-    Line feeds still return to the first column, so that lines which another program writes by
-    mistake do not become stairs.
+    Line feeds still return to the first column, so that lines that another program writes by
+    mistake are not staggered.
     """
     iflag, oflag, cflag, lflag, ispeed, ospeed, characters = attributes
     iflag &= ~(termios.BRKINT | termios.ICRNL | termios.INLCR | termios.IGNCR)

@@ -1,4 +1,4 @@
-"""Records the changes of a text, so that they can be undone and redone."""
+"""Records changes to a text, so that they can be undone and redone."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ import attrs
 Span = tuple[int, int]
 Kind = Literal["typing", "backspace", "delete", "other"]
 _MAX_CHANGES = 1000
-# Characters of all changes together: texts from a file or the history can be large.
+# Maximum number of characters in all changes together, because texts from a file or the history can
+# be large.
 _MAX_SIZE = 20_000_000
 
 
 @attrs.frozen
 class Change:
-    """A replacement of a part of the text.
+    """A replacement of part of a text.
 
     Attributes:
-        start: Where the part began.
-        removed: The text before the change.
-        inserted: The text after the change.
-        cursor: The position of the cursor before the change.
-        kind: How it was made. Changes of one kind that continue each other are undone together.
-        pasted_before: The parts of the text that were pasted, before the change.
-        pasted_after: Those after the change.
+        start: Position at which the replaced part begins.
+        removed: The replaced part before the change.
+        inserted: The replaced part after the change.
+        cursor: Cursor position before the change.
+        kind: Kind of edit. Consecutive changes of the same kind are undone together.
+        pasted_before: The pasted parts of the text before the change.
+        pasted_after: The pasted parts of the text after the change.
     """
 
     start: int
@@ -37,7 +38,7 @@ class Change:
 
 
 class UndoStack:
-    """The changes of a text, oldest first."""
+    """The changes to a text, oldest first."""
 
     def __init__(self) -> None:
         self._done: list[Change] = []
@@ -46,7 +47,7 @@ class UndoStack:
         self._open = False
 
     def add(self, change: Change) -> None:
-        """Add a change; what was undone before can no longer be redone."""
+        """Add a change; changes that were undone before can no longer be redone."""
         for undone in self._undone:
             self._size -= len(undone.removed) + len(undone.inserted)
         self._undone.clear()
@@ -68,18 +69,18 @@ class UndoStack:
         return self._move(self._done, self._undone)
 
     def redo(self) -> Change | None:
-        """Return the change that was undone last, which the caller makes again."""
+        """Return the change that was undone last, which the caller reapplies."""
         return self._move(self._undone, self._done)
 
     def clear(self) -> None:
-        """Forget all changes."""
+        """Discard all changes."""
         self._done.clear()
         self._undone.clear()
         self._size = 0
         self._open = False
 
     def _forget_old(self) -> None:
-        """Forget the oldest changes if there are too many, but never the newest one."""
+        """Discard the oldest changes if there are too many, but never the newest one."""
         while len(self._done) > 1 and (len(self._done) > _MAX_CHANGES or self._size > _MAX_SIZE):
             oldest = self._done.pop(0)
             self._size -= len(oldest.removed) + len(oldest.inserted)
@@ -94,7 +95,7 @@ class UndoStack:
 
 
 def _merge(old: Change, new: Change) -> Change | None:
-    """Return two changes as one, ``None`` if they are undone one by one."""
+    """Merge two changes, or return ``None`` if they must be undone separately."""
     if old.kind != new.kind:
         return None
     pasted = new.pasted_after
@@ -102,7 +103,7 @@ def _merge(old: Change, new: Change) -> Change | None:
         continues = (
             not old.removed and not new.removed and new.start == old.start + len(old.inserted)
         )
-        # One undo removes one word with the spaces after it.
+        # One undo removes one word and the spaces after it.
         starts_word = old.inserted[-1:].isspace() and not new.inserted[:1].isspace()
         if not continues or starts_word:
             return None

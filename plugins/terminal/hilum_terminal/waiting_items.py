@@ -1,4 +1,4 @@
-"""Describes what waits for the user, for the prompt that asks about it."""
+"""Describes the items that wait for the user, for the prompt that asks about them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from hilum_terminal.text_width import neutral, wrap_text
 
 
 class WaitingItems:
-    """What waits for the user in a session.
+    """The items that wait for the user in a session.
 
-    A call is described in a thread, because that reads the files that it would change.
+    A call is described in a thread, because the description requires reading the files that the
+    call would change.
 
     Args:
         session: The session.
         view: The view of the session.
-        find_sandbox: Returns the kind of sandbox; empty if there is none.
+        find_sandbox: Function that returns the kind of sandbox; empty if there is none.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class WaitingItems:
         self._plan = ""
 
     async def describe(self) -> None:
-        """Describe the calls that are new."""
+        """Describe new calls."""
         waiting = [
             each
             for each in self._view.waiting
@@ -58,11 +59,11 @@ class WaitingItems:
                 self._described[approval.id] = await self._describe(approval, edited)
 
     async def _describe(self, approval: Approval, edited: str | None) -> WaitingCall:
-        """Describe a call as it would run, with its arguments as they are if that fails.
+        """Describe a call as it would run; if this fails, use the raw arguments.
 
         Args:
             approval: The approval.
-            edited: The arguments that the user wrote instead of the model's.
+            edited: The user's edited arguments, which replace the model's arguments.
         """
         if edited is not None:
             call = msgspec.structs.replace(approval.call, arguments=edited)
@@ -83,23 +84,23 @@ class WaitingItems:
         return attrs.evolve(described, arguments=edited)
 
     def edit(self, identity: str, arguments: str) -> None:
-        """Keep the arguments that the user wrote for a call."""
+        """Store the arguments that the user edited for a call."""
         self._edited[identity] = arguments
 
     def edit_plan(self, text: str) -> None:
-        """Keep the plan as the user edited it."""
+        """Store the plan as edited by the user."""
         self._plan = text
 
     @property
     def plan(self) -> str:
-        """The plan as the user edited it; empty for the agent's."""
+        """The plan as edited by the user; empty for the agent's plan."""
         return self._plan
 
     def items(self, clock_offset: float) -> list[Item]:
-        """Return what waits, oldest first.
+        """Return the waiting items, oldest first.
 
         Args:
-            clock_offset: Difference between Unix time and the clock of the prompt.
+            clock_offset: Difference between Unix time and the prompt's clock.
         """
         found: list[Item] = []
         for waiting in self._view.waiting:
@@ -120,7 +121,7 @@ class WaitingItems:
         return found
 
     def _is_alive(self, waiting: Approval | Question) -> bool:
-        """Return whether something can be answered: its run was not cut off with a process."""
+        """Return whether an item can be answered: its run must not be cut off."""
         if not waiting.call_id:
             return True
         agent = self._session.agents.get(waiting.agent)
@@ -132,7 +133,7 @@ class WaitingItems:
     ) -> WaitingCall:
         lines = text.split("\n")
         hunks = [number for number, line in enumerate(lines) if line.startswith("@@ ")]
-        # Without a change of a file, everything is text.
+        # If the description contains no diff, all lines are text.
         first = hunks[0] if hunks else len(lines)
 
         def make_rows(width: int, theme: Theme) -> list[str]:
@@ -164,7 +165,7 @@ class WaitingItems:
         )
 
     def _answer_of(self, approval: Approval) -> str:
-        """Return what identifies the model's answer that contains the call."""
+        """Return an identifier of the model's answer that contains a call."""
         for card in reversed(self._view.cards):
             if card.agent == approval.agent and card.call.id == approval.call.id:
                 return f"{card.agent} {card.run} {card.turn}"
@@ -182,7 +183,7 @@ class WaitingItems:
 
 
 def _without_head(text: str) -> str:
-    """Return the description of a call without its first lines, which the prompt shows itself."""
+    """Return a call's description without its first lines, which the prompt shows separately."""
     lines = text.split("\n")
     if lines and lines[0].startswith("── "):
         del lines[0]
@@ -192,7 +193,7 @@ def _without_head(text: str) -> str:
 
 
 def _question_of(approval: Approval) -> ApprovalAsked:
-    """Return the event that asked for an approval, as the texts of the guard expect it."""
+    """Return the event that asked for an approval, in the form that the guard's texts expect."""
     return ApprovalAsked(
         id=approval.id,
         call=approval.call,

@@ -1,7 +1,7 @@
-"""The view of a session for faces, folded from its events.
+"""A view of a session for faces, built from the session's events.
 
-``SessionView`` applies events and chunks of output, and returns the resulting changes. It draws
-nothing itself; terminals, web pages and editors display it.
+``SessionView`` applies events and chunks of output, and returns the resulting changes. The view
+draws nothing itself; terminals, web pages and editors display it.
 """
 
 from hilum_view.agents import Actor, AgentView, AgentViews

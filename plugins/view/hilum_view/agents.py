@@ -1,4 +1,4 @@
-"""The agents of a session, and each start of an agent by the user or another agent."""
+"""The agents in a session, and each start of an agent by the user or another agent."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _RANKS = {"waiting_for_approval": 0, "queued": 2}
 
 
 class Actor(msgspec.Struct, kw_only=True):
-    """A session agent and its current activity.
+    """An agent in a session and its current activity.
 
     Attributes:
-        name: Its name in the session; ``main`` is the user's main agent.
-        parent: Name of the agent that started it.
-        state: Its state in the kernel.
-        activity: Its activity in one word: ``preparing``, ``thinking``, ``working`` (calls run),
-            ``answering``, or the outcome of its last run.
-        run: Id of its current or last run.
+        name: Agent's name in the session; ``main`` is the user's main agent.
+        parent: Name of the agent that started this agent.
+        state: Agent's state in the kernel.
+        activity: Agent's activity, which is ``preparing``, ``thinking``, ``working`` (calls run),
+            ``answering``, or the outcome of the agent's last run.
+        run: Id of the agent's current or last run.
         turn: Number of the current model call in the run, 0 before the first.
-        model: The model that it uses, provider/name.
-        mode: The mode that it runs in.
+        model: Model that the agent uses, as ``provider/name``.
+        mode: Mode that the agent runs in.
         retry: What hilum does about a failed model call; empty if none has failed.
-        began: Unix time at which its run began.
-        usage: Tokens and cost of all its runs.
-        last_words: The last text that its model wrote.
+        began: Unix time at which the agent's run began.
+        usage: Tokens and cost of all the agent's runs.
+        last_words: The last text that the agent's model wrote.
         queued: Waiting prompts, by run.
-        steering: Messages for its current run that it has not read yet, by id.
-        todos: Its todo list.
-        proposal: Its plan that awaits the user's decision.
+        steering: Messages for the current run that the agent has not read yet, by id.
+        todos: The agent's todo list.
+        proposal: The agent's plan that awaits the user's decision.
     """
 
     name: str
@@ -62,23 +62,23 @@ class AgentView(msgspec.Struct):
     """One start of an agent: its task, its progress and its result.
 
     Attributes:
-        id: Id of the start, used to stop it and to read its result again.
+        id: Id of the start, used to stop the agent and to read its result again.
         agent: Name of the agent's definition.
         actor: Name of the agent in the session.
-        title: Its task.
-        owner: Name of the agent that started it; empty for the user.
-        reports: Whether its answer is for the user instead of the agent that started it.
-        status: Its status in the last event ``agents.status``.
-        place: Its position in the queue, 0 if it is not waiting.
+        title: Task of the agent.
+        owner: Name of the agent that started this one; empty if the user did.
+        reports: Whether the answer is for the user instead of the agent that started this one.
+        status: Agent's status in the last ``agents.status`` event.
+        place: Agent's position in the queue, 0 if the agent is not waiting.
         progress: Progress from 0 to 1.
-        since: Unix time at which it was queued or began.
-        seconds: Duration in seconds, once it has ended.
+        since: Unix time at which the agent was queued or began.
+        seconds: Duration in seconds, once the agent has ended.
         turns: Maximum number of turns, 0 if unknown.
         calls: Number of tool calls that have ended.
-        doing: Its current activity.
-        usage: Tokens and cost, excluding those of agents that it started.
-        last_words: The last text that its model wrote.
-        result: The result, once it has ended.
+        doing: Agent's current activity.
+        usage: Tokens and cost, excluding those of agents that this one started.
+        last_words: The last text that the agent's model wrote.
+        result: The result, once the agent has ended.
     """
 
     id: str
@@ -102,17 +102,17 @@ class AgentView(msgspec.Struct):
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended."""
+        """Whether the agent has ended."""
         return bool(self.result)
 
     @property
     def name(self) -> str:
-        """Its display name."""
+        """The agent's display name."""
         return self.title or self.agent
 
     @property
     def activity(self) -> str:
-        """Its current activity, or the reason why it is waiting, in a few words."""
+        """The agent's current activity, or the reason why it is waiting, in a few words."""
         if self.status == "queued":
             if self.place:
                 return f"waiting, position {self.place}"
@@ -123,19 +123,19 @@ class AgentView(msgspec.Struct):
 
     @property
     def answer(self) -> str:
-        """Its answer, or the message of the error that ended it."""
+        """The agent's answer, or the message of the error that ended the agent."""
         text = self.result.get("text")
         if text:
             return str(text)
         error = self.result.get("error")
-        # The result is plain data from an event, and any plugin may write such an event.
+        # The result is plain data from an event, and any plugin can write such an event.
         if isinstance(error, dict):
             return str(error.get("message", ""))
         return ""
 
 
 class _EventData(msgspec.Struct):
-    """The displayed part of an event's data."""
+    """The part of an event's data that faces display."""
 
     agent_id: str
     agent: str = ""
@@ -152,10 +152,10 @@ class _EventData(msgspec.Struct):
 
 
 class AgentViews:
-    """The started agents, folded from the events that the plugin ``agents`` writes.
+    """The started agents, built from the events that the ``agents`` plugin writes.
 
     Attributes:
-        all: Every start, by id, oldest first.
+        all: Every start of an agent, by id, oldest first.
     """
 
     def __init__(self) -> None:
@@ -172,14 +172,13 @@ class AgentViews:
         """
         try:
             data = msgspec.convert(event.data, _EventData)
-        except msgspec.ValidationError:  # any plugin may write an event with this name
+        except msgspec.ValidationError:  # any plugin can write an event with this name
             return None
         if event.name == QUEUED:
             self._add(data, event.at)
             return None  # an event with the agent's status follows
         view = self._open.get(data.agent_id)
-        # The agent has ended, or the log is not read from its start and lacks the agent's
-        # beginning.
+        # The agent has ended, or the log was not read from the start and lacks the agent's start.
         if view is None:
             return None
         before = (view.status, view.place > 0)
@@ -188,7 +187,7 @@ class AgentViews:
             view.result = event.data
             view.seconds = data.seconds
             del self._open[view.id]
-        # Changes report that an agent is waiting, but not each change of its position.
+        # ``Changes`` reports that an agent is waiting, but not each change in its queue position.
         if view.ended or before != (view.status, view.place > 0):
             return view
         return None

@@ -41,7 +41,7 @@ NoticeKind = Literal[
 ]
 Level = Literal["info", "warning"]
 Refuser = Literal["", "user", "timeout", "nobody", "rule", "gate"]
-# Codes with which the kernel or a gate refuses a call that has not begun.
+# Error codes with which the kernel or a gate refuses a call that has not begun.
 _GATE_CODES = (E_ADDRESS, E_BLOCKED, E_DENIED, E_PLUGIN)
 # The beginning of a command's result; see ``Card.summary``.
 COMMAND_RESULT = "Exit code"
@@ -63,7 +63,7 @@ class StreamedText:
         self._size += len(piece)
 
     def tail(self, limit: int) -> str:
-        """Return the last characters without joining the whole text."""
+        """Return the last ``limit`` characters without joining the whole text."""
         pieces: list[str] = []
         missing = limit
         for piece in reversed(self._pieces):
@@ -74,7 +74,7 @@ class StreamedText:
         return "".join(reversed(pieces))
 
     def head(self, limit: int) -> str:
-        """Return the first characters without joining the whole text."""
+        """Return the first ``limit`` characters without joining the whole text."""
         pieces: list[str] = []
         missing = limit
         for piece in self._pieces:
@@ -103,8 +103,8 @@ class Entry(msgspec.Struct, kw_only=True, tag_field="kind"):
     """The base class of all entries.
 
     Attributes:
-        id: Its index in ``SessionView.entries``, which never changes.
-        seq: Number of the event that created it.
+        id: Index of the entry in ``SessionView.entries``, which never changes.
+        seq: Number of the event that created the entry.
         at: Unix time of the event, in seconds.
         agent: Name of the agent; empty for the session's own entries.
         run: Id of the run; empty for the session's own entries.
@@ -122,7 +122,7 @@ class ContextSource(msgspec.Struct, frozen=True):
 
     Attributes:
         source: Kind of the block, for example ``context:open_file``.
-        characters: Its length in characters.
+        characters: Length of the block in characters.
     """
 
     source: str
@@ -138,9 +138,9 @@ class Prompt(Entry, tag="prompt"):
         mode: The mode of the run.
         attached: Text from another program, such as piped input. It is data, not instructions.
         context: The context that was gathered for the prompt.
-        retries: Id of the run that this one continues; empty if it has its own prompt.
-        steers: Whether the user wrote it while the agent was working; the agent has read it within
-            the same run.
+        retries: Id of the run that this run continues; empty if this run has its own prompt.
+        steers: Whether the user wrote the prompt while the agent was working, and the agent read it
+            in the same run.
     """
 
     text: str = ""
@@ -161,16 +161,17 @@ class Answer(Entry, tag="answer"):
     """A model's answer, both while it is streaming and when it is complete.
 
     Attributes:
-        state: Its state. A ``dropped`` answer is not shown, because its request failed or its run
-            ended.
+        state: State of the answer. A ``dropped`` answer is not shown, because its request failed or
+            its run ended.
         model: The model.
         turn: Number of the model call in the run.
         attempt: Number of the attempt; each new attempt begins with empty texts.
         text: The text so far.
         thinking: The reasoning text so far.
-        arguments: Arguments of calls that are streaming, by call id; empty once it is complete.
-        usage: Its tokens and cost.
-        seconds: Its duration.
+        arguments: Arguments of calls that are streaming, by call id; empty once the answer is
+            complete.
+        usage: Tokens and cost of the answer.
+        seconds: Duration in seconds.
     """
 
     state: AnswerState = "streaming"
@@ -196,18 +197,18 @@ class Card(Entry, tag="card"):
 
     Attributes:
         call: The call as written by the model.
-        turn: Number of the model call that contains it.
-        state: Its state; ``interrupted`` if the run ended first.
+        turn: Number of the model call that requested this tool call.
+        state: State of the call; ``interrupted`` if the run ended first.
         risk: The permission category of the tool: read, write, execute or network.
         plugin: Name of the plugin that provides the tool.
         rewritten: The arguments used for the call, if plugins changed them.
         rewritten_by: Names of the plugins that changed the arguments.
-        began: Unix time at which it began to run.
-        seconds: Its duration.
-        output: The last part of its output so far; empty once it has ended.
-        result: Its result.
-        decided_by: Who decided about its approval: ``user``, ``timeout``, ``headless`` or ``stop``;
-            empty if nobody was asked or nobody has answered yet.
+        began: Unix time at which the call began to run.
+        seconds: Duration in seconds.
+        output: The last part of the output so far; empty once the call has ended.
+        result: Result of the call.
+        decided_by: Who approved or denied the call, which is ``user``, ``timeout``, ``headless`` or
+            ``stop``; empty if nobody was asked or nobody has answered yet.
     """
 
     call: ToolCall
@@ -225,17 +226,17 @@ class Card(Entry, tag="card"):
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended."""
+        """Whether the call has ended."""
         return self.result is not None
 
     @property
     def title(self) -> str:
-        """The name and arguments on one line of any length."""
+        """The tool's name and the arguments, on one line of any length."""
         return describe_call(self.call)
 
     @property
     def code(self) -> str:
-        """Its error code; empty if it has not failed."""
+        """The call's error code; empty if the call has not failed."""
         return self.result.code if self.result else ""
 
     @property
@@ -245,7 +246,7 @@ class Card(Entry, tag="card"):
 
     @property
     def reason(self) -> str:
-        """Why it failed, on one line; empty if it has not failed."""
+        """Why the call failed, on one line; empty if it has not failed."""
         if not self.code:
             return ""
         return first_line(self.text.removeprefix(f"{self.code}: "))
@@ -268,43 +269,44 @@ class Card(Entry, tag="card"):
 
     @property
     def diff(self) -> str:
-        """Its change to a file as a unified diff; empty if it changed none."""
+        """The call's change to a file as a unified diff; empty if it changed no file."""
         diff = self.data.get("diff")
-        # A tool of any plugin may use this key for other data.
+        # Any plugin's tool may use this key for other data.
         return diff if isinstance(diff, str) else ""
 
     @property
     def arguments(self) -> str:
-        """The arguments with which it runs, as JSON text; a plugin may have changed them."""
+        """The arguments with which the call runs, as JSON text; a plugin may have changed them."""
         return self.rewritten or self.call.arguments
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code of its command; ``None`` if it ran none, or one that has not ended.
+        """The command's exit code; ``None`` if no command ran or it is still running.
 
-        A negative one is the number of the signal that ended the command. A call may complete
-        although its command failed.
+        A negative code is the negated number of the signal that ended the command. A call can
+        complete although its command failed.
         """
         code = self.data.get("exit_code")
-        # A tool of any plugin may use this key for other data.
+        # Any plugin's tool may use this key for other data.
         return code if isinstance(code, int) and not isinstance(code, bool) else None
 
     @property
     def line_counts(self) -> tuple[int, int]:
-        """The numbers of lines that it added to and removed from a file."""
+        """The numbers of lines that the call added to and removed from a file."""
         return count_changes(self.diff)
 
     @property
     def was_stopped(self) -> bool:
-        """Whether it ended early because its run was stopped or interrupted."""
+        """Whether the call ended early because its run was stopped or interrupted."""
         return self.state == "interrupted" or self.code in (E_INTERRUPTED, E_STOPPED)
 
     @property
     def refused_by(self) -> Refuser:
-        """Who refused it before it ran; empty if it was not refused.
+        """Who refused the call before it ran; empty if it was not refused.
 
-        ``timeout`` if the user did not answer in time, ``nobody`` if no user was present, ``rule``
-        for a rule, the mode or the approval policy, ``gate`` for a plugin that is not working.
+        The value is ``timeout`` if the user did not answer in time, ``nobody`` if no user was
+        present, ``rule`` for a rule, the mode or the approval policy, and ``gate`` for a plugin
+        that is not working.
         """
         if self.code == E_APPROVAL_TIMEOUT:
             return "timeout"
@@ -322,7 +324,7 @@ class Notice(Entry, tag="notice"):
     """An entry for an event that is neither an answer nor a call.
 
     Attributes:
-        about: Its subject.
+        about: Subject of the notice.
         text: One sentence or, for ``said``, a plugin's text.
         code: Code of an error.
         hint: The next step for the user.

@@ -15,8 +15,8 @@ from hilum.messages import ToolCall, Usage
 # Maximum number of characters from the first line of a multi-line argument.
 MAX_FIRST_LINE = 40
 _HIGH_SURROGATES = "".join(map(chr, range(0xD800, 0xDC00)))
-# The first line of a hunk in a unified diff. The sizes are left out if they are 1. Longer numbers
-# are not the numbers of lines, and converting a very long one would raise an error.
+# The first line of a hunk in a unified diff. A size of 1 may be left out of the header. Longer
+# numbers are not line numbers, and converting a very long number would raise an error.
 HUNK_HEADER = re.compile(
     r"@@ -(?P<old>\d{1,9})(?:,(?P<old_size>\d{1,9}))?"
     r" \+(?P<new>\d{1,9})(?:,(?P<new_size>\d{1,9}))? @@(?P<section>.*)"
@@ -37,8 +37,8 @@ def parse_arguments(text: str) -> dict[str, Any] | None:
 def parse_partial_arguments(text: str) -> dict[str, Any]:
     """Return the arguments in the beginning of a JSON object that is still arriving.
 
-    A string that has not arrived completely is returned as far as it has; another incomplete value
-    is left out. Text that is not the beginning of an object has no arguments.
+    Of an incomplete string, the part that has arrived is returned; any other incomplete value is
+    left out. For text that is not the beginning of an object, the result is empty.
     """
     arguments: dict[str, Any] = {}
     decoder = json.JSONDecoder()
@@ -52,7 +52,7 @@ def parse_partial_arguments(text: str) -> dict[str, Any]:
             place = _skip_space(text, _skip_space(text, place) + 1)
             if not isinstance(key, str):
                 return arguments
-            # Kept if the whole value has not arrived yet.
+            # This partial value is replaced below if the whole value has arrived.
             if text.startswith('"', place):
                 arguments[key] = _decode_partial_string(text[place + 1 :])
             value, place = decoder.raw_decode(text, place)
@@ -60,13 +60,13 @@ def parse_partial_arguments(text: str) -> dict[str, Any]:
             place = _skip_space(text, place)
             if not text.startswith(",", place):
                 return arguments
-    # An incomplete or invalid value; very deep nesting; a number with too many digits.
+    # The value is incomplete, invalid or nested too deeply, or is a number with too many digits.
     except (ValueError, RecursionError, IndexError):
         return arguments
 
 
 def _skip_space(text: str, place: int) -> int:
-    """Return the place of the next character that is not JSON whitespace."""
+    """Return the position of the next character that is not JSON whitespace."""
     while text[place : place + 1] in (" ", "\t", "\n", "\r"):
         place += 1
     return place
@@ -90,8 +90,8 @@ def count_changes(diff: str) -> tuple[int, int]:
     """Return the numbers of added and removed lines in a unified diff."""
     added = 0
     removed = 0
-    # Lines of the current hunk that are still to come. Only they are changes: a removed line
-    # `-- x` looks like the header of a file.
+    # Remaining lines of the current hunk. Only these lines are changes: a removed line `-- x` looks
+    # like a file header.
     old_left = 0
     new_left = 0
     for line in diff.split("\n"):
@@ -109,7 +109,7 @@ def count_changes(diff: str) -> tuple[int, int]:
         elif line.startswith(" ") or not line:
             old_left -= 1
             new_left -= 1
-        # A hunk that is shorter than its header says; another one may follow immediately.
+        # This hunk is shorter than its header says; another hunk may follow immediately.
         elif not line.startswith("\\"):
             header = HUNK_HEADER.match(line)
             old_left = int(header["old_size"] or 1) if header else 0
@@ -206,9 +206,9 @@ def format_duration(seconds: float) -> str:
 
 
 def format_path(path: str) -> str:
-    """Return a path from an event ``files.changed`` as text.
+    """Return a path from a ``files.changed`` event as text.
 
-    The plugin ``files`` encodes names that are not valid Unicode as NUL and hexadecimal digits.
+    The ``files`` plugin encodes names that are not valid Unicode as NUL and hexadecimal digits.
     """
     if not path.startswith("\0"):
         return path

@@ -55,7 +55,7 @@ def _approval_answered(event: ev.ApprovalAnswered) -> NoticeText | None:
 
 
 def _model_failed(event: ev.ModelFailed) -> NoticeText | None:
-    if event.action == "give_up":  # the run's end reports it
+    if event.action == "give_up":  # the end of the run reports this error
         return None
     text = first_line(event.message, 200)
     follows = describe_retry(event)

@@ -1,4 +1,4 @@
-"""Todo lists and plans, folded from the events that the plugin ``plan`` writes."""
+"""Todo lists and plans, built from the events that the ``plan`` plugin writes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Todo(msgspec.Struct, frozen=True):
     """An item in a todo list.
 
     Attributes:
-        id: Its id.
+        id: Id of the item.
         content: Description of the step.
-        status: ``pending``, ``in_progress``, ``completed``, ``failed``, ``blocked``, ``skipped`` or
-            ``cancelled``.
+        status: Status of the item, which is ``pending``, ``in_progress``, ``completed``,
+            ``failed``, ``blocked``, ``skipped`` or ``cancelled``.
     """
 
     id: str
@@ -45,7 +45,7 @@ class TodoList(msgspec.Struct):
     Attributes:
         items: The items.
         completed: Number of completed items.
-        total: Number of items, without cancelled and skipped ones.
+        total: Number of items, excluding cancelled and skipped ones.
         changed: The items added or changed by the last event.
         is_new: Whether the last event created a new list.
     """
@@ -65,7 +65,7 @@ class TodoList(msgspec.Struct):
         """Apply the data of a ``plan.todos`` event, and return whether it is valid."""
         try:
             todos = msgspec.convert(data, _TodosData)
-        except msgspec.ValidationError:  # any plugin may write an event with this name
+        except msgspec.ValidationError:  # any plugin can write an event with this name
             return False
         found = {item.id: item for item in todos.items}
         known = {item.id: item for item in self.items}
@@ -82,7 +82,7 @@ class Proposal(msgspec.Struct, frozen=True):
     """A plan that is waiting for the user's decision.
 
     Attributes:
-        run: Id of the run that worked it out.
+        run: Id of the run that wrote the plan.
         text: The plan.
     """
 

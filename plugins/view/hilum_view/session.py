@@ -34,9 +34,9 @@ from hilum_view.waiting import Waiting
 Part = Literal[
     "session", "entries", "actors", "agents", "todos", "proposal", "waiting", "usage", "failures"
 ]
-# Maximum number of characters of a running call's output to keep.
+# Maximum number of characters to keep from a running call's output.
 MAX_OUTPUT = 4_000
-# Maximum length of an agent's title, the same as in the plugin ``agents``.
+# Maximum length of an agent's title, the same as in the ``agents`` plugin.
 MAX_TITLE = 80
 
 
@@ -68,8 +68,8 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 _NOTHING = Changes()
-# In the order in which a snapshot contains them. `entries`, `agents` and `waiting` become plain
-# lists there.
+# The fields of a snapshot, in order. `entries`, `agents` and `waiting` become plain lists in a
+# snapshot.
 _SNAPSHOT_FIELDS = (
     "id",
     "workspace",
@@ -95,7 +95,7 @@ _SNAPSHOT_FIELDS = (
 
 
 class SessionView:
-    """The view of a session. Apply all events in order, and read the attributes.
+    """The view of a session. Apply all events in order, then read the attributes.
 
     Only ``apply`` changes the attributes; a face may set ``lead``.
 
@@ -106,13 +106,13 @@ class SessionView:
         id: Id of the session.
         workspace: Its folder.
         kind: Its kind.
-        forked: Id of the session that it was forked from.
-        mode: Its mode; empty until the mode changes.
-        model: Its model; empty until the model changes.
-        approve: Its approval policy; empty until the policy changes.
+        forked: Id of the session that this one was forked from.
+        mode: Mode of the session; empty until the mode changes.
+        model: Model of the session; empty until the model changes.
+        approve: Approval policy of the session; empty until the policy changes.
         seq: Number of the last event.
         entries: All entries, oldest first; entries are never removed.
-        cards: The tool calls among them.
+        cards: The tool calls among the entries.
         actors: The session's agents, by name.
         agents: All starts of agents.
         waiting: Approvals and questions that are waiting for the user.
@@ -194,7 +194,8 @@ class SessionView:
 
     def is_covered(self, card: Card) -> bool:
         """Return whether a call need not be shown because its effect is shown elsewhere."""
-        # Before parsing, because a face asks in each frame, and arguments may be very long.
+        # This check comes before parsing, because a face asks in each frame, and arguments may be
+        # very long.
         if card.code or card.call.name not in ("todo_write", "task", "handover"):
             return False
         arguments = parse_arguments(card.call.arguments)
@@ -217,7 +218,8 @@ class SessionView:
         data["entries"] = self.entries[-entries:] if entries else self.entries
         data["agents"] = list(self.agents.all.values())
         data["waiting"] = list(self.waiting)
-        # Plain data, so that a later change of the view does not change a snapshot.
+        # The snapshot is plain data, so that a later change to the view does not change the
+        # snapshot.
         plain: dict[str, Any] = msgspec.to_builtins(data, enc_hook=_encode)
         return plain
 
@@ -391,7 +393,7 @@ class SessionView:
 
     def _run_started(self, event: ev.RunStarted) -> None:
         self._begin_run(event)
-        # The first part is the prompt itself.
+        # The first part of a prompt is the user's text.
         attached = []
         context = []
         for part in event.message.parts[1:]:
@@ -454,7 +456,7 @@ class SessionView:
         self._drop_answer(agent)
         if self.waiting.end_run(agent):
             self._parts.add("waiting")
-        # Copied, because the loop removes items from the mapping.
+        # The mapping is copied, because the loop removes items from it.
         own_keys = [key for key in self._open if key[0] == agent]
         for key in own_keys:
             card = self._open.pop(key)
@@ -536,7 +538,7 @@ class SessionView:
         return card
 
     def _card(self, event: ev.Event, call: ToolCall) -> Card:
-        """Return the card of a call, which may be missing if the log is not read from the start."""
+        """Return a call's card, which may be missing if the log was not read from the start."""
         card = self._cards.get((event.agent, call.id))
         if card is None:
             return self._add_card(event, call)
@@ -628,7 +630,7 @@ class SessionView:
     def _proposal(self, event: ev.PluginEvent) -> None:
         actor = self._actor(event)
         text = event.data.get("text")
-        # Any plugin may write an event with this name, and with other data.
+        # Any plugin can write an event with this name and with different data.
         if event.name == plan.PROPOSED and isinstance(text, str):
             actor.proposal = plan.Proposal(run=event.run, text=text)
         else:
@@ -637,7 +639,8 @@ class SessionView:
 
     def _files_changed(self, event: ev.PluginEvent) -> None:
         for path in changed_files(event.data):
-            # A set, because a session may change thousands of files, most of them several times.
+            # This is a set, because a session may change thousands of files, most of them several
+            # times.
             if path not in self._known_files:
                 self._known_files.add(path)
                 self.files.append(path)
@@ -645,7 +648,7 @@ class SessionView:
 
     def _prompt_redacted(self, event: ev.PluginEvent) -> None:
         names = event.data.get("names")
-        # Any plugin may write an event with this name, and with other data.
+        # Any plugin can write an event with this name and with different data.
         if isinstance(names, list | tuple):
             known = dict.fromkeys([*self.redacted, *map(str, names)])
             self.redacted = list(known)

@@ -1,4 +1,4 @@
-"""What a session has cost: its tokens and money by model, agent, plugin and tool."""
+"""The tokens and cost of a session, by model, agent, plugin and tool."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hilum.messages import Usage
 
 from hilum_view.usage import usage_of
 
-# The purpose of the model calls that are the turns of an agent.
+# The purpose of model calls that are an agent's own turns.
 MAIN_WORK = "conversation"
 
 
@@ -39,7 +39,7 @@ class ToolUse(msgspec.Struct):
         calls: Number of calls that ended.
         failed: Number of calls that failed or were denied.
         seconds: Their duration.
-        tokens: Estimated tokens of their results, which later requests contain.
+        tokens: Estimated tokens in the results of the calls, which later requests contain.
     """
 
     calls: int = 0
@@ -49,16 +49,16 @@ class ToolUse(msgspec.Struct):
 
 
 class Spending(msgspec.Struct):
-    """What a session has cost, folded from its events.
+    """The tokens and cost of a session, calculated from its events.
 
     Attributes:
         models: By model, provider/name.
         agents: By agent.
-        purposes: By purpose: ``conversation`` for the agents' own turns, otherwise the purpose for
-            which a plugin called a model, such as ``summary``.
+        purposes: By purpose, which is ``conversation`` for the agents' own turns, otherwise the
+            purpose for which a plugin called a model, such as ``summary``.
         tools: By tool.
-        plugins: The same calls by the plugin that provides the tool; empty for calls that were
-            rejected before they ran.
+        plugins: The same calls, by the plugin that provides the tool; the name is empty for calls
+            that were rejected before they ran.
     """
 
     models: dict[str, Spent] = {}
@@ -88,7 +88,8 @@ class Spending(msgspec.Struct):
             model = event.model
             purpose = event.purpose
         elif isinstance(event, ModelAnswered):
-            # The name with which hilum called the model, because providers answer with others.
+            # This is the name with which hilum called the model, because providers may return a
+            # different name.
             model = self._models_in_use.get(event.agent) or event.message.model
         self.models.setdefault(model, Spent()).add(used)
         self.agents.setdefault(event.agent, Spent()).add(used)
@@ -106,7 +107,7 @@ class Spending(msgspec.Struct):
 
 
 def compute_spending(events: Iterable[Event]) -> Spending:
-    """Return what a session has cost, from its events."""
+    """Calculate the tokens and cost of a session from its events."""
     spending = Spending()
     for event in events:
         spending.apply(event)

@@ -21,7 +21,7 @@ class Approval(msgspec.Struct, tag_field="kind", tag="approval", kw_only=True):
         risk: The permission category of the tool.
         reason: Why the call needs approval.
         scope: The calls that a lasting approval would cover; empty for all calls of the tool.
-        seconds: Time limit for the answer after the question is shown.
+        seconds: Time limit for the answer in seconds, starting when the question is shown.
         deadline: Unix time at which the call is denied; 0 before the question is shown.
     """
 
@@ -49,8 +49,8 @@ class Question(msgspec.Struct, tag_field="kind", tag="question", kw_only=True):
         call_id: Id of the agent's call; empty if the question does not come from a call.
         question: The question.
         options: Answers to choose from, the recommended one first.
-        multiple: Whether several may be chosen.
-        deadline: Unix time at which the agent decides.
+        multiple: Whether the user can choose several answers.
+        deadline: Unix time at which the agent decides without an answer.
     """
 
     id: str
@@ -67,7 +67,7 @@ class QuestionEnd(msgspec.Struct, frozen=True):
 
     Attributes:
         id: Id of the question.
-        by: What ended it: ``user``, ``timeout``, ``headless`` or ``stop``.
+        by: What ended the question, which is ``user``, ``timeout``, ``headless`` or ``stop``.
     """
 
     id: str
@@ -80,7 +80,7 @@ def read_question(event: ev.Event) -> Question | None:
         return None
     try:
         return msgspec.convert({"kind": "question", **event.data}, Question)
-    except msgspec.ValidationError:  # any plugin may write an event with this name
+    except msgspec.ValidationError:  # any plugin can write an event with this name
         return None
 
 
@@ -90,7 +90,7 @@ def read_question_end(event: ev.Event) -> QuestionEnd | None:
         return None
     try:
         return msgspec.convert(event.data, QuestionEnd)
-    except msgspec.ValidationError:  # any plugin may write an event with this name
+    except msgspec.ValidationError:  # any plugin can write an event with this name
         return None
 
 

@@ -143,7 +143,7 @@ def test_a_rejected_call_says_by_whom():
         ⊘ $ make  not run: no answer in time
             Nobody answered within 300 seconds. The call was not
             run.
-            The agent can ask again: tell it to.
+            Tell the agent if it should ask again.
         """)
     denied = command("rm -rf /").end("It would delete everything.", "E_BLOCKED", seconds=0)
     assert denied.show() == screen("""
