@@ -1,8 +1,8 @@
 """Sends login requests to URLs that a server specifies, if the URLs pass the address check.
 
-The requests use separate connections, and each address is checked when its socket is opened. If a
-name resolves to another address after the check (DNS rebinding), this therefore has no effect. The
-module imports the SDK.
+The requests use separate connections, and each address is checked when its socket is opened.
+Therefore, a name cannot bypass the check by resolving to another address later (DNS rebinding).
+This module imports the MCP SDK.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def origin_of(url: str) -> tuple[str, str, int]:
 
 
 def allowed_reach(server: str, hosts: frozenset[str] = frozenset()) -> Reach:
-    """Return what a server may refer to: public addresses, and hosts in the user's settings.
+    """Return the addresses that a server may specify: public ones, and hosts in the settings.
 
-    A server on this machine may also refer to this machine, because only the user can configure
-    such a server.
+    A server on this machine may also specify addresses on this machine, because only the user can
+    configure such a server.
 
     Args:
         server: The server's URL.
@@ -55,7 +55,7 @@ async def check_auth_address(url: str, server: str, reach: Reach) -> None:
     """Check a URL that a server specifies. The server's own origin is always allowed.
 
     Raises:
-        OAuthFlowError: hilum may not contact the URL, or the URL does not use HTTPS.
+        OAuthFlowError: The URL is not allowed, or does not use HTTPS.
     """
     try:
         # The session contacts this origin anyway; it was checked before the connection was opened.
@@ -125,7 +125,7 @@ def _may_follow(response: httpx.Response, url: str, target: str) -> bool:
 
 
 async def _read_body(response: httpx.Response) -> bytes:
-    """Read a body up to a limit. It is not decompressed, because no compression was requested."""
+    """Read a response body up to the size limit; reject a compressed body."""
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         raise ValueError("It is compressed, which was not requested.")
     data = bytearray()
@@ -142,14 +142,14 @@ async def _read_body(response: httpx.Response) -> bytes:
 
 
 class CheckedAuthFlow:
-    """A base class of all login methods, which checks where their requests are sent.
+    """A base class for login methods that checks the destinations of requests.
 
     The request to the server itself is sent as usual. All other requests are sent only to addresses
     that pass the check.
 
     Attributes:
         server_url: The server's URL.
-        reach: The addresses that may be contacted besides the server's own origin.
+        reach: The addresses that may be contacted in addition to the server's own origin.
     """
 
     server_url = ""
@@ -179,5 +179,5 @@ class CheckedAuthFlow:
             await flow.aclose()
 
     def _run_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Yield a request, and all requests that it depends on."""
+        """Yield a request and all requests on which it depends."""
         return super()._auth_flow(request)  # type: ignore[misc, no-any-return]

@@ -39,7 +39,7 @@ CHANGE_DELAY = 0.1
 # Minimum number of seconds between two displayed progress messages.
 PROGRESS_INTERVAL = 0.2
 
-# The server decides how long these texts are, so what reaches the screen is limited.
+# Servers may send messages of any length, so the displayed text is limited.
 MAX_PROPOSALS = 20
 MAX_PROPOSAL = 80
 MAX_RESOURCE_ROW = 300
@@ -56,7 +56,7 @@ class OnChange(Protocol):
     """A function that handles a change to a server's offer or to the state of its connection."""
 
     def __call__(self, client: ServerClient, *, has_new_offer: bool) -> None:
-        """Handle the change. ``has_new_offer`` is whether the offer has been fetched again."""
+        """Handle the change. ``has_new_offer`` is true if the offer has been fetched again."""
 
 
 class ServerClient:
@@ -67,11 +67,11 @@ class ServerClient:
     Args:
         session: The session.
         summary: The session's data about the server.
-        find: Returns the server's configuration, or raises a ``ToolError`` if the server may not be
-            started. Blocks.
+        find: A function that returns the server's configuration, or raises ``ToolError`` if the
+            server is not allowed to start. Blocks.
         settings: The settings of the session.
         nursery: Runs the server's task.
-        changed: Called when the server's offer or state has changed.
+        changed: A function to call when the server's offer or state has changed.
 
     Attributes:
         offer: The server's offer; ``None`` while it is unknown.
@@ -106,16 +106,16 @@ class ServerClient:
 
     @functools.cached_property
     def server(self) -> ServerConfig:
-        """The configuration, which is read on first use. Blocks while reading small files.
+        """The server's configuration, which is read on first use. Blocks.
 
         Raises:
-            ToolError: The configuration changed, or the server may no longer be started.
+            ToolError: The configuration changed, or the server is no longer allowed to start.
         """
         return self._find(self.summary)
 
     @property
     def connection(self) -> Connection:
-        """The connection. Its task starts on first access.
+        """The connection. The connection's task starts on first access.
 
         Raises:
             ToolError: As for ``server``.
@@ -149,7 +149,7 @@ class ServerClient:
     async def _load_requests(self) -> ServerRequests:
         """Return the object that answers the server's requests, after importing the SDK.
 
-        The import takes half a second. It runs in a thread, which is abandoned if the session
+        The import takes half a second, so it runs in a thread, which is abandoned if the session
         closes in the meantime.
         """
         if self._requests is None:
@@ -232,7 +232,7 @@ class ServerClient:
         """Return whether an offer should replace the cached one.
 
         Some servers offer tools only to a client that can ask a user. An unattended session must
-        not remove them from the cache.
+        not remove such tools from the cache.
         """
         if self.session.attended or self.offer is None:
             return True
@@ -259,8 +259,8 @@ class ServerClient:
 
     def _make_tool(self, name: str, offered: OfferedTool) -> Tool:
         description = f"The tool {offered.name} of the MCP server {self.name}."
-        # A read-only tool runs without approval and without the journal. A server's claim to be
-        # read-only is not sufficient for this: the user must trust it.
+        # A read-only tool runs without approval and without the journal. A server's claim that a
+        # tool is read-only is not sufficient: the user must trust the claim.
         is_read = offered.read_only and self.name in self.settings.trust_read_only
         tool = Tool(
             name,
@@ -291,7 +291,7 @@ class ServerClient:
 
         async def show_progress(done: float, total: float | None, message: str | None) -> None:
             nonlocal last_shown
-            # Every message extends the time limit, including those that are not displayed.
+            # Every progress message extends the time limit, even if it is not displayed.
             active.renew()
             if trio.current_time() - last_shown >= PROGRESS_INTERVAL:
                 last_shown = trio.current_time()
@@ -308,10 +308,10 @@ class ServerClient:
         return lazy.results.make_output(answer, f"tool:{call.name}")
 
     async def _run(self, job: Any, what: str, active: ActiveCall | None = None) -> Any:
-        """Run a job, within the time limit of a call if there is one.
+        """Run a job, within the time limit of the active call if there is one.
 
         Raises:
-            ToolError: The job failed. The message contains advice for the model.
+            ToolError: The job failed. The error contains advice for the model.
         """
 
         async def limited(client: Client) -> Any:

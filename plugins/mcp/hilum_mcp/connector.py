@@ -1,8 +1,8 @@
 """Creates a connected client from a server's configuration.
 
-This includes the variables, the program or the URL, the sandbox, and the requests that the server
-may make. The module imports the SDK, which takes half a second, so it is loaded in a thread (see
-``lazy``).
+It expands variables, starts the program in its sandbox or opens the URL, and handles the requests
+that the server may make. This module imports the MCP SDK, which takes half a second, so it is
+loaded in a thread (see ``lazy``).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Connector:
         settings: The settings of the session.
         log: The server's log.
         requests: Answers the server's requests.
-        auth: Signs requests; by default, the user's stored login.
+        auth: The authentication for requests; by default, the user's stored login.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Connector:
         """Connect to the server. The connection lasts until the end of the block.
 
         Args:
-            state: Updated when the connection is lost.
+            state: The transport's state, which is updated when the connection is lost.
         """
         # Closing the session does not wait for these threads, because a configured path may refer
         # to a file that takes forever to read.
@@ -127,7 +127,7 @@ class Connector:
         auth: httpx2.Auth | None,
     ) -> AsyncIterator[mcp.Client]:
         attempts = [server.kind == "sse"]
-        # If the file specifies a transport, no other one is tried, even if it fails.
+        # If the file specifies a transport, no other transport is tried, even if that one fails.
         if server.kind_guessed and server.kind == "http":
             attempts = [False, True]
         for sse in attempts:
@@ -233,7 +233,7 @@ def allowed_hosts(session: Session) -> frozenset[str]:
 
 
 def expand_server(server: ServerConfig, workspace: Path) -> ServerConfig:
-    """Expand the variables of a configuration, and read its environment file. Blocks.
+    """Expand the variables in a configuration, and read its environment file. Blocks.
 
     Raises:
         UsageError: A variable has no value, or the file cannot be read.

@@ -1,7 +1,7 @@
 """Fetches the offer of a server.
 
 Lists may be endless, schemas may be invalid, and texts may contain hidden characters, so everything
-is limited and cleaned. The module imports the SDK.
+is limited and cleaned. This module imports the MCP SDK.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ async def fetch_offer(client: Client) -> Offer:
     """Return everything that a server offers.
 
     Raises:
-        ServerProtocolError: The server does not answer.
+        ServerProtocolError: The server does not respond in time.
         Exception: The connection failed, or a response violates the protocol.
     """
     capabilities = client.server_capabilities
@@ -100,7 +100,7 @@ async def watch_offer(
         client: The client of the server.
         tools: Whether to watch the tools.
         prompts: Whether to watch the prompts.
-        changed: Called on each change.
+        changed: A function to call on each change.
         log: The log of the server.
     """
     try:
@@ -171,10 +171,10 @@ async def _fetch_pages(
     """Return all pages of a list, up to a limit.
 
     Args:
-        fetch: Fetches one page.
+        fetch: A function that fetches one page.
         kind: The attribute of a response that contains the rows.
         left_out: The list to which notes about omitted parts are added.
-        read: Reads one row; ``None`` leaves it out.
+        read: A function that reads one row; ``None`` omits the row.
 
     Raises:
         ServerProtocolError: A page does not arrive in time.
@@ -230,7 +230,7 @@ def _read_tool(row: Any, left_out: list[str]) -> OfferedTool | None:
 
 
 def _limit_size(tools: list[OfferedTool], left_out: list[str]) -> list[OfferedTool]:
-    """Return the first tools, up to a total size."""
+    """Return the first tools, up to a limit on their total size."""
     size = 0
     for number, tool in enumerate(tools):
         size += len(msgspec.json.encode(tool))

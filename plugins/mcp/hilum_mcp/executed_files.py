@@ -1,9 +1,9 @@
 """Finds the workspace files that a server executes, whose content an approval also covers.
 
 The files are found from the command line: the command, scripts among its arguments, modules that
-these import, and `package.json`, `pyproject.toml` and `Makefile` with the files that they name. If
-a script has its own folder, all code in that folder is included, because it may be loaded in ways
-that no search can find.
+these scripts import, and `package.json`, `pyproject.toml` and `Makefile` with the files that they
+name. If a script has its own folder, all code in that folder is included, because such code may be
+loaded in ways that no search can find.
 """
 
 from __future__ import annotations
@@ -87,11 +87,11 @@ def executed_files(server: ServerConfig, workspace: str) -> dict[str, str]:
     """Return the hashes of the workspace files that a server executes, by relative path. Blocks.
 
     Args:
-        server: The server; its variables are not expanded.
+        server: The server's configuration; variables are not expanded.
         workspace: The real path of the project.
 
     Raises:
-        UsageError: There are too many files, or they are too large.
+        UsageError: The server executes too many files, or the files are too large.
     """
     if server.kind != "stdio":
         return {}
@@ -290,7 +290,7 @@ def _split_words(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError:
-        # The quotes are unbalanced. Splitting at whitespace still finds most files.
+        # The quotes are unbalanced. Splitting the text at whitespace still finds most files.
         return text.split()
 
 

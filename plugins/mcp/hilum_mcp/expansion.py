@@ -162,7 +162,7 @@ class _Expander:
         if name in self._own:
             return self._own[name]
         value = self._values.environment.get(name)
-        # As in a shell, `:-` also replaces an empty value.
+        # As in a shell, `:-` also applies if the value is empty.
         if default is not None and not value:
             return default
         return self._require(value, name)

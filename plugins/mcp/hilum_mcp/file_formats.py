@@ -40,7 +40,7 @@ _KINDS = {
 
 
 class UnreadableFile(Exception):
-    """A file cannot be read. The message contains the reason.
+    """A file cannot be read, for the reason in the message.
 
     Args:
         reason: One sentence.
@@ -59,8 +59,8 @@ class LoadedFile:
     Args:
         data: The mapping in the file.
         mistakes: Mistakes that do not prevent the rest of the file from being read.
-        find_line: Returns the line number of the key at a path of keys, or that of the nearest
-            enclosing key; 0 if neither is known.
+        find_line: A function that returns the line number of the key at a path of keys, or of the
+            nearest enclosing key; 0 if neither is known.
     """
 
     data: dict[str, Any]
@@ -71,7 +71,7 @@ class LoadedFile:
 def load_file(path: Path) -> LoadedFile:
     """Read a configuration file.
 
-    The suffix determines the format: ``.toml``, ``.yaml`` or ``.yml``. All other files are read as
+    Its suffix determines the format: ``.toml``, ``.yaml`` or ``.yml``. All other files are read as
     JSON, which may contain comments, trailing commas and a byte order mark.
 
     Raises:
@@ -93,7 +93,7 @@ def load_file(path: Path) -> LoadedFile:
 
     @cache
     def lines() -> Lines:
-        return index_lines(text)  # only for a file with mistakes
+        return index_lines(text)  # called only if the file has mistakes
 
     def find_line(keys: Sequence[str]) -> int:
         # A key without a line of its own, as in a list, is reported on the line of its parent.
@@ -194,8 +194,8 @@ def _blank_comment(found: re.Match[str]) -> str:
 
 
 def _index_json_lines(text: str) -> Lines:
-    """Return the line of each key. As in the parser, the last of several duplicate keys counts."""
-    open_keys: list[str | None] = []  # the current key at each depth; None in a list
+    """Return the line number of each key; as in the parser, the last of duplicate keys counts."""
+    open_keys: list[str | None] = []  # the current key at each depth; None for a list
     line = 1
     key_line = 0
     lines: Lines = {}
@@ -241,7 +241,7 @@ def _parse_toml(text: str, report: Report) -> Any:
 
 
 def _index_toml_lines(text: str) -> Lines:
-    """Return the line of each key and table.
+    """Return the line number of each key and table.
 
     A table without its own header has the line of its first subtable.
     """
@@ -295,7 +295,7 @@ def _parse_yaml(text: str, report: Report) -> Any:
 
 
 def _index_yaml_lines(text: str) -> Lines:
-    """Return the line of each key, found by its indentation. Keys in flow style are not found."""
+    """Return the line number of each key, found by its indentation, except in YAML's flow style."""
     open_keys: list[tuple[int, str]] = []
     lines: Lines = {}
     for number, row in enumerate(text.split("\n"), 1):

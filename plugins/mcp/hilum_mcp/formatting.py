@@ -21,7 +21,7 @@ _STATES = {"unapproved": "NOT APPROVED", "broken": "BROKEN"}
 
 
 def redact(server: ServerConfig, text: str) -> str:
-    """Return a text about a server without the secrets in the server's configuration.
+    """Return a text without the secrets in a server's configuration.
 
     Do not use this function for text that the user approves, because a redacted part could hide
     something else.

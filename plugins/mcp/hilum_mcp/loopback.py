@@ -130,9 +130,9 @@ async def open_loopback(port: int = 0, required_by: str = "") -> AsyncIterator[L
     """Listen on 127.0.0.1 while the block runs.
 
     Args:
-        port: The port; if it is in use, another port is used. 0 means any port.
-        required_by: The server whose configuration requires this port; empty if other ports are
-            acceptable.
+        port: The preferred port; 0 for any. If the port is in use, another one is chosen.
+        required_by: The name of the server whose configuration requires this port; empty if other
+            ports are acceptable.
 
     Raises:
         UsageError: The required port is not available.

@@ -1,6 +1,6 @@
 """Writes hilum's own server files: the user's ``mcp.json`` and a project's ``.hilum/mcp.json``.
 
-They are plain JSON that hilum rewrites as a whole. A file with comments can be read, but it is not
+Each file is plain JSON that hilum rewrites as a whole. A file with comments can be read, but is not
 rewritten, because its comments would be lost. Files of other programs are never written.
 """
 
@@ -71,9 +71,9 @@ def remove_server(file: Path, name: str) -> None:
 
 
 def encode_server(server: ServerConfig) -> dict[str, Any]:
-    """Return a server in the form in which hilum writes it.
+    """Return a server in hilum's own file format.
 
-    Reading the result yields the same server, regardless of which client's file it came from.
+    Reading the result yields the same server, regardless of the client whose file it came from.
     """
     folder = str(server.file.parent.absolute())
 

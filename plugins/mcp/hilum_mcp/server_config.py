@@ -21,7 +21,7 @@ MAX_PREFIX = 30
 class ServerConfig:
     """An MCP server as configured in a file.
 
-    Its variables are not expanded yet (see ``expansion``).
+    Variables in it are not expanded yet (see ``expansion``).
 
     Args:
         name: The name in the file.
@@ -39,14 +39,14 @@ class ServerConfig:
             header to variable.
         oauth: OAuth options (``client_id``, ``client_secret``, ``scope``); ``None`` if the file
             has none.
-        login_allowed: Whether the user may log in with OAuth; the file can forbid it.
-        kind_guessed: Whether the file specifies a URL without a transport. If so, SSE is tried if
-            the server rejects streamable HTTP.
+        login_allowed: Whether OAuth login is allowed; the file can disable it.
+        kind_guessed: Whether the file specifies a URL without a transport. In that case, SSE is
+            tried if the server rejects streamable HTTP.
         enabled: Whether the file enables the server.
-        allowed_tools: The only tools that the server may offer; ``None`` for all.
-        excluded_tools: Tools that the server may not offer.
-        start_seconds: Time limit for a start; ``None`` for the default.
-        call_seconds: Time limit for a call; ``None`` for the default.
+        allowed_tools: The tools that the server is allowed to offer; ``None`` for all.
+        excluded_tools: Tools that the server is not allowed to offer.
+        start_seconds: Time limit for a start, in seconds; ``None`` for the default.
+        call_seconds: Time limit for a call, in seconds; ``None`` for the default.
         file: The file that contains this configuration.
         notes: Notes about what hilum ignores or changes in the configuration, one sentence each.
     """
@@ -194,7 +194,7 @@ class ConfigFile:
         file: The file.
         servers: The servers by name, disabled ones included.
         mistakes: The parts that could not be read. A mistake in one server does not affect the
-            others.
+            other servers.
         inputs: The inputs that the servers use, by id.
         table: The path of keys to the table of servers, joined by dots; ``None`` without a table.
     """

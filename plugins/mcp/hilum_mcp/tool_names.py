@@ -52,9 +52,9 @@ def name_tools(server: ServerConfig, prefix: str, offer: Offer) -> dict[str, str
 
 
 def _take_name(name: str, taken: set[str], longest: int, original: str = "") -> str:
-    """Return a name that is short enough and not taken, and mark it as taken.
+    """Return a valid name that is not yet taken, and mark it as taken.
 
-    A truncated or changed name ends with a hash, which is the same each time.
+    A truncated or changed name ends with a deterministic hash.
     """
     if len(name) <= longest and name not in taken:
         taken.add(name)

@@ -71,7 +71,7 @@ async def log_in(options: Namespace, context: CommandContext) -> int:
 
 
 async def _expand(server: ServerConfig, context: CommandContext) -> ServerConfig:
-    """Return the server with expanded variables. The first call imports the SDK (half a second)."""
+    """Return the server's configuration with variables expanded. The first call imports the SDK."""
     return await in_thread(lambda: lazy.connector.expand_server(server, context.workspace))
 
 

@@ -33,13 +33,13 @@ def claim_stdio() -> tuple[int, int]:
 
 
 def listen(port: int) -> socket.socket:
-    """Listen on this machine only.
+    """Listen on this machine only, not on the network.
 
     Args:
         port: The port; 0 for any free one.
 
     Raises:
-        UsageError: The port is in use, or hilum may not use it.
+        UsageError: The port is in use, or hilum lacks permission to use it.
     """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     # Without this option, the port could not be reused for a while after another server has ended.

@@ -34,7 +34,7 @@ class SessionResources:
 
     Args:
         session: The server's own session, which determines the folder.
-        redact: Replaces secrets.
+        redact: A function that replaces secrets.
     """
 
     def __init__(self, session: Session, redact: Callable[[str], str]) -> None:
@@ -83,7 +83,7 @@ class SessionResources:
         return t.ListResourceTemplatesResult(resource_templates=[template])
 
     async def poll(self) -> dict[str, tuple[str, object]]:
-        """Return the title and state of each resource, including the list itself, by URI."""
+        """Return the title and state of each resource, including the list of sessions, by URI."""
         infos = await self._load_infos()
         found: dict[str, tuple[str, object]] = {
             f"{ROOT}/{info.id}": (info.title, (info.events, info.state)) for info in infos
