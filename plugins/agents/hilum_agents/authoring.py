@@ -1,4 +1,4 @@
-"""Prompts that are treated as plain text, and texts that the model writes for hilum."""
+"""Treats prompts as plain text, and requests texts for hilum from the model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 from hilum import Profile, Session, ToolFilter, UsageError
 
-# A context variable, because prompts in other tasks may still call agents.
+# The state is a context variable, because prompts in other tasks may still call agents.
 _literal: ContextVar[bool] = ContextVar("hilum_agents_literal", default=False)
 
 

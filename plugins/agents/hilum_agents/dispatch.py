@@ -1,4 +1,4 @@
-"""The dispatcher of ``hilum agents`` and ``/agents``: one implementation for both."""
+"""The common dispatcher for ``hilum agents`` and ``/agents``."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ async def run(argv: list[str], context: CommandContext) -> int:
     """Run an action.
 
     Args:
-        argv: Name and arguments of the action; if empty, the agents are listed.
+        argv: Name and arguments of the action; if empty, the action ``list`` runs.
         context: The context of the action.
 
     Returns:
         The exit code.
 
     Raises:
-        UsageError: There is no such action, or it failed.
+        UsageError: There is no such action, or the action failed.
     """
     if argv[:1] in (["-h"], ["--help"]):
         context.say(ABOUT)

@@ -17,7 +17,7 @@ COMMAND = "/agents"
 
 
 async def interpret(agents: Agents, text: str) -> Interpretation | None:
-    """Return the interpretation of a prompt, or ``None`` if it is neither a call nor a command.
+    """Return the interpretation of a prompt that is an agent call or command, otherwise ``None``.
 
     Args:
         agents: The agents of the session.
@@ -60,10 +60,10 @@ async def _depends_on_agents(agents: Agents, words: str) -> bool:
 
 
 async def call_agent(agents: Agents, call: AgentCall) -> Agent | str:
-    """Return the session's agent that a call names; the first call creates it.
+    """Return the session's agent that a call names, creating the agent on the first call.
 
     Returns:
-        The agent, or a message to the user if the agent had to be queued.
+        The agent, or a message to the user if the agent was queued.
 
     Raises:
         UsageError: The agent cannot be called.
@@ -103,7 +103,7 @@ def _report_unknown(session: Session, words: str, names: list[str]) -> None:
 
 async def _run_command(agents: Agents, line: str) -> str:
     """Return the output of a command typed after ``/agents``."""
-    # Imported here because it loads the parsers of all actions, which few sessions need.
+    # The import is here because it loads the parsers of all actions, which few sessions need.
     from hilum_agents.command_context import CommandContext
     from hilum_agents.dispatch import run_line
 

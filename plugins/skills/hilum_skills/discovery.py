@@ -26,7 +26,8 @@ class DiscoveredSkills(msgspec.Struct, frozen=True):
 
     Attributes:
         skills: The skills in the order of their paths, unusable ones included.
-        watched: The folders and files that were read; if any of them changes, search again.
+        watched: The folders and files that were read; a change to any of them requires a new
+            search.
         complaints: Skipped files and folders, with the reasons.
     """
 
@@ -36,7 +37,7 @@ class DiscoveredSkills(msgspec.Struct, frozen=True):
 
 
 class _Visit(NamedTuple):
-    """A visited folder, the skill file in it, and a complaint about it."""
+    """A visited folder, the skill file in it, and a complaint about the folder."""
 
     folder: Path
     file: Path | None = None
@@ -48,7 +49,7 @@ def find_skills(root: Path, inside: Path | None, *, whole: bool = False) -> Disc
 
     Args:
         root: The folder, or a single file.
-        inside: Folder that links must not lead out of; ``None`` for no restriction.
+        inside: The folder that links must not lead out of; ``None`` for no restriction.
         whole: Whether to treat the file itself, or the README of a folder without skills, as a
             skill.
     """
@@ -97,8 +98,8 @@ def _walk(root: Path, inside: Path | None) -> Iterator[_Visit]:
     waiting = [(root, 0)]
     seen = set[str]()
     while waiting:
-        # Breadth first, so that if there are too many folders, the top ones, which usually contain
-        # the skills, are searched.
+        # The search is breadth first: if there are too many folders, it covers the top ones, which
+        # usually contain the skills.
         folder, depth = waiting.pop(0)
         # Links may form a loop.
         real = os.path.realpath(folder)
@@ -110,8 +111,8 @@ def _walk(root: Path, inside: Path | None) -> Iterator[_Visit]:
             yield _Visit(root, complaint=message)
             return
         try:
-            # Sorted, because the order of directory entries differs between disks and would change
-            # the cached prefix of the prompt.
+            # Entries are sorted, because their order differs between disks and would change the
+            # cached prefix of the prompt.
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as error:
             message = f"{folder} cannot be read: {error.strerror or error}."
@@ -153,7 +154,8 @@ def _is_allowed(path: Path, inside: Path | None) -> bool:
 
 def _find_readme(root: Path) -> Path | None:
     try:
-        # In reverse order, so that if two names differ only in case, the first one is kept.
+        # Names are processed in reverse order, so that if two differ only in case, the first one is
+        # kept.
         names = {name.casefold(): name for name in sorted(os.listdir(root), reverse=True)}
     except OSError:
         return None
@@ -162,7 +164,7 @@ def _find_readme(root: Path) -> Path | None:
 
 
 def _named(skill: Skill, root: Path) -> Skill:
-    """Return a README with the name of its folder, unless its front matter has a name.
+    """Return a README skill under its folder's name, unless its front matter has a name.
 
     A fetched commit's folder is named after the commit; the caller replaces that name.
     """

@@ -41,7 +41,7 @@ class Fitted:
 
 
 class _ToolList:
-    """A list of tools: entries such as ``Read``, ``Bash(git:*)``, ``Agent(x)``, ``mcp__server``.
+    """A tool list with entries such as ``Read``, ``Bash(git:*)``, ``Agent(x)``, ``mcp__server``.
 
     Args:
         dialect: The dialect of the file.
@@ -97,8 +97,8 @@ class _ToolList:
             self.permissions += [Permission("deny", tool, words) for tool in tools]
         else:
             self._add_names(tools)
-            # `Bash` means the shell and the tools for its background services; a pattern matches
-            # only commands.
+            # `Bash` stands for the shell and the tools for background services, but its patterns
+            # match only commands.
             for tool in tools[:1]:
                 permission = Permission("allow", tool, convert_pattern(pattern))
                 self._partial.setdefault(tool, []).append(permission)
@@ -108,7 +108,7 @@ class _ToolList:
 
     def _add_whole(self, tools: Sequence[str]) -> None:
         if _starts_agents(tools) and not self._deny:
-            self.agents = None  # allowing all agents includes those listed elsewhere
+            self.agents = None  # allowing all agents includes agents that are listed elsewhere
         self._add_names(tools)
         self._whole.update(tools)
 
@@ -134,7 +134,7 @@ class _Fitter:
     Args:
         document: The file.
         dialect: Its dialect.
-        report: Called with each problem.
+        report: A function to call with each problem.
     """
 
     def __init__(self, document: Document, dialect: Dialect, report: Report) -> None:
@@ -161,7 +161,7 @@ class _Fitter:
                 self._read_denied(key, entries, self._dialect)
         self._read_permissions(rules)
         self._read_sandbox_mode()
-        # A tool that is always denied need not be shown to the model.
+        # Tools that are always denied need not be shown to the model.
         always_denied = _always_denied(self._permissions)
         self._read_modes()
         model = read_model(self._document.fields.get("model"))
@@ -306,7 +306,7 @@ def fit_tools(
         document: The file.
         dialect: Its dialect.
         rules: The table ``permissions``.
-        report: Called with each problem.
+        report: A function to call with each problem.
     """
     return _Fitter(document, dialect, report).fit(rules)
 
@@ -349,7 +349,7 @@ def _as_switch(value: object) -> bool | None:
 def _always_denied(permissions: Sequence[Permission]) -> list[str]:
     """Return the tools that are denied entirely.
 
-    Such a tool has a denial without a pattern, and no later permission other than denials.
+    An entirely denied tool has a denial without a pattern, and no later permission except denials.
     """
     denied: dict[str, bool] = {}
     for each in permissions:

@@ -46,11 +46,11 @@ KNOWN: dict[str, str] = {}
 for _category, _names in _CATEGORIES.items():
     KNOWN.update(dict.fromkeys(_names, _category))
 
-# The permission categories; a filter may name one instead of a tool.
+# The permission categories; a filter may contain a category instead of a tool.
 RISKS = frozenset(_CATEGORIES)
 
-# Lowercase names without `_` and `-`. Each row lists the names of one tool in Claude Code, Gemini
-# CLI, opencode and Copilot (old and new).
+# Normalized tool names: lowercase, without `_` and `-`. Each row lists the names of one tool in
+# Claude Code, Gemini CLI, opencode and Copilot (old and new).
 _ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "read readfile readmanyfiles notebookread view readnotebookcelloutput getnotebooksummary",
@@ -128,7 +128,7 @@ def describe_doubts(doubts: Iterable[tuple[Doubt, str]]) -> Iterator[str]:
     """Yield one message for each kind of doubtful name.
 
     Args:
-        doubts: Pairs of the kind of doubt and the name; names without doubt are ignored.
+        doubts: Pairs of a kind of doubt and a name; names without doubt are ignored.
     """
     named: dict[str, list[str]] = {}
     for doubt, name in doubts:
@@ -154,7 +154,7 @@ def translate_tool(name: str, dialect: str, *, deny: bool = False) -> tuple[tupl
     if found:
         return found, ""
     if _fold(name) in _NO_COUNTERPART:
-        # A tool that does not exist need not be denied.
+        # A tool that does not exist in hilum need not be denied.
         return (), "" if deny else "no counterpart"
     found = _in_group(name)
     if found:

@@ -1,9 +1,9 @@
 """Stores the conversations of named agents on disk, one file per workspace and agent.
 
-A conversation outlives its session. Only the session that holds its lock may continue it. The lock
-belongs to the open file (``flock``), so it is released when the process ends, and two sessions in
-one process also exclude each other. An unreadable file is renamed, and the agent starts with an
-empty conversation.
+A conversation outlives its session. Only the session that holds a conversation's lock may continue
+the conversation. The lock belongs to the open file (``flock``), so it is released when the process
+ends, and two sessions in one process also exclude each other. An unreadable file is renamed, and
+the agent starts with an empty conversation.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class StoredConversation(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         agent: Name of the agent.
         workspace: Its workspace.
-        session: The session that last wrote it.
+        session: The session that last wrote the conversation.
         messages: The messages.
     """
 
@@ -58,7 +58,7 @@ def lock(workspace: str | os.PathLike[str], agent: str) -> IO[bytes] | None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = path.open("ab")
     if fcntl is None:
-        return file  # without locks, the last session to write wins
+        return file  # without locks, the session that writes last wins
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -155,7 +155,7 @@ def fork(workspace: str | os.PathLike[str], agent: str, new: str) -> None:
 
 @contextmanager
 def _locked(workspace: str | os.PathLike[str], agent: str) -> Iterator[None]:
-    """Hold the lock on an agent's conversation.
+    """Hold the lock on an agent's conversation inside this context.
 
     Raises:
         UsageError: Another session holds it.

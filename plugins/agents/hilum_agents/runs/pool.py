@@ -44,8 +44,10 @@ class AgentPool:
         session: The session.
 
     Attributes:
-        joined: Names of the agents that the user may prompt directly. Prompts to them become jobs.
-        definitions: The definition to which an agent is bound when its job begins, by job id.
+        joined: Names of the agents that the user may prompt directly. Prompts to these agents
+            become jobs.
+        definitions: The definition to which each job's agent is bound when the job begins, by job
+            id.
     """
 
     def __init__(self, session: Session) -> None:
@@ -63,7 +65,7 @@ class AgentPool:
     def literal(self, text: str) -> Iterator[None]:
         """Treat a prompt with this text as plain text inside this context.
 
-        A task is neither a command nor a call of another agent, even if it looks like one.
+        A task is never a command or a call of another agent, even if it looks like one.
         """
         # The session compares prompts in the form in which the log stores them.
         text = replace_surrogates(text)
@@ -100,8 +102,8 @@ class AgentPool:
 
         Args:
             profile: The profile; its name is the agent's name in the session.
-            owner: Name of the agent that started it, empty for the user.
-            persistent: Whether its conversation outlives the session.
+            owner: Name of the agent that started this agent; empty for the user.
+            persistent: Whether the agent's conversation outlives the session.
         """
         agents = self._session.agents
         agent = agents.get(profile.name)
@@ -261,5 +263,5 @@ class AgentPool:
 
 
 def stop_file(identity: str) -> Path:
-    """Return the path of the file whose existence asks the process that runs a job to stop it."""
+    """Return the path of the file that asks the process that runs a job to stop the job."""
     return data_folder() / "agents" / "stop" / identity

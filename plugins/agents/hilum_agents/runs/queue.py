@@ -119,7 +119,7 @@ class JobQueue:
 
         Args:
             lane: The lane.
-            others: Number of runs in this lane that are not in the queue.
+            others: Number of runs that count towards the lane's limit but are not in the queue.
         """
         found = self._lanes.get(lane)
         running = found.running if found is not None else 0

@@ -59,7 +59,7 @@ class Runs:
             options: Options of ``begin``.
 
         Returns:
-            The id of the job, which the other methods accept.
+            The id of the job, which other methods accept.
 
         Raises:
             UsageError: The agent does not exist, cannot run here, or the prompt is empty.
@@ -88,11 +88,11 @@ class Runs:
             keep: Whether the agent has a single conversation, stored under its name, that outlives
                 the session. Otherwise each job has its own conversation.
             definition: The definition that restricts the agent.
-            more: Additional fields of the job, for agents that are started by agents: ``title``,
+            more: Additional fields of the job, for agents that other agents start: ``title``,
                 ``owner``, ``owner_run``, ``lane``, ``notify_owner``, ``key``, ``depth``.
 
         Returns:
-            The id of the job, which the other methods accept.
+            The id of the job, which other methods accept.
 
         Raises:
             UsageError: The prompt is empty, or the name is that of the main agent.
@@ -125,7 +125,7 @@ class Runs:
         return identity
 
     def _limited(self, profile: Profile, actor: str, timeout: float | None) -> Profile:
-        """Return a profile with the actor's name and with defaults for missing limits."""
+        """Return a profile with the actor's name, and with defaults for missing limits."""
         limits: dict[str, Any] = {}
         if timeout is not None:
             limits["timeout"] = timeout
@@ -239,7 +239,7 @@ class Runs:
     async def fall_silent(self) -> None:
         """Stop sending notices, because the program is ending; a resumed session sends them.
 
-        When this returns, all prompts that were being sent are queued.
+        When this method returns, all prompts that were being sent are queued.
         """
         self.scheduler.notices.silent = True
         await self.scheduler.pool.wait_until_queued()
@@ -274,7 +274,7 @@ class Runs:
         return self.scheduler.jobs.find(agent_id).actor
 
     def busy(self, beside: str = "") -> bool:
-        """Return whether any job is open, or has ended without its owner having been notified.
+        """Return whether any job is open, or has ended without a notice to its owner.
 
         Args:
             beside: Name of an agent in the session; its own jobs are ignored.
@@ -349,7 +349,8 @@ class Runs:
 
     # --- hooks ------------------------------------------------------------------------------------
 
-    # This hook runs first, so that no other plugin interprets the prompt as a command or a call.
+    # This hook runs first, so that no other plugin interprets the prompt as a command or an agent
+    # call.
     @hookimpl(tryfirst=True)
     def interpret_prompt(self, text: str) -> Interpretation | None:
         """Treat the scheduler's prompts as plain text, never as commands or agent calls."""
@@ -408,8 +409,8 @@ async def open_runs(session: Session) -> AsyncIterator[Runs]:
         try:
             yield Runs(session, settings, scheduler)
         finally:
-            # Calls may still be waiting for their tasks. Closing the scheduler releases them;
-            # otherwise, trio could not exit.
+            # Tool calls may still be waiting for their tasks. Closing the scheduler releases such
+            # calls; otherwise, trio could not exit.
             scheduler.close()
             scheduler.pool.release_all()
             nursery.cancel_scope.cancel()
