@@ -108,12 +108,13 @@ async def delete_agent(options: Namespace, context: CommandContext) -> None:
         context: The context of the action, which is used to ask the user for confirmation.
 
     Raises:
-        UsageError: There is no such agent, it cannot be deleted, or the user did not confirm.
+        UsageError: There is no such agent, the agent cannot be deleted, or the user did not confirm
+            the deletion.
     """
     scope = {"global": "user"}.get(options.scope, options.scope)
     entry = await context.entry(options.name, scope)
     if not scope:
-        # One of the user's own agents may hide the project agent that the user wants to delete.
+        # A user's own agent may hide the project agent that the user wants to delete.
         entry = (await context.catalog()).get(options.name, "project") or entry
     definition = entry.definition
     if definition.scope == "builtin":

@@ -53,7 +53,8 @@ def _load(name: str) -> ModuleType:
 class Agents:
     """The session plugin for agents that are defined in files.
 
-    It keeps the catalog of these agents and the definitions that the session's agents are bound to.
+    The plugin keeps the catalog of these agents, and the definitions to which the session's agents
+    are bound.
 
     Args:
         session: The session.
@@ -67,7 +68,7 @@ class Agents:
         self._nursery = nursery
         self._bound: dict[str, Definition] = {}
         self._reported: set[str] = set()
-        # Two concurrent calls must not load the files, or report their problems, twice.
+        # Two concurrent calls must not both load the files and report their problems.
         self._lock = trio.Lock()
         self._found: Catalog | None = None
         self._history: History | None = None
@@ -195,8 +196,8 @@ class Agents:
             definition: The definition at the time of the call. Later changes to the file do not
                 affect the agent.
         """
-        # Each call of an agent binds the agent again, but an event is written only if the
-        # definition has changed.
+        # Each call of an agent binds the agent again, but writes an event only if the definition
+        # has changed.
         if self._bound.get(agent) != definition:
             self._bound[agent] = definition
             self.history.bind(agent, definition)
@@ -210,7 +211,7 @@ class Agents:
         return self._history
 
     async def definition_of(self, agent: Agent) -> Definition | None:
-        """Return the definition that an agent is bound to, or ``None`` if it has none."""
+        """Return the definition to which an agent is bound, or ``None`` if there is none."""
         name = agent.name
         if name in self._bound or name == "main":
             return self._bound.get(name)
@@ -280,7 +281,7 @@ class Agents:
 
     @hookimpl(optionalhook=True)
     async def limit_skills(self, agent: Agent) -> tuple[str, ...] | None:
-        """Return the skills that an agent's file lists, or ``None`` if it allows all."""
+        """Return the skills that an agent's file lists, or ``None`` if the file allows all."""
         definition = await self.definition_of(agent)
         return None if definition is None else definition.skills
 

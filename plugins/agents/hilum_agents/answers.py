@@ -35,7 +35,7 @@ MAX_BYTES = 5_000_000
 # Maximum number of objections to report at once; more would distract the model. It receives the
 # others after it has corrected these.
 MAX_OBJECTIONS = 6
-# Minimum number of tests: one for each kind of scenario.
+# Minimum number of tests in an answer: one for each kind of scenario.
 MIN_TESTS = 3
 _SECTIONS = (
     ("Introduction", r"intro|about|overview|what (?:it )?is|why|features|简介|介绍|概述|关于"),
@@ -144,7 +144,7 @@ def read_answer(form: str | Form, text: str) -> msgspec.Struct:
         text: The answer.
 
     Raises:
-        ValueError: The block is missing or does not match the form.
+        ValueError: The block is missing, or does not match the answer form.
     """
     kind = FORMS[form] if isinstance(form, str) else make_type(form)
     # The last block counts, because an answer may quote other JSON before that block.
@@ -399,8 +399,8 @@ def _check_counts(answer: Tested, result: ToolResult) -> Iterator[str]:
     if answer.passed + answer.failed == 0:
         yield "According to the answer, no test ran."
     for word, count in (("passed", answer.passed), ("failed", answer.failed)):
-        # This is the summary format of pytest, cargo, jest and many others. If several lines match,
-        # the last line contains the total.
+        # pytest, cargo, jest and many other tools print summaries in this format. If several lines
+        # match, the last line contains the total.
         printed = re.findall(rf"\b(\d{{1,9}}) {word}\b", result.text)
         if printed and int(printed[-1]) != count:
             yield f"The answer says {count} {word}, but the last run printed {printed[-1]} {word}."

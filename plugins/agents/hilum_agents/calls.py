@@ -306,7 +306,7 @@ def _without_courtesy(head: str) -> Iterator[str]:
 
 
 def _courtesy(head: str) -> str:
-    """Return the courtesy word that a text begins with; empty if there is none."""
+    """Return the courtesy word with which a text begins; empty if there is none."""
     for word in _POLITE_ZH:
         if head.startswith(word):
             return word
@@ -350,7 +350,7 @@ def _matches(head: str) -> Iterator[tuple[_Pattern, re.Match[str]]]:
 
 
 def _is_call(match: re.Match[str], prompt: str) -> bool:
-    """Return whether a match is a call: it has a task and is neither code nor ordinary English."""
+    """Return whether a match is a call: it has a task, and is neither code nor ordinary English."""
     if not re.search(r"\w", prompt):
         return False
     if match.string[0] == "@":

@@ -135,7 +135,7 @@ def take_option(argv: Sequence[str], names: Sequence[str]) -> tuple[list[str], s
         names: The spellings of the option.
 
     Returns:
-        The other arguments, and the value of the option; empty if it was not given.
+        The other arguments, and the option's value, which is empty if the option was not given.
 
     Raises:
         UsageError: The option has no value.

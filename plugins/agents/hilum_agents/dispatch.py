@@ -71,7 +71,7 @@ async def run(argv: list[str], context: CommandContext) -> int:
     for argument in action.arguments:
         parser.add_argument(*argument.names, **argument.options)
     try:
-        # argparse prints the help to standard output, but in a session it belongs in the reply.
+        # argparse prints help to standard output, but in a session, the help belongs in the reply.
         with redirect_stdout(context.out):
             options = parser.parse_intermixed_args(rest)
     except SystemExit:  # --help

@@ -94,7 +94,7 @@ def list_folders(workspace: Path | None, others: bool) -> Iterator[AgentFolder]:
 
 
 def has_agents(workspace: Path | None, others: bool) -> bool:
-    """Return whether agents other than the built-in ones may exist. Blocks.
+    """Return whether agents other than the built-in agents may exist. Blocks.
 
     Args:
         workspace: The project; ``None`` if there is none.

@@ -24,7 +24,7 @@ async def interpret(agents: Agents, text: str) -> Interpretation | None:
         text: The prompt.
     """
     words = text.strip()
-    # A text that begins with a space is not a command, so that users can send any text.
+    # A text that begins with a space is not a command, so that users can send any text as a prompt.
     command = text.rstrip()
     if command == COMMAND or command.startswith((f"{COMMAND} ", f"{COMMAND}\t")):
         reply = await _run_command(agents, command.removeprefix(COMMAND))
@@ -78,7 +78,7 @@ async def call_agent(agents: Agents, call: AgentCall) -> Agent | str:
         return f"{definition.name} was started as {identity}: {step}"
     agent = session.agents.get(definition.name)
     if agent is not None and agent.conversation.phase != "idle":
-        return agent  # a run keeps the definition that it started with
+        return agent  # a run keeps the definition with which it started
     if runs is not None:
         agent = runs.join(profile)
     elif agent is None:

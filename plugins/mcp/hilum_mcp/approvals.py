@@ -94,7 +94,7 @@ class Decisions:
         hint = f"Review and approve it with hilum mcp approve {server.name}."
         if not known:
             return f"Its configuration is not approved. {hint}"
-        # Files are hashed only if there is an approval to compare the hashes with.
+        # Files are hashed only if there is an approval with which to compare the hashes.
         try:
             files = executed_files(server, root)
         except UsageError as error:
@@ -161,7 +161,7 @@ def _read_approved_files(root: str, server: ServerConfig) -> dict[str, str]:
 
 
 def revoke(root: str, name: str) -> bool:
-    """Revoke an approval and return whether there was one. Blocks."""
+    """Revoke an approval, and return whether the server was approved. Blocks."""
     is_approved = name in Decisions.load().approved.get(root, {})
     if is_approved:
         _store([APPROVED, root, name], None)

@@ -74,11 +74,11 @@ async def check_auth_address(url: str, server: str, reach: Reach) -> None:
 
 
 def _refusal(error: Exception) -> str:
-    return f"The server specifies a login URL that is not contacted. {error}"
+    return f"The server specifies a login URL that hilum does not contact. {error}"
 
 
 async def send_checked(request: httpx2.Request, reach: Reach) -> httpx2.Response:
-    """Send a request, following redirects only within its own origin.
+    """Send a request, and follow redirects only within the request's origin.
 
     Raises:
         OAuthFlowError: No response arrived, or the response cannot be read.
@@ -127,7 +127,7 @@ def _may_follow(response: httpx.Response, url: str, target: str) -> bool:
 async def _read_body(response: httpx.Response) -> bytes:
     """Read a response body up to the size limit; reject a compressed body."""
     if response.headers.get("content-encoding", "identity").lower() != "identity":
-        raise ValueError("It is compressed, which was not requested.")
+        raise ValueError("The response is compressed, which was not requested.")
     data = bytearray()
     async with aclosing(cast("AsyncGenerator[bytes, None]", response.aiter_raw())) as chunks:
         async for chunk in chunks:

@@ -1,8 +1,9 @@
 """Finds all servers of a workspace: who configures each server, and whether it may be started.
 
 The user's own file comes first, then the project's files of every client. A project's server is off
-until the user trusts the project and has approved this exact configuration. The user's files of
-other clients are not read; ``hilum mcp add --from`` imports from them.
+until the user trusts the project and has approved this exact configuration. The user's
+configuration files for other clients are not read; ``hilum mcp add --from`` can import servers from
+such files.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ class ServerCatalog:
     """All servers of a workspace.
 
     Args:
-        entries: One entry per name, the user's own entries first.
-        mistakes: The parts of files that could not be read or were left out.
+        entries: The entries, one per server name, the user's own first.
+        mistakes: The parts of files that could not be read or were ignored.
         inputs: The inputs that servers use, by file and id.
         trusted: Whether the user trusts the project; ``None`` if it configures no servers.
     """

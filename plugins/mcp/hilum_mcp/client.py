@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hilum_mcp.settings import McpSettings
     from hilum_mcp.transport_state import TransportState
 
-# Seconds within which several changes to a list are treated as one.
+# Seconds within which several changes to a list are treated as a single change.
 CHANGE_DELAY = 0.1
 
 # Minimum number of seconds between two displayed progress messages.
@@ -192,7 +192,7 @@ class ServerClient:
         """Check that the settings let an agent use the server.
 
         Raises:
-            ToolDenied: The settings do not allow it.
+            ToolDenied: The settings do not allow the agent to use the server.
         """
         if not self.is_available_to(agent):
             message = f"The agent {agent.name} may not use the MCP server {self.name} (mcp.agents)."
@@ -229,7 +229,7 @@ class ServerClient:
                 await trio.sleep(CHANGE_DELAY)
 
     def _is_worth_saving(self, offer: Offer) -> bool:
-        """Return whether an offer should replace the cached one.
+        """Return whether a new offer should replace the cached offer.
 
         Some servers offer tools only to a client that can ask a user. An unattended session must
         not remove such tools from the cache.
@@ -239,7 +239,7 @@ class ServerClient:
         return not {tool.name for tool in offer.tools} < {tool.name for tool in self.offer.tools}
 
     async def _listen(self, client: Client, requests: ServerRequests) -> None:
-        """Watch for changes to the offer, if the protocol version has a stream for them.
+        """Watch for changes to the offer, if the protocol version has a stream of changes.
 
         In older versions, the server announces changes in notifications.
         """
@@ -333,7 +333,7 @@ class ServerClient:
                 f"{what} did not respond within {active.limit:g} seconds, so hilum cancelled the "
                 f"call on the MCP server {self.name}.",
                 code=errors.E_TIMEOUT,
-                hint="It may have taken effect. Request less at once.",
+                hint="The call may have taken effect. Request less at once.",
             )
         return answer
 
@@ -348,7 +348,7 @@ class ServerClient:
         return ToolError(
             f"{server} refuses {what}: {reason}",
             code=errors.E_SERVER,
-            hint="Check the arguments, or continue without it.",
+            hint="Check the arguments, or continue without the server.",
         )
 
     async def read_resource(self, uri: str, source: str) -> Output:
@@ -379,7 +379,7 @@ class ServerClient:
         """Return the text of a prompt.
 
         Raises:
-            ToolError: There is no such prompt, it is too long, or the server is down.
+            ToolError: There is no such prompt, the prompt is too long, or the server is down.
         """
         arguments = lazy.file_formats.replace_surrogates(arguments)
         found = await self._run_limited(

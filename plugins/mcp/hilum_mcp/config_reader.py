@@ -225,7 +225,7 @@ class _ConfigReader:
 def _find_table(data: Mapping[str, Any]) -> tuple[Keys | None, Any]:
     """Return the path and the value of the table of servers.
 
-    The path is empty if the file itself is the table, or ``None`` if there is no table.
+    The path is empty if the whole file is the table, and ``None`` if there is no table.
     """
     for keys in TABLES:
         value = _value_at(data, keys)
@@ -270,10 +270,11 @@ def _is_built_into_goose(value: object) -> bool:
 
 
 def _other_tables(data: Mapping[str, Any], chosen: Keys) -> Iterable[Keys]:
-    """Yield the other tables of a file that contain servers."""
+    """Yield the other tables in a file that contain servers."""
     for keys in TABLES:
         value = _value_at(data, keys)
-        # If `mcp.servers` was chosen, `mcp` contains it and is not another table.
+        # If `mcp.servers` was chosen, `mcp` contains that table and is not another table of
+        # servers.
         if keys == chosen or chosen[:1] == keys or not isinstance(value, Mapping):
             continue
         if any(map(_looks_like_server, value.values())):
@@ -287,7 +288,7 @@ def _looks_like_server(value: object) -> bool:
 
 
 class _Selection:
-    """Lists in a file that enable or disable servers of the same file by name.
+    """The lists in a file that enable or disable servers in the same file by name.
 
     Args:
         data: The content of the file.

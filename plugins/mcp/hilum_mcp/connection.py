@@ -6,8 +6,8 @@
                  └───────────────┘
 
 When a server dies, the SDK may cancel the task that is in the SDK's context manager, and may raise
-exception groups. These effects stay within the server's task. Other tasks submit jobs, which run in
-the server's task and can be cancelled from outside.
+exception groups. Such cancellations and exceptions stay within the server's task. Other tasks
+submit jobs, which run in the server's task and can be cancelled from outside.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ class Connection:
             await trio.sleep_until(self._next_start)
             began = trio.current_time()
             await self._serve_once()
-            # A server that has forgotten the session has not failed, so it is not counted and not
-            # delayed.
+            # A server that has forgotten the session has not failed, so its restart is neither
+            # counted nor delayed.
             if self._renew:
                 self._renew = False
                 continue
@@ -125,7 +125,8 @@ class Connection:
             # first.
             if self._failures >= MAX_STARTS or self.login or self._cannot_start:
                 self._wanted = trio.Event()
-            # This comes last, because it wakes up waiting callers, which read the fields set above.
+            # The state is set last, because setting it wakes up callers, which read the fields set
+            # above.
             self._set_state("down")
 
     async def _serve_once(self) -> None:
@@ -213,7 +214,7 @@ class Connection:
         """
         try:
             return await self._run_job(job)
-        except _SessionExpiredError as expired:  # the server refused the job, so it had no effect
+        except _SessionExpiredError as expired:  # a refused job had no effect
             await trio.sleep(RENEW_DELAY)
             # If several calls are refused, only the first ends the connection.
             if not expired.transport.lost.is_set():
@@ -312,7 +313,7 @@ class _Job:
             self.done.set()
 
     async def wait(self) -> None:
-        """Wait until the job ends. On cancellation, cancel the job and wait briefly for it."""
+        """Wait until the job ends. On cancellation, cancel the job and wait briefly for its end."""
         try:
             await self.done.wait()
         except trio.Cancelled:

@@ -114,8 +114,8 @@ class Connector:
             raise
         finally:
             self._log.note(f"ended: {state.reason}" if state.reason else "is closed")
-            # The last lines often name the cause, so they are written even if the session is
-            # cancelled.
+            # The last lines of output often name the cause of a failure, so they are logged even if
+            # the session is cancelled.
             with trio.CancelScope(shield=True):
                 await self._log.flush()
 
@@ -175,7 +175,8 @@ class Connector:
             grace=TERM_TIMEOUT,
         )
         async with AsyncExitStack() as stack:
-            # The sandbox is wider only while this command starts, so that no other command gets it.
+            # The sandbox is wider only while this command starts, so that no other command gets the
+            # wider sandbox.
             with self._widen_sandbox(argv, server):
                 opened = await stack.enter_async_context(process)
             yield opened
@@ -225,7 +226,7 @@ def _temporary_paths(argv: tuple[str, ...]) -> tuple[str, ...]:
 def allowed_hosts(session: Session) -> frozenset[str]:
     """Return the hosts on the user's network that a server may name for a login.
 
-    These are the hosts from which web pages may be fetched.
+    The hosts are the same as those from which web pages may be fetched.
     """
     if session.plugin(hilum_web.Web) is None:
         return frozenset()

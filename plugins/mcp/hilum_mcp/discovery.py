@@ -57,7 +57,8 @@ async def fetch_offer(client: Client) -> Offer:
     left_out: list[str] = []
     tools: list[OfferedTool] = []
     prompts: list[OfferedPrompt] = []
-    # Some servers declare no capabilities at all. Their tools are requested anyway.
+    # Some servers declare no capabilities at all, so hilum requests the tools of such servers
+    # anyway.
     states_none = capabilities.prompts is None and capabilities.resources is None
     if capabilities.tools is not None or states_none:
         listed = await _fetch_pages(
@@ -66,7 +67,7 @@ async def fetch_offer(client: Client) -> Offer:
             left_out,
             lambda row: _read_tool(row, left_out),
         )
-        # Model providers reject two tools of the same name.
+        # Model providers reject two tools with the same name.
         unique = {tool.name: tool for tool in listed}
         tools = _limit_size(list(unique.values()), left_out)
     if capabilities.prompts is not None:
@@ -136,7 +137,7 @@ async def list_resources(client: Client, max_row: int) -> list[str]:
         notes,
         lambda row: describe(row.uri, row),
     )
-    with suppress(MCPError):  # many servers have no templates and do not support the request
+    with suppress(MCPError):  # many servers have no resource templates and reject the request
         rows += await _fetch_pages(
             client.list_resource_templates,
             "resource_templates",
@@ -177,7 +178,7 @@ async def _fetch_pages(
         read: A function that reads one row; ``None`` omits the row.
 
     Raises:
-        ServerProtocolError: A page does not arrive in time.
+        ServerProtocolError: A page of the list does not arrive in time.
     """
     found: list[T] = []
     cursor = None

@@ -33,8 +33,8 @@ SSE_TYPES = {"sse"}
 WEBSOCKET_TYPES = {"ws", "websocket"}
 ADDRESSES = ("httpUrl", "serverUrl", "url", "uri", "endpoint")
 
-# Keys with the same meaning: the name that `ServerEntry` uses, and all names, the preferred one
-# first.
+# Keys with the same meaning: the name that `ServerEntry` uses, then all names, with the preferred
+# name first.
 SAME_KEYS: dict[str, tuple[str, ...]] = {
     "type": ("type", "transport", "transportType"),
     "command": ("command", "cmd"),
@@ -113,7 +113,7 @@ class InvalidServerError(Exception):
         reason: Why, in one sentence.
         keys: The path of keys, below the server, to the wrong value.
         level: As in ``ConfigMistake``.
-        findings: The other findings in the server.
+        findings: Other findings in the server's configuration.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ RequestInit = NewType("RequestInit", dict[str, str])
 # `__eq__` and `__repr__` are not generated, because that takes half of the import time.
 @attrs.define(kw_only=True, eq=False, repr=False)
 class ServerEntry:
-    """The keys of a server that hilum supports, each under one name."""
+    """The supported keys of a server, each under one name."""
 
     command: Words | None = None
     args: Arguments | None = None
@@ -563,7 +563,7 @@ class EntryReader:
         return "http"
 
     def _suggest(self, name: str) -> str:
-        """Return a sentence about an unknown key that may be a misspelt required one.
+        """Return a sentence about an unknown key that may be a misspelling of a required key.
 
         In a strict file, the unknown key itself is reported as a mistake.
         """
@@ -610,14 +610,14 @@ class EntryReader:
     def _structure(self) -> tuple[ServerEntry, list[Finding]]:
         """Return the entry with checked types, and the mistakes that make the server unusable.
 
-        An invalid value that the server does not need is left out and noted. The remaining values
+        An invalid value that the server does not need is omitted and reported. The remaining values
         are then structured again.
         """
         for key in [key for key in self._values if key in DESCRIPTIVE_KEYS]:
             del self._values[key]
         known = _KEYS.values()
         values = {
-            # Empty values of unknown keys cannot have an effect, so they are not reported.
+            # Unknown keys with empty values have no effect, so they are not reported.
             key: value
             for key, value in self._values.items()
             if value is not None and (key in known or value not in _EMPTY)
@@ -663,7 +663,7 @@ class EntryReader:
             command = self._split(
                 key,
                 command[0],
-                "It has spaces and there are no args: the first word is taken as the program.",
+                "It contains spaces but there are no args: the first word is used as the program.",
             )
         words = [*command, *args]
         if not words or not words[0].strip():
@@ -687,7 +687,7 @@ class EntryReader:
     def _split_arguments(self, args: object) -> list[str]:
         if isinstance(args, str):
             return self._split(
-                "args", args, "It is one text; it was split into words as a shell would."
+                "args", args, "It is a single string; it was split into words as in a shell."
             )
         return list(args) if isinstance(args, list) else []
 

@@ -109,7 +109,7 @@ def executed_files(server: ServerConfig, workspace: str) -> dict[str, str]:
             raise UsageError(
                 f"{server.name} executes more than {limit} of this project.",
                 code=errors.E_FAILED,
-                hint="Start it from a separate folder.",
+                hint="Start the server from a separate folder.",
             )
         hashes[os.path.relpath(path, workspace)] = hashlib.sha256(data).hexdigest()
     return hashes

@@ -56,7 +56,7 @@ def expand(server: ServerConfig, values: Values) -> ServerConfig:
     mistake. Other text is left unchanged.
 
     Raises:
-        UsageError: Some variables have no value. The message lists all of them.
+        UsageError: Some variables have no value. The message lists all such variables.
     """
     expander = _Expander(server, values)
     oauth = None

@@ -24,7 +24,7 @@ Lines = dict[tuple[str, ...], int]
 # The lines of deeper keys are not recorded, so that a deeply nested file takes little memory.
 MAX_DEPTH = 8
 
-_STRING = r'"(?:\\.|[^"\\\n])*"?'  # an unclosed string ends at the end of its line
+_STRING = r'"(?:\\.|[^"\\\n])*"?'  # an unclosed string ends at the end of the line
 _COMMENT = rf"(?s)({_STRING})|//[^\n]*|/\*.*?(?:\*/|\Z)"
 _TRAILING_COMMA = rf"({_STRING})|,(?=\s*[}}\]])"
 _TOKEN = rf"{_STRING}|[{{}}\[\]:,]|\n"
@@ -130,7 +130,7 @@ def replace_surrogates(value: Any) -> Any:
     if isinstance(value, list):
         return [replace_surrogates(item) for item in value]
     if isinstance(value, str) and not value.isascii():
-        # In UTF-16, two surrogates that form a pair become one character; only lone ones are
+        # In UTF-16, two surrogates that form a pair become one character; only lone surrogates are
         # replaced.
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return value
@@ -166,7 +166,7 @@ def _parse_json(text: str, report: Report) -> Any:
         return json.loads(plain, object_pairs_hook=build)
     except json.JSONDecodeError as error:
         if plain.lstrip().startswith('"'):
-            reason = "It is only a part of a JSON file. Put { and } around it."
+            reason = "It is only a part of a JSON file. Enclose it in { and }."
             raise UnreadableFile(reason) from None
         reason = "It is not JSON, not even with comments and trailing commas"
         raise UnreadableFile(f"{reason}: {error.msg}.", error.lineno) from None
@@ -243,7 +243,7 @@ def _parse_toml(text: str, report: Report) -> Any:
 def _index_toml_lines(text: str) -> Lines:
     """Return the line number of each key and table.
 
-    A table without its own header has the line of its first subtable.
+    A table without its own header gets the line number of its first subtable.
     """
     table: list[str] = []
     lines: Lines = {}
@@ -260,7 +260,7 @@ def _index_toml_lines(text: str) -> Lines:
         key = re.match(r"\s*([\w.\"' -]+?)\s*=", row)
         if key:
             lines.setdefault((*table, *_split_toml_key(key[1])), number)
-    # The last one wins: a key's line is more precise than the line of its table.
+    # The last line number counts, because a key's line is more precise than its table's.
     return {**outer_tables, **headers, **lines}
 
 

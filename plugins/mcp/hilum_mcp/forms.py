@@ -216,7 +216,8 @@ def _read_default(value: Any, kind: str, choices: Mapping[str, str]) -> str:
     if not isinstance(value, expected) or isinstance(value, bool):
         return ""
     text = str(value)
-    # Such a suggestion could not be distinguished from hilum's own answers.
+    # A suggestion with the text of one of hilum's own answers could not be told apart from that
+    # answer.
     if text in (SKIP, DECLINE) or not text.strip() or len(text) > MAX_LENGTH:
         return ""
     return text

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 # Time limit, in seconds, for connecting to a server.
 #
-# Reading has no time limit, because a stream may be silent for as long as a call may take. Calls
-# have their own time limits.
+# Reading has no time limit, because a stream may be silent for as long as a call may take. Tool
+# calls have their own time limits.
 CONNECT_TIMEOUT = 15.0
 
 # Time limit, in seconds, for notifying a server that its session has ended.
@@ -87,7 +87,8 @@ async def http_transport(
         # Without compression, the size of a response can be limited while it is read.
         headers={"accept-encoding": "identity", **_make_headers(server)},
         timeout=httpx2.Timeout(CONNECT_TIMEOUT, read=None, pool=None),
-        # Each open stream occupies a connection. With a limit, calls would wait for one another.
+        # Each open stream occupies a connection. With a limit on connections, calls would wait for
+        # one another.
         limits=httpx2.Limits(max_connections=None),
         follow_redirects=sse,  # `check_request` limits redirects to the server's origin
         auth=auth,
@@ -99,8 +100,8 @@ async def http_transport(
             if sse:
                 yield await stack.enter_async_context(sse_transport(client, server.url, state))
                 return
-            # This is registered before the transport is opened, so that it runs after the transport
-            # has ended, while the client is still open.
+            # `end_session` is registered before the transport is opened, so that it runs after the
+            # transport has ended, while the client is still open.
             stack.push_async_callback(watcher.end_session, client)
             transport = streamable_http_client(
                 server.url,
@@ -168,7 +169,7 @@ def _make_headers(server: ServerConfig) -> dict[str, str]:
     A trailing newline in a value, for example from a file, is removed.
 
     Raises:
-        UsageError: A header is not valid; its value is not shown.
+        UsageError: A header is not valid; the error does not show its value.
     """
     headers = {name: value.strip() for name, value in server.headers.items()}
     for name, value in headers.items():
@@ -298,7 +299,7 @@ def _is_own(request: httpx2.Request) -> bool:
 
 
 class _LimitedStream(httpx2.AsyncByteStream):
-    """A response body that raises an error if it is too large.
+    """A response body that raises an error if it exceeds the size limit.
 
     The SDK raises the error in the request that waits for this response.
     """

@@ -49,6 +49,6 @@ def _is_downloaded(server: ServerConfig) -> bool:
 def cache_folder(server: ServerConfig) -> Path:
     """Return the cache folder of a server.
 
-    Each server has its own, so that no server can change what another one executes.
+    Each server has its own cache folder, so that no server can change what another server executes.
     """
     return user_cache() / "mcp" / server.prefix

@@ -95,11 +95,11 @@ def _check_document(server: ServerConfig, setting: str) -> None:
 
 
 def callback_port(server: ServerConfig) -> int:
-    """Return the port of the redirect URI: the configured one, or the last one, or 0 for any."""
+    """Return the port for the redirect URI: the configured or last used port, or 0 for any."""
     configured = _configured_port(server)
     if configured:
         return configured
-    # Some authorization servers compare the redirect URI with the registered one including the
+    # Some authorization servers compare the redirect URI with the registered URI, including the
     # port, so the port of the last login is reused.
     client = TokenStore(token_file(server)).read().get("client") or {}
     redirects = client.get("redirect_uris") if isinstance(client, dict) else None

@@ -1,4 +1,4 @@
-"""Logs in with the browser, using the SDK's OAuth flow and adding features that it lacks.
+"""Logs in with the browser, using the SDK's OAuth flow with additional features.
 
 The SDK neither stores nor renews tokens across sessions, and it does not perform all checks that
 the protocol requires. This module imports the MCP SDK.
@@ -156,7 +156,7 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
     def _choose_auth_method(self) -> None:
         """Choose the authentication method of a client that the user registered.
 
-        The method must be one that the server's metadata lists.
+        The server's metadata must list the method.
         """
         info = self.context.client_info
         metadata = self.context.oauth_metadata
@@ -285,8 +285,8 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
         If the refusal is permanent, the login is removed, so that the user logs in again.
 
         Raises:
-            OAuthTokenError: The server neither renewed nor refused the tokens, so another attempt
-                may succeed.
+            OAuthTokenError: The server neither renewed the tokens nor refused to renew them, so
+                another attempt may succeed.
         """
         if answer.status_code == 200:
             await self._handle_refresh_response(answer)
@@ -380,7 +380,7 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
 
     async def _handle_token_response(self, response: httpx2.Response) -> None:
         await super()._handle_token_response(response)
-        # The wider scope was part of this login, so the next one need not request it.
+        # The wider scope was part of this login, so the next login need not request it.
         await self._store_values(
             metadata=_encode_model(self.context.oauth_metadata),
             resource=_encode_model(self.context.protected_resource_metadata),

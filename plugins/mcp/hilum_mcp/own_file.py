@@ -35,7 +35,8 @@ def add_servers(
     """Add servers to a file, with the inputs that they use. Blocks.
 
     Raises:
-        UsageError: The file already has a server with one of the names, or is not plain JSON.
+        UsageError: The file already contains a server with one of these names, or is not plain
+            JSON.
         StoreError: The file cannot be written.
     """
     added = {server.name: encode_server(server) for server in servers}
@@ -131,7 +132,7 @@ def _update(file: Path, change: Callable[[dict[str, Any]], object]) -> None:
     path = Path(os.path.realpath(file))
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # The file is read and written under one lock, so that no other process's change is lost.
+        # The file is read and written under one lock, so that no change by another process is lost.
         with alone(path.parent):
             data = _read(file)
             change(data)
@@ -154,7 +155,7 @@ def _parse(file: Path) -> Any:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """Read a file if nothing in it would be lost by rewriting it.
+    """Read a file, unless rewriting it would lose a part of its content.
 
     Raises:
         UsageError: The file contains comments or duplicate keys, or has an unexpected structure.

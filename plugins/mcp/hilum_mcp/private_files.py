@@ -61,7 +61,7 @@ def write_private(file: Path, text: str, *, keep_mode: bool = False) -> None:
 
 
 def _replace(path: Path, text: str, mode: int) -> None:
-    # `mkstemp` creates the file with mode 0600, so nobody else can read it at any time.
+    # `mkstemp` creates the file with mode 0600, so no other user can ever read it.
     handle, new = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with open(handle, "w", encoding="utf-8", errors="replace", newline="\n") as stream:

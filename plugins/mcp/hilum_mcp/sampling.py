@@ -1,6 +1,6 @@
 """Handles a server's requests to the model (sampling) after the user has agreed to them.
 
-These requests are not part of the agent's conversation.
+A server's requests are not part of the agent's conversation.
 """
 
 from __future__ import annotations

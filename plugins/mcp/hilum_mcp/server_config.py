@@ -48,7 +48,8 @@ class ServerConfig:
         start_seconds: Time limit for a start, in seconds; ``None`` for the default.
         call_seconds: Time limit for a call, in seconds; ``None`` for the default.
         file: The file that contains this configuration.
-        notes: Notes about what hilum ignores or changes in the configuration, one sentence each.
+        notes: Notes about the parts of the configuration that hilum ignores or changes, one
+            sentence each.
     """
 
     name: str
@@ -77,8 +78,8 @@ class ServerConfig:
     def digest(self) -> str:
         """The hash of the parts of the configuration that an approval covers.
 
-        These parts determine which program is started or which URL is contacted, and which tools
-        are offered. Time limits and descriptions may change without a new approval.
+        The hashed parts determine which program is started or which URL is contacted, and which
+        tools are offered. Time limits and descriptions may change without a new approval.
         """
         parts = (
             self.name,
@@ -150,7 +151,7 @@ class ConfigMistake:
         line: The line number; 0 if unknown.
         level: ``error`` for a mistake that must be corrected; ``warning`` for a valid part that
             has no effect in hilum; ``info`` for a key that only other programs may know.
-        server: The server with the mistake; empty if the mistake does not concern one server.
+        server: The name of the server with the mistake; empty if the mistake is not in a server.
     """
 
     file: Path

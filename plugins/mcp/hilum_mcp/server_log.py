@@ -35,7 +35,7 @@ class ServerLog:
 
     Args:
         name: The server's ``prefix``.
-        file: The log file, if it is not the default one.
+        file: The path of the log file, if it is not the default.
     """
 
     def __init__(self, name: str, file: Path | None = None) -> None:

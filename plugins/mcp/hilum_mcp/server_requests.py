@@ -2,8 +2,8 @@
 
 Each request belongs to a call of one of the server's tools. The call determines which agent is
 named to the user, and whose budget pays for the model. Only the request for the list of folders is
-answered without asking the user. If nobody can be asked, all other requests are declined. This
-module imports the MCP SDK.
+answered without asking the user. If nobody can be asked, all requests except that one are declined.
+This module imports the MCP SDK.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class ServerRequests:
             self._calls.remove(active)
 
     def callbacks(self) -> dict[str, Any]:
-        """Return the callbacks for the SDK, which declares only the capabilities they implement."""
+        """Return the callbacks for the SDK, which declares only the implemented capabilities."""
         callbacks: dict[str, Any] = {
             "client_info": mcp_types.Implementation(name="hilum", version=__version__),
             "list_roots_callback": self._list_roots,
@@ -146,13 +146,13 @@ class ServerRequests:
         """Ask the user, and return the answers; empty if nobody answered."""
         if not self._calls:
             return ()
-        # The protocol does not state to which call a request belongs. The latest call is the most
-        # likely one.
+        # The protocol does not state to which call a request belongs. The request most likely
+        # belongs to the latest call.
         call = self._calls[-1]
         plan = self._find_plan()
-        async with self._lock:  # one question per server at a time
-            # This is checked after waiting for the lock, because the user may have declined other
-            # questions in the meantime.
+        async with self._lock:  # each server may have only one open question at a time
+            # The limit is checked after waiting for the lock, because the user may have declined
+            # other questions in the meantime.
             if plan is None or call.refusals >= MAX_REFUSALS:
                 return ()
             with call.pause():

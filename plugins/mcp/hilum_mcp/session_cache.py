@@ -1,4 +1,4 @@
-"""Caches the servers of a workspace, as the last session saw them, in one small file.
+"""Caches the servers of a workspace, as the last session found them, in one small file.
 
 With this cache, a session starts without reading the configuration files of servers that it does
 not use. The cache is valid as long as its source files are unchanged: configurations, decisions and
@@ -25,7 +25,8 @@ from hilum_mcp.paths import (
     SHARED_FILES,
 )
 
-# Increased with each change to the format, so that older caches are ignored.
+# The version of the cache format, which increases with each change, so that older caches are
+# ignored.
 FORMAT = 3
 # Minimum age, in nanoseconds, of a file's last change. A further change might otherwise leave the
 # timestamps unchanged, because file systems record times in steps of up to two seconds.
@@ -82,7 +83,7 @@ class _CachedServers(msgspec.Struct, frozen=True):
 
     Args:
         fingerprint: The state of the cache's source files.
-        trusted: Whether the project was trusted; ``None`` if it configures no servers.
+        trusted: Whether the user trusted the project; ``None`` if it configures no servers.
         servers: The servers.
     """
 
@@ -144,7 +145,7 @@ def save_summaries(
     """Cache the servers of a workspace, if the next session can use the cache. Blocks.
 
     Args:
-        fingerprint: The state of the files before they were read.
+        fingerprint: The state of the source files before they were read.
         trusted: As in ``_CachedServers``.
         servers: The servers.
     """

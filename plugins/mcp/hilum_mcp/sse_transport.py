@@ -48,7 +48,7 @@ async def sse_transport(
         state: The transport's state, which is updated when the transport is lost.
 
     Raises:
-        ServerProtocolError: The server announces no URL for messages, or one on another server.
+        ServerProtocolError: The server announces no URL for messages, or a URL with another origin.
         httpx2.HTTPError: The server cannot be reached, or refuses the request.
     """
     into, read = anyio.create_memory_object_stream[Any](0)

@@ -1,4 +1,4 @@
-"""A transport for servers that are programs. The warden runs them and ends their process trees.
+"""A transport for servers that are programs, which run under the warden.
 
 ::
 
@@ -104,10 +104,10 @@ async def stdio_transport(
         try:
             yield read, write
         finally:
-            # This is set first, so that the end of the output is not reported as a failure.
+            # The flag is set first, so that the end of the output is not reported as a failure.
             pipes.closing = True
-            # This is shielded from cancellation, so that the servers of a cancelled session can
-            # exit properly, too.
+            # Closing is shielded from cancellation, so that the servers of a cancelled session can
+            # also exit properly.
             with trio.CancelScope(shield=True):
                 read.close()
                 write.close()
@@ -228,7 +228,7 @@ class _Pipes:
         return f"{end}; its last output: {last}{hint}"
 
     async def write(self) -> None:
-        """Write messages until there are no more."""
+        """Write messages until the stream ends."""
         stdin = self._process.stdin
         assert stdin is not None
         try:
@@ -280,7 +280,7 @@ def make_environment(given: Mapping[str, str], cache: Path | None = None) -> dic
     """Return the environment variables of a server.
 
     Args:
-        given: The variables of its configuration.
+        given: The environment variables in the server's configuration.
         cache: The folder in which uvx and other tools store programs; ``None`` for their default
             folders.
     """

@@ -47,8 +47,8 @@ def token_file(server: ServerConfig) -> Path:
 
     The path depends on the configuration file, the server's name and URL, and the OAuth options.
     """
-    # If the URL changes, so does the file, so that tokens are never sent to a server for which they
-    # were not issued.
+    # The file depends on the URL, so that tokens are never sent to a server for which they were not
+    # issued.
     options = sorted((server.oauth or {}).items())
     bound = json.dumps([str(server.file), server.name, server.url, options])
     digest = hashlib.sha256(bound.encode()).hexdigest()[:16]
@@ -56,7 +56,7 @@ def token_file(server: ServerConfig) -> Path:
 
 
 def forget_login(server: ServerConfig) -> bool:
-    """Remove the login to a server, and return whether there was one. Blocks."""
+    """Remove the login to a server, and return whether a login was stored. Blocks."""
     path = token_file(server)
     is_there = path.exists()
     path.unlink(missing_ok=True)

@@ -38,7 +38,7 @@ def make_tool_names(prefix: str, tools: Iterable[str]) -> dict[str, str]:
     valid = {tool: re.sub(r"[^A-Za-z0-9_-]", "_", tool) or "tool" for tool in tools}
     taken = set[str]()
     names = dict[str, str]()
-    # Valid names come first, so that no changed name conflicts with one of them.
+    # Valid names are assigned first, so that no changed name conflicts with a valid name.
     in_order = sorted(valid.items(), key=lambda item: item[0] != item[1])
     for tool, name in in_order:
         names[tool] = _take_name(f"{prefix}__{name}", taken, MAX_NAME, tool)

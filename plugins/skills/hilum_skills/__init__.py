@@ -69,7 +69,7 @@ async def limit_skills(agent: Agent) -> Sequence[str] | None:
 async def open_kernel(kernel: Kernel) -> AsyncIterator[Fetcher]:
     """Fetch missing repositories in the background until the kernel closes."""
     # The kernel, not a session, owns the fetches: a session that closes early does not interrupt
-    # them, and later sessions share their results.
+    # the fetches, and later sessions share the results.
     async with lazy.fetcher.open_fetcher(kernel) as fetcher:
         yield fetcher
 

@@ -36,7 +36,7 @@ class CatalogEntry(msgspec.Struct, frozen=True):
             (unusable).
         reason: The reason for any state except ``on``.
         same: Whether the skill is hidden by one with the same text, for example because one folder
-            links to another. Such a skill is not reported.
+            links to another. A skill that is hidden for this reason is not reported.
     """
 
     skill: Skill
@@ -256,8 +256,8 @@ def _judge(
             yield msgspec.structs.replace(entry, state="broken", reason=entry.skill.error)
         elif name in disabled:
             yield msgspec.structs.replace(entry, state="off", reason="disabled")
-        # The model follows a cloned project's instructions with the user's authority, so the user
-        # must trust the project first.
+        # The model follows a project's instructions with the user's authority, so the user must
+        # trust a cloned project first.
         elif entry.kind == "project" and not trusts:
             yield msgspec.structs.replace(
                 entry,

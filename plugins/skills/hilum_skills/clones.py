@@ -187,23 +187,23 @@ class Clones(msgspec.Struct, frozen=True):
         home = self.root / source.key
         heads = _read_heads(home)
         heads[source.ref] = _Head(clone.commit, clone.at, clone.left_out, source.where)
-        # Sessions read this file without the lock, so it is replaced as a whole.
+        # Sessions read ``heads.json`` without the lock, so the file is replaced atomically.
         new = home / f"{_TEMPORARY}{os.urandom(8).hex()}"
         new.write_bytes(msgspec.json.format(msgspec.json.encode(heads), indent=1))
         new.replace(home / "heads.json")
-        # Old commits are removed only now, because sessions read them until ``heads.json`` names
-        # the new commit.
+        # Old commits are removed only now, because sessions use them until ``heads.json`` names the
+        # new commit.
         kept = {head.commit for head in heads.values()}
         for path in home.iterdir():
-            # Temporary folders are left alone: the one used by this fetch still contains the
-            # repository.
+            # Temporary folders are kept, because this fetch's own temporary folder still contains
+            # the repository.
             is_temporary = path.name.startswith(_TEMPORARY)
             if path.is_dir() and path.name not in kept and not is_temporary:
                 shutil.rmtree(path, ignore_errors=True)
 
     @asynccontextmanager
     async def _hold_lock(self, source: SkillSource, progress: Progress) -> AsyncIterator[None]:
-        """Hold the lock on a repository; do nothing where locks are not supported."""
+        """Hold the lock on a repository, or do nothing if the disk does not support locks."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = os.open(
             # The lock is next to the folder, because ``remove`` renames the folder while holding

@@ -169,7 +169,7 @@ def _switch(options: argparse.Namespace, *, on: bool) -> int:
         # A skill that no longer exists can still be removed from the list of disabled skills.
         if not on or name not in read_choices().disabled:
             _named(catalog, name)
-        # The command changes only its own list; it never edits the user's settings file.
+        # The command changes only its own list, never the user's settings file.
         if on and name in settings.disabled:
             hint = "Remove it from the setting skills.disabled; hilum config shows the file."
             raise UsageError(f"{name} is disabled in the settings.", hint=hint)
@@ -223,8 +223,8 @@ def _check_place(source: SkillSource) -> None:
             f"There is no {source.where}.",
             hint="owner/name without ./ means a GitHub repository.",
         )
-    # This also rejects ``/``. Otherwise, instructions from any project would become the user's own
-    # trusted skills.
+    # This also rejects ``/``. If the home folder were a source, instructions from any project would
+    # become the user's own trusted skills.
     elif Path.home().resolve().is_relative_to(os.path.realpath(source.where)):
         message = (
             f"{source.where} contains your whole home folder, with the skills of every project in"

@@ -1,4 +1,4 @@
-"""Finds the skills in a folder with a bounded walk that does not follow links out of it."""
+"""Finds the skills in a folder with a bounded walk that does not follow links out of the folder."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def find_skills(root: Path, inside: Path | None, *, whole: bool = False) -> Disc
             skill.
     """
     if not os.path.lexists(root):
-        # A missing folder is watched, too, so that skills are found as soon as it is created.
+        # A missing folder is also watched, so that skills are found as soon as the folder is
+        # created.
         return DiscoveredSkills(watched=(root,))
     if not _is_allowed(root, inside):
         return DiscoveredSkills(watched=(root,), complaints=(f"{root} leads out of {inside}.",))
@@ -120,7 +121,7 @@ def _walk(root: Path, inside: Path | None) -> Iterator[_Visit]:
             continue
         visit = _visit(folder, inside)
         yield visit
-        # Folders below a skill contain the skill's files; a SKILL.md there is an example or a
+        # Folders below a skill contain the skill's files, so a SKILL.md in them is an example or a
         # template.
         if visit.file is None and depth < MAX_DEPTH:
             for path in _find_subfolders(entries):
@@ -148,7 +149,7 @@ def _find_subfolders(entries: list[os.DirEntry[str]]) -> list[Path]:
 def _is_allowed(path: Path, inside: Path | None) -> bool:
     if inside is None:
         return True
-    # Otherwise, a project could expose any of the user's files as a skill.
+    # Without this check, a project could expose any of the user's files as a skill.
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(inside))
 
 

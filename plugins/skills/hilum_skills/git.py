@@ -6,9 +6,9 @@ read by name from that repository (see ``selection``). The user's own Git config
 (proxies, credential helpers), except for settings that could run a program.
 
 Git child processes, not GitPython, also read objects: GitPython's default backend starts ``git
-cat-file`` itself, which neither the warden nor a cancellation would end, and its pure Python
-backend is deprecated as insecure. A malicious pack can expand to any size, but in a child process
-it cannot exhaust hilum's memory. Reading 300 files takes 17 ms.
+cat-file`` itself, and neither the warden nor a cancellation would end that process. GitPython's
+pure Python backend is deprecated as insecure. A malicious pack can expand to any size, but in a
+child process it cannot exhaust hilum's memory. Reading 300 files takes 17 ms.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class GitClient:
             ref = source.ref or "HEAD"
             message = f"{ref!r} of {source.text} is not a commit but another kind of Git object."
             # A tag may also point to a tree or a single file.
-            raise FetchError(message, hint="Use a branch, a tag of a commit, or a commit.")
+            raise FetchError(message, hint="Use a branch, a commit, or a tag of a commit.")
         return commit
 
     async def find_newest_commit(self, source: SkillSource, folder: Path) -> str:
@@ -295,7 +295,7 @@ class GitClient:
             message = f"{source.text} is larger than {self.max_bytes // 1_000_000:,} MB."
             raise FetchError(
                 message,
-                hint="Raise skills.megabytes, or copy its skills into a folder and add that folder.",
+                hint="Raise skills.megabytes, or copy the skills to a folder and add that folder.",
             )
         return done
 
@@ -326,8 +326,8 @@ def make_environment(given: Mapping[str, str], schemes: str) -> dict[str, str]:
     }
     ssh = kept.get("GIT_SSH_COMMAND", "ssh")
     return kept | {
-        # Otherwise, Git would prompt on the terminal that hilum is using, and wait until the time
-        # limit.
+        # Without these variables, Git would prompt on the terminal that hilum is using, and wait
+        # until the time limit.
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ASKPASS": "true",
         "SSH_ASKPASS": "true",

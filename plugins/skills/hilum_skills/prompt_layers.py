@@ -45,7 +45,7 @@ def make_layers(
     usable: bool,
     limits: Limits = (),
 ) -> list[Layer]:
-    """Create the prompt layers, either one for each skill or one for each source.
+    """Create the prompt layers, one for each skill or one for each source.
 
     With separate layers, a change to one layer leaves the other layers unchanged.
 

@@ -147,7 +147,7 @@ def _is_in(path: str, roots: set[str]) -> bool:
 
 
 def _explain_unsupported(file: RepositoryFile) -> str:
-    """Return why a file must not be written; empty if it may be."""
+    """Return why a file must not be written; empty if writing is allowed."""
     if file.kind not in ("100644", "100755", "100664"):
         # A link could lead out of the repository, and a submodule would need another fetch.
         kinds = {"160000": "it is a submodule", "120000": "it is a link"}
@@ -181,7 +181,7 @@ def write_files(chosen: list[RepositoryFile], contents: bytes, folder: Path) -> 
         folder: The folder, which is created.
 
     Raises:
-        FetchError: The contents do not match the files.
+        FetchError: The contents do not match the list of files.
         OSError: The files cannot be written.
     """
     folder.mkdir(parents=True)

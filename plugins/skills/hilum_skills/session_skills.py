@@ -76,7 +76,7 @@ class Skills:
     async def refresh(self, *, first: bool = False) -> None:
         """Scan again if watched files have changed, and report new problems to the user."""
         root = self._session.workspace.root
-        # Agents may build their prompts at the same time, but only one of them scans.
+        # Agents may build their prompts at the same time, but only one agent scans.
         async with self._lock:
             if not first and not await trio.to_thread.run_sync(has_changed, self.catalog, root):
                 # A fetch that fails after the session has started does not change a watched file.
@@ -141,7 +141,7 @@ class Skills:
         skills = [entry.skill for entry in self.catalog.enabled()]
         return [PromptCommand(skill.name, skill.description, "[REQUEST]") for skill in skills]
 
-    # Skills come last: the commands of other plugins keep their names.
+    # Skills come last, so that they do not take the names of other plugins' commands.
     @hookimpl(trylast=True)
     def interpret_prompt(self, text: str) -> Interpretation | None:
         """Return the prompt that replaces ``/name request``: a request to use the skill."""
@@ -313,7 +313,7 @@ def _make_relative(path: str, skill: Skill) -> str:
 
 
 async def _list_files(skill: Skill) -> list[str]:
-    # The thread only reads, so it can be abandoned on cancellation if the disk is slow.
+    # The thread only reads, so it can be abandoned if the call is cancelled while the disk is slow.
     return await trio.to_thread.run_sync(skill.resources, abandon_on_cancel=True)
 
 

@@ -61,7 +61,7 @@ class Skill(msgspec.Struct, frozen=True):
     @property
     def version(self) -> str:
         """A short digest of the skill's instructions."""
-        # The digest lets the model notice that the instructions have changed since it read them.
+        # The digest shows the model whether the instructions have changed since it read them.
         return hashlib.sha256(self.body.encode(errors="replace")).hexdigest()[:8]
 
     def resources(self) -> list[str]:

@@ -28,7 +28,7 @@ class SkillSource(msgspec.Struct, frozen=True):
     """A repository or a folder with skills.
 
     Attributes:
-        text: The source as it is stored and shown; the absolute path of a folder.
+        text: The source as stored and shown; for a folder, its absolute path.
         kind: ``git`` or ``folder``.
         where: The URL that Git fetches from, or the absolute path of the folder.
         ref: Branch, tag or commit; empty for the repository's default branch.

@@ -84,7 +84,7 @@ def validate(path: str | os.PathLike[str]) -> list[Problem]:
 
 def _check_fields(document: Document, folder: str) -> list[Problem]:
     """Return a problem for each field that violates the specification."""
-    # Missing required fields are reported like invalid ones.
+    # Missing required fields are reported like invalid fields.
     fields = {"name": None, "description": None, **document.fields}
     _, mistakes = structure(_make_field_converter(folder), fields, SpecifiedFields)
     return [

@@ -1,6 +1,6 @@
 """Converts user-written data strictly; reports the key, found and expected value of each mistake.
 
-Importing this module imports cattrs (40 ms), so import it only when there is something to check.
+Importing this module imports cattrs (40 ms), so import it only if there is something to check.
 """
 
 from __future__ import annotations

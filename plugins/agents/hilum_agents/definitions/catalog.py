@@ -73,7 +73,7 @@ class Catalog:
 
         Args:
             name: The name; case is ignored.
-            scope: If not empty, only agents with this scope are considered.
+            scope: The scope of the agents to consider; empty for all agents.
         """
         entries = self.in_scope(scope)
         named = [entry for entry in entries if entry.definition.name == name.casefold()]
@@ -100,7 +100,7 @@ def find_agents(workspace: Path | None, *, folders: bool = True) -> Catalog:
         for path in search.files(folder):
             definition = load_definition(path, scope=folder.scope, dialect=dialect)
             entries.append(CatalogEntry(definition, folder.source))
-    # Checking whether a project is trusted reads files, so this is done only if needed.
+    # Trust in a project is checked only if needed, because the check reads files.
     trusts: bool | None = None
     if any(entry.definition.scope == "project" for entry in entries):
         trusts = _is_trusted(workspace)
@@ -190,7 +190,7 @@ class _Search:
         inside = folder.inside
         if inside is None:
             return True
-        # Trust in a project covers only its own files, not files that its symbolic links lead to.
+        # Trust in a project covers only its own files, not the targets of its symbolic links.
         if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(inside)):
             return True
         self.complaints.append(f"{path} is a link that leads out of {inside}; it is ignored.")
@@ -242,6 +242,6 @@ def _status(path: Path) -> tuple[int, ...] | None:
         status = os.stat(path)
     except OSError:
         return None
-    # Two changes may have the same modification time, but most editors replace the file, which
+    # A change may leave the modification time the same, but most editors replace the file, which
     # changes the inode.
     return status.st_mtime_ns, status.st_ino, status.st_size

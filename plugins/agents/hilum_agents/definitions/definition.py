@@ -22,7 +22,7 @@ DEFAULT_TURNS = 10
 class Permission:
     """A rule in an agent's file for the agent's calls, applied in addition to the user's rules.
 
-    If several rules match a call, the last one applies.
+    If several rules match a call, the last rule applies.
 
     Attributes:
         effect: ``deny`` or ``ask``; ``allow`` only cancels an earlier rule in the same file.

@@ -20,7 +20,7 @@ from hilum_agents.definitions.permissions import (
 from hilum_agents.definitions.schema import PermissionRules
 from hilum_agents.definitions.tools import Doubt, describe_doubts, translate_tool
 
-# A function that reports a problem: it takes the key and a message.
+# A function that reports a problem; its arguments are the key and a message.
 Report = Callable[[str, str], None]
 TOOL_KEYS = ("tools", "allowed-tools", "allowedTools", "allowed_tools")
 DENY_KEYS = ("disallowedTools", "disallowed-tools", "disallowed_tools", "excludeTools")
@@ -153,7 +153,7 @@ class _Fitter:
             rules: The table ``permissions``.
         """
         self._read_tools()
-        # Gemini CLI calls this field excludeTools, and Claude Code calls it disallowedTools; a file
+        # This field is called excludeTools in Gemini CLI and disallowedTools in Claude Code; a file
         # may contain both.
         for key in DENY_KEYS:
             entries = _list_entries(self._document, key, self._report)
@@ -263,8 +263,8 @@ class _Fitter:
         if self._dialect != "codex":
             return
         mode = text(self._document, "sandbox_mode").casefold()
-        # In Codex's read-only sandbox, commands run but cannot write. hilum asks before it runs
-        # each of them.
+        # In Codex's read-only sandbox, commands run but cannot write. hilum asks the user before it
+        # runs each command.
         if mode == "read-only":
             self._deny.append("write")
             self._permissions.append(Permission("ask", "run_terminal_cmd"))
@@ -290,7 +290,7 @@ class _Fitter:
             return None
         skills = names(self._document, "skills")
         if skills and self._allow is not None and "use_skill" not in self._allow:
-            self._allow.append("use_skill")  # the model reads skills with this tool
+            self._allow.append("use_skill")  # the model needs this tool to read skills
         return skills
 
 
@@ -342,7 +342,7 @@ def _is_name(value: object) -> bool:
 
 
 def _as_switch(value: object) -> bool | None:
-    """Return a value as a boolean, or ``None`` if it is not one."""
+    """Return a value as a boolean, or ``None`` if it is not a boolean."""
     return flag(Document({"value": value}, "", 1), "value")
 
 
@@ -357,7 +357,7 @@ def _always_denied(permissions: Sequence[Permission]) -> list[str]:
             denied[each.tool] = each.effect == "deny"
         elif each.effect != "deny":
             denied[each.tool] = False
-    # `*` denies every tool that has no permission of its own; a filter cannot express this.
+    # `*` denies every tool that has no permission of its own, which a filter cannot express.
     if denied.get("*") and len(denied) > 1:
         del denied["*"]
     return [tool for tool, is_denied in denied.items() if is_denied]

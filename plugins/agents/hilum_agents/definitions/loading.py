@@ -226,7 +226,7 @@ class _Loader:
         return limits or None, keys
 
     def _report_wrong(self, wrong: WrongField, keys: Mapping[str, str]) -> None:
-        """Report a field under the key that the file uses for it."""
+        """Report a field under the key that the file uses for the field."""
         top, *rest = wrong.path
         shown = ".".join(wrong.path)
         if top == "limits" and rest and rest[0] in keys:
@@ -248,7 +248,7 @@ class _Loader:
         return timeout
 
     def _name(self, fields: AgentFields) -> str:
-        """Return the agent's name, derived from the file name if the file has no usable one."""
+        """Return the agent's name, derived from the file name if the file has no usable name."""
         fallback = _stem(self._file)
         chosen = fields.name or fallback
         if self._dialect == "copilot":

@@ -1,4 +1,4 @@
-"""Rules in agent files that restrict the agents' calls; they can only narrow the user's rules."""
+"""Rules in agent files that restrict the agents' calls, and can only narrow the user's rules."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def read_opencode(value: object, report: Report) -> list[Permission]:
 
 
 def _drop_idle(found: list[Permission]) -> list[Permission]:
-    """Return permissions, without those that allow a tool that no other permission restricts."""
+    """Return permissions, except those that allow a tool that no other permission restricts."""
     restricted = {permission.tool for permission in found if permission.effect != "allow"}
     if "*" in restricted:
         return found
@@ -244,7 +244,7 @@ def _command_parts(text: str, workspace: Workspace) -> Iterator[Fits]:
             yield _command_fits(command.words, command.literal and not command.assigned)
     for command in line.implied:
         yield _implied_fits(command.words)
-    # The line was not understood completely, so it may contain a command that a rule denies.
+    # The command line was not parsed completely, so it may contain a command that a rule denies.
     if not line.complete or not line.commands:
         yield _is_unreadable
 

@@ -41,7 +41,7 @@ _CATEGORIES: dict[str, tuple[str, ...]] = {
     "network": _WEB,
 }
 
-# The standard tools and their permission categories, for use without a session.
+# The standard tools and their permission categories, for use outside a session.
 KNOWN: dict[str, str] = {}
 for _category, _names in _CATEGORIES.items():
     KNOWN.update(dict.fromkeys(_names, _category))
@@ -148,7 +148,8 @@ def translate_tool(name: str, dialect: str, *, deny: bool = False) -> tuple[tupl
     Args:
         name: The name as written in the file, without parentheses.
         dialect: The dialect of the file.
-        deny: Whether the name is denied; tools with the same effect are then denied as well.
+        deny: Whether the name is denied, in which case tools with the same effect are denied as
+            well.
     """
     found = _translation(name, dialect, deny)
     if found:
@@ -228,7 +229,7 @@ def _copilot_server_tool(name: str) -> tuple[str, ...]:
 
 
 def _gemini_server_tools(parts: list[str]) -> tuple[str, ...]:
-    """Return all ways to split ``mcp_server_tool``; either name may contain underscores."""
+    """Return all ways to split ``mcp_server_tool``; both names may contain underscores."""
     splits = [
         f"{'_'.join(parts[:size])}__{'_'.join(parts[size:])}" for size in range(1, len(parts))
     ]

@@ -52,7 +52,7 @@ class _StoredRuns:
 
 @attrs.frozen
 class _StoredRun:
-    """A job in a stored session: the ids of both, and the job's result if there is one."""
+    """A job in a stored session: the ids of session and job, and the job's result, if any."""
 
     session: str
     id: str
@@ -96,7 +96,7 @@ async def _find(kernel: Kernel, context: CommandContext, name: str) -> _StoredRu
     """Return the stored session's job whose id begins with a prefix.
 
     Raises:
-        UsageError: No job matches, or more than one does.
+        UsageError: No job matches, or several jobs do.
     """
     matching = []
     async for stored in _stored_runs(kernel, context.workspace):
@@ -258,7 +258,7 @@ async def _watch(
 
 
 async def _last_result(runs: Runs, identity: str) -> dict[str, Any]:
-    """Return the result of an agent's last job, once its background agents have ended."""
+    """Return the result of an agent's last job, once the job's background agents have ended."""
     while True:
         result = await runs.wait(identity)
         identity = await runs.after(identity)
@@ -321,7 +321,8 @@ async def _stored_rows(context: CommandContext) -> list[dict[str, Any]]:
             ]
             unfinished = [row for row in found if row["status"] not in FINAL]
             if unfinished and not await is_open(kernel.store, stored.session):
-                # No process has the session open, so none of its agents is running anymore.
+                # No process has the session open, so none of the session's agents is running
+                # anymore.
                 step = f"interrupted; `hilum run --resume {stored.session}` continues it"
                 for row in unfinished:
                     row.update(status="interrupted", current_step=step)
@@ -413,7 +414,7 @@ async def _stop(options: Namespace, context: CommandContext) -> int:
 
 
 async def _request_stop(identity: str) -> None:
-    """Ask the process that runs an agent to stop it.
+    """Ask the process that runs an agent to stop the agent.
 
     Raises:
         UsageError: No process accepted the request.

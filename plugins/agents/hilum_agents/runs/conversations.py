@@ -123,7 +123,7 @@ def clear(workspace: str | os.PathLike[str], agent: str) -> bool:
     with _locked(workspace, agent):
         known = load(workspace, agent)
         # The file is kept with an empty conversation, so that a session that still has the old
-        # messages detects that they were deleted.
+        # messages detects the deletion.
         save(StoredConversation(agent=agent, workspace=str(workspace), session=""))
     return known is not None and bool(known.messages)
 
@@ -132,7 +132,7 @@ def fork(workspace: str | os.PathLike[str], agent: str, new: str) -> None:
     """Copy an agent's conversation to another agent.
 
     Raises:
-        UsageError: There is nothing to copy, the other agent has a conversation, or it is running.
+        UsageError: There is nothing to copy, or the other agent has a conversation or is running.
         OSError: The file could not be written.
     """
     known = load(workspace, agent)

@@ -1,6 +1,6 @@
 """Jobs: one for each start of an agent, folded from the session's events.
 
-A job's state is stored nowhere else, so a resumed session restores every job from its log.
+A job's state is stored only in events, so a resumed session restores every job from its log.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
         persistent: Whether the conversation outlives the session.
         notify_owner: Whether to notify the owner when the job ends; an idle owner is prompted with
             the notice.
-        key: Key of the tool call that started the job; a repeated call uses it to find the job.
+        key: Key of the tool call that started the job, by which a repeated call finds the job.
         depth: Number of agents between the job and the user.
         profile: Model, tools and limits of the agent.
-        of: Id of the job that this one continues; empty for none.
+        of: Id of the job that this job continues; empty for none.
         run: Id of the run; empty until it begins.
         status: Current state, from ``queued`` to a final state.
         progress: Progress from 0 to 1; never decreases.
@@ -119,7 +119,7 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
 
     @property
     def charge_purpose(self) -> str:
-        """The purpose of the event that charges the usage of this job to its owner."""
+        """The purpose of the event that charges this job's usage to the job's owner."""
         return f"{_CHARGE_PREFIX}{self.id}"
 
     def queued_data(self) -> dict[str, Any]:
@@ -224,8 +224,8 @@ class JobTable:
 
     def _close(self, job: Job, seq: int) -> None:
         job.seq = seq
-        # The prompt and profile remain in the log. Otherwise, a long session would keep the prompts
-        # of all its jobs in memory.
+        # The prompt and profile remain in the log. If the job kept them, a long session would hold
+        # the prompts of all its jobs in memory.
         job.prompt = ""
         job.profile = Profile()
         self.by_run.pop(job.run, None)
@@ -246,7 +246,7 @@ class JobTable:
     def _match_prompt(self, actor: str, run: str, text: str) -> None:
         """Assign a run to an agent's first job with this prompt.
 
-        An agent works on one job at a time and in order, so the first match is the right one.
+        An agent works on its jobs one at a time and in order, so the first match is the right job.
         """
         for job in self._not_begun.get(actor, []):
             # The log replaces invalid characters, so the prompt must be compared in that form.
@@ -255,7 +255,7 @@ class JobTable:
                 return
 
     def begin(self, job: Job, run: str) -> None:
-        """Assign a run to a job. A job that already has a run keeps it."""
+        """Assign a run to a job. A job that already has a run keeps that run."""
         # Both the event and the scheduler report the run; the second report has no effect.
         waiting = self._not_begun.get(job.actor, [])
         if job not in waiting:
@@ -301,14 +301,14 @@ class JobTable:
     def open(self) -> Iterator[Job]:
         """Yield the jobs without a result, oldest first."""
         for jobs in [self.by_run.values(), *self._not_begun.values()]:
-            # A list, because the caller may end jobs while it iterates.
+            # The list is a copy, because the caller may end jobs while it iterates.
             yield from [job for job in jobs if not job.over]
 
     def find(self, name: str) -> Job:
-        """Return the job with an id, which may be abbreviated to its beginning.
+        """Return the job with the given id, which may be abbreviated to its beginning.
 
         Raises:
-            UsageError: No job matches, or several do.
+            UsageError: No job matches, or several jobs do.
         """
         if name in self.by_id:
             return self.by_id[name]

@@ -69,7 +69,7 @@ class AgentPool:
         """
         # The session compares prompts in the form in which the log stores them.
         text = replace_surrogates(text)
-        # A counter, because several agents may get the same text at the same time.
+        # Texts are counted, because several agents may get the same text at the same time.
         self._literal[text] += 1
         try:
             yield
@@ -98,7 +98,7 @@ class AgentPool:
     # --- agents -----------------------------------------------------------------------------------
 
     def enter(self, profile: Profile, owner: str, *, persistent: bool) -> Agent:
-        """Add an agent to the session, or update its profile and messages, and return it.
+        """Add an agent to the session, or update its profile and messages, and return the agent.
 
         Args:
             profile: The profile; its name is the agent's name in the session.
@@ -108,7 +108,7 @@ class AgentPool:
         agents = self._session.agents
         agent = agents.get(profile.name)
         if agent is not None and self.is_running(profile.name):
-            return agent  # a run keeps the profile that it started with
+            return agent  # a run keeps the profile with which it started
         messages = tuple(agent.conversation.messages) if agent else ()
         outdated = agent is None or (agent.profile, agent.parent) != (profile, owner)
         if persistent:
@@ -137,8 +137,9 @@ class AgentPool:
     def leave(self, job: Job) -> None:
         """Remove a job's agent from the session if it is no longer needed.
 
-        Otherwise, thousands of sub-agents would accumulate in memory. A failed agent stays, because
-        it can be retried; so does an agent for which the user granted approvals for the session.
+        Without removal, thousands of sub-agents would accumulate in memory. A failed agent stays,
+        because it can be retried. An agent for which the user granted approvals for the session
+        also stays.
         """
         agent = self._session.agents.get(job.actor)
         if agent is None or job.persistent or job.status != "completed":
@@ -221,13 +222,13 @@ class AgentPool:
         return ""
 
     def _is_superseded(self, name: str, messages: list[Message]) -> bool:
-        """Return whether another session continued a conversation after it was interrupted here."""
+        """Return whether another session continued a conversation that was interrupted here."""
         if name in self._loaded:
             return False
         stored = conversations.load(self._session.workspace.root, name)
         if stored is None or stored.session == self._session.id:
             return False
-        # If no other session continued the conversation, it begins with the stored messages.
+        # If no other session continued the conversation, the agent begins with the stored messages.
         return messages[: len(stored.messages)] != stored.messages
 
     def clear(self, name: str) -> bool:

@@ -79,7 +79,7 @@ class RunProgress:
     Attributes:
         status: Status shown by user interfaces; preparing and thinking count as ``running``.
         step: Current activity, as a sentence.
-        progress: The share of completed todo items, or of turns if there is no list, from 0 to 1;
+        progress: The share of completed todo items or, without a todo list, of turns, from 0 to 1;
             never decreases.
         answer: Text of the answer that is being streamed.
         actions: The finished tool calls, at most ``MAX_ACTIONS``.

@@ -32,8 +32,8 @@ class _Lane:
             self._passed_over.clear()
         others = [self._served[other.owner] for other in self.waiting.values()]
         if not any(other.owner == job.owner for other in self.waiting.values()):
-            # A new owner starts with the same count as the others. It must not get extra turns for
-            # the time before it started waiting.
+            # A new owner starts with the same count as the others. A new owner must not get extra
+            # turns for the time before it started waiting.
             least = min(others, default=0)
             self._served[job.owner] = max(self._served[job.owner], least)
         self.waiting[job.id] = job
@@ -115,7 +115,7 @@ class JobQueue:
         return job
 
     def has_room(self, lane: str, others: int = 0) -> bool:
-        """Return whether one more job of a lane could run.
+        """Return whether one more job in a lane could run.
 
         Args:
             lane: The lane.

@@ -50,12 +50,12 @@ def build(session: Session, job: Job, ended: RunEnded, progress: RunProgress) ->
     Args:
         session: The session in which the job ran.
         job: The job.
-        ended: The event that ended its run.
-        progress: The progress of its run.
+        ended: The event that ended the job's run.
+        progress: The progress of the job's run.
     """
     status = str(ended.state)
     completed = status == "completed"
-    # Every field is written, even with its default value, because programs read this data.
+    # Every field is written, even if it has its default value, because programs read this data.
     return {
         "agent_id": job.id,
         "agent": job.agent,

@@ -62,7 +62,7 @@ class Runs:
             The id of the job, which other methods accept.
 
         Raises:
-            UsageError: The agent does not exist, cannot run here, or the prompt is empty.
+            UsageError: The agent does not exist or cannot run here, or the prompt is empty.
         """
         definition, profile = await self.prepare(name)
         return self.begin(profile, prompt, keep=True, definition=definition, **options)
@@ -86,7 +86,7 @@ class Runs:
             urgent: Whether the user is waiting for the agent; urgent jobs begin first.
             timeout: Time limit of the run in seconds; by default that of the profile.
             keep: Whether the agent has a single conversation, stored under its name, that outlives
-                the session. Otherwise each job has its own conversation.
+                the session. Otherwise, each job has its own conversation.
             definition: The definition that restricts the agent.
             more: Additional fields of the job, for agents that other agents start: ``title``,
                 ``owner``, ``owner_run``, ``lane``, ``notify_owner``, ``key``, ``depth``.
@@ -149,7 +149,7 @@ class Runs:
     def can_begin(self, name: str) -> bool:
         """Return whether a named agent could begin immediately.
 
-        If so, the agent is reserved for this session until it has ended.
+        An agent that could begin is reserved for this session until it has ended.
         """
         return self.scheduler.can_begin(name)
 
@@ -216,7 +216,7 @@ class Runs:
         self.scheduler.notices.wake_all()
 
     def abandon(self) -> None:
-        """Mark the jobs that were cut off by a crash as interrupted instead of continuing them."""
+        """Mark the jobs that a crash interrupted as interrupted, instead of continuing them."""
         self.scheduler.settle(resumed=False)
 
     # --- stopping ---------------------------------------------------------------------------------
@@ -231,7 +231,8 @@ class Runs:
             UsageError: The job does not exist.
         """
         jobs = self.scheduler.jobs
-        # Newest first, so that no queued job begins while the others are being stopped.
+        # The newest job is stopped first, so that no queued job begins while others are being
+        # stopped.
         stopped = [jobs.find(agent_id)] if agent_id else list(jobs.open())
         for job in reversed(stopped):
             self.scheduler.stop(job)
@@ -277,7 +278,7 @@ class Runs:
         """Return whether any job is open, or has ended without a notice to its owner.
 
         Args:
-            beside: Name of an agent in the session; its own jobs are ignored.
+            beside: Name of the agent in the session whose own jobs are ignored.
         """
         jobs = [job for job in self.scheduler.jobs.by_id.values() if job.actor != beside]
         if any(job.notify_owner and not job.told for job in jobs):
@@ -362,7 +363,7 @@ class Runs:
     async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
         """Apply the permissions of all of an agent's ancestors to its calls.
 
-        Otherwise, an agent could evade its permissions by starting another agent.
+        An agent could otherwise evade its permissions by starting another agent.
         """
         agents = self.session.plugin(Agents)
         if agents is None:

@@ -32,7 +32,7 @@ from hilum_agents.runs.settings import SchedulerSettings
 # Minimum number of seconds between two status events of a running job.
 STATUS_INTERVAL = 1.0
 # Maximum number of waiting jobs per lane whose queue positions are reported on each change.
-# Reporting all of them would take quadratic time.
+# Reporting all positions would take quadratic time.
 MAX_PLACES_REPORTED = 5
 # Fraction of a sub-agent's context limit at which its conversation is compacted.
 COMPACT_AT = 0.8
@@ -157,7 +157,8 @@ class Scheduler:
 
     def _begin_waiting(self) -> None:
         """Start all waiting jobs that can begin now."""
-        # While the session is closing, no job begins; resuming the session begins them.
+        # While the session is closing, no job begins; waiting jobs begin when the session is
+        # resumed.
         if self._on_hold or self.closed or self._session.closing:
             return
         for lane in self.queue.lanes():
@@ -196,8 +197,8 @@ class Scheduler:
             with self.pool.literal(job.prompt):
                 run = await self._session.prompt(job.prompt, agent=job.actor)
             self.jobs.begin(job, run.id)
-            # The stop was requested while the prompt was being queued, when there was no run to
-            # stop yet.
+            # The stop was requested while the prompt was being queued, before there was a run to
+            # stop.
             if job.id in self._stopping:
                 self._session.stop(job.actor)
         except StoreError:

@@ -179,7 +179,7 @@ def _depth(runs: Runs, agent: Agent) -> int:
 
 
 def _grant(runs: Runs, agent: Agent) -> Budget:
-    """Return the budget for a task: half of its owner's remaining budget.
+    """Return the budget for a task: half of the owner's remaining budget.
 
     The other half remains available to the owner and for further tasks.
 
@@ -270,7 +270,7 @@ async def handover(call: Call, agent: str, brief: str) -> Output:
 
 
 async def _begin_handover(runs: Runs, call: Call, name: str, brief: str, depth: int) -> str:
-    """Start the agent of a handover and return the id of its job.
+    """Start the agent of a handover, and return the id of the agent's job.
 
     Raises:
         UsageError: The agent cannot take over.

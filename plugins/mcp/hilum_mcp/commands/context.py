@@ -104,7 +104,7 @@ class CommandContext:
         )
 
     async def ask_inputs(self, server: ServerConfig) -> None:
-        """Ask for the values that a server's configuration requires, and store them.
+        """Ask for the values that a server's configuration requires, and store the values.
 
         Raises:
             UsageError: Nobody can be asked, or the answer is not allowed.
@@ -140,7 +140,7 @@ class Action(NamedTuple):
 
     Attributes:
         run: A function that runs the action with its options and returns the exit code.
-        about: A one-line description in lower case.
+        about: A one-line description of the action, in lower case.
         add_options: A function that adds the action's options to a parser.
         takes_command: Whether ``--`` may be followed by a command, which becomes the option
             ``command``.

@@ -1,4 +1,4 @@
-"""Serves the protocol over HTTP on this machine, behind a gate that checks every request."""
+"""Serves the protocol over HTTP on this machine, and checks every request."""
 
 from __future__ import annotations
 

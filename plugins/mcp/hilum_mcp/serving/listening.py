@@ -17,8 +17,8 @@ PATH = "/mcp"
 def claim_stdio() -> tuple[int, int]:
     """Reserve standard input and output for the protocol.
 
-    From then on, other code that reads standard input gets end-of-file, and output that it prints
-    goes to standard error.
+    From then on, other code gets end-of-file when it reads standard input, and its output goes to
+    standard error.
 
     Returns:
         File descriptors to read from and to write to, which no child process inherits.

@@ -215,8 +215,8 @@ class Protocol:
                     await progress.wait()
         except trio.Cancelled:
             request.stop()
-            # This is shielded from cancellation, because a request counts as cancelled only when no
-            # part of it is running any more.
+            # The wait is shielded from cancellation, because a request counts as cancelled only
+            # when no part of it is running any more.
             with trio.CancelScope(shield=True):
                 await request.stopped.wait()
             raise
@@ -424,7 +424,7 @@ def _client_name(ctx: Context) -> str:
 
 
 def _describe_tool(tool: Tool) -> t.Tool:
-    """Convert a tool to the protocol's form, with hints about its effects."""
+    """Convert a tool to the protocol's type, with hints about the tool's effects."""
     hints = t.ToolAnnotations(
         read_only_hint=tool.risk == "read",
         destructive_hint=tool.risk in ("write", "execute"),

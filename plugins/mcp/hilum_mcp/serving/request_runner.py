@@ -51,7 +51,7 @@ MAX_SHOWN = 2_000
 
 AGENT_STATUS = "agents.status"
 SUCCESS_STATES = ("completed", "partial_success")
-# The tool with which an agent asks its user. The client's user cannot answer it.
+# The tool with which an agent asks its user. The client's user cannot answer that tool.
 QUESTION_TOOL = "ask_question"
 
 

@@ -121,7 +121,7 @@ class SessionResources:
         else:
             text = await self._read_transcript(uri)
             kind = MARKDOWN
-        # The transcript is redacted in a thread, because a long one takes a while.
+        # The transcript is redacted in a thread, because a long transcript takes a while.
         redacted = await in_thread(self._redact, text)
         content = t.TextResourceContents(uri=uri, mime_type=kind, text=redacted)
         return t.ReadResourceResult(contents=[content])

@@ -1,7 +1,7 @@
 """Serves the protocol on standard input and output, one JSON message per line.
 
-The SDK's transport is not used: with it, anything that other code prints gets into the protocol,
-and invalid messages get no response.
+The SDK's transport is not used: with that transport, anything that other code prints gets into the
+protocol, and invalid messages get no response.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ async def serve(server: Server[Any], wire: tuple[int, int]) -> None:
         # The channel is cloned, because the reader and the server both send to the client, and each
         # closes its own end.
         nursery.start_soon(_read, wire[0], to_server, to_client.clone())
-        # This nursery is inside the other one, so that pending responses are written before reading
-        # is cancelled.
+        # The writer's nursery is inside the reader's, so that pending responses are written before
+        # reading is cancelled.
         async with trio.open_nursery() as writing:
             writing.start_soon(_write, wire[1], from_server, nursery.cancel_scope)
             await server.run(from_client, to_client, server.create_initialization_options())
