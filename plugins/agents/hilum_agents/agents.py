@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from hilum_agents.definitions.definition import Definition
     from hilum_agents.history import History
 
-# A project may contain hundreds of broken files. The terminal lists a few of them, and the log
-# lists more.
+# A project may contain hundreds of broken files. The terminal lists only a few broken files, and
+# the log lists more.
 MAX_PROBLEMS_SHOWN = 8
 MAX_PROBLEMS_LOGGED = 200
 
@@ -216,7 +216,7 @@ class Agents:
         if name in self._bound or name == "main":
             return self._bound.get(name)
         if self._found is None:
-            await self.refresh()  # in a resumed run, only an earlier process has scanned
+            await self.refresh()  # a resumed run may begin before any scan
         # A resumed agent keeps its permissions even if its file has changed: the log takes
         # precedence.
         bound = self.history.binding(name)
@@ -234,7 +234,7 @@ class Agents:
         """Return the verdict on a call by an agent or its sub-agents, based on the agent's file.
 
         Args:
-            agent: The agent whose file decides.
+            agent: The agent whose file determines the verdict.
             call: The call.
             tool: The called tool.
         """

@@ -32,8 +32,8 @@ from hilum_agents.forms import Form, make_type, wrong_places
 # Maximum size, in bytes, of a file that is read to check line numbers. Larger files are unlikely to
 # be source code.
 MAX_BYTES = 5_000_000
-# Maximum number of objections to report at once; more would distract the model. It receives the
-# others after it has corrected these.
+# Maximum number of objections to report at once; more would distract the model. The model receives
+# the remaining objections after it has corrected these.
 MAX_OBJECTIONS = 6
 # Minimum number of tests in an answer: one for each kind of scenario.
 MIN_TESTS = 3
@@ -259,7 +259,7 @@ class _Run:
                 self.done += [(calls[result.call_id], result) for result in known]
 
     def succeeded(self, *tools: str) -> bool:
-        """Return whether a call to any of these tools succeeded."""
+        """Return whether a call to any of the given tools succeeded."""
         return any(call.name in tools and not result.code for call, result in self.done)
 
     def written(self) -> dict[str, int]:

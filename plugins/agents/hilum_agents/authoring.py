@@ -1,4 +1,4 @@
-"""Treats prompts as plain text, and requests texts for hilum from the model."""
+"""Treats prompts as plain text in a context, and asks the model to write texts for hilum."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def write_with_model(session: Session, instructions: str, request: str) ->
     Args:
         session: The session.
         instructions: The system prompt.
-        request: What the user wants.
+        request: The user's request.
 
     Raises:
         UsageError: The session has no model, or the model wrote nothing.

@@ -19,7 +19,7 @@ from hilum_agents.definitions.tools import RISKS
 
 MAX_DESCRIPTION = 150
 _STATES = {"on": "", "untrusted": "NOT TRUSTED", "hidden": "hidden", "broken": "BROKEN"}
-# Finding marks, worst first.
+# The marks of findings, worst first.
 _MARKS = "✗⚠✓"
 # Pairs of a tool's name and its permission category.
 Tools = Sequence[tuple[str, str]]

@@ -51,7 +51,8 @@ async def interpret(agents: Agents, text: str) -> Interpretation | None:
 async def _depends_on_agents(agents: Agents, words: str) -> bool:
     """Return whether the interpretation of a prompt depends on which agents are defined.
 
-    Most prompts call no agent, and most users have not defined any; the scan is then unnecessary.
+    Most prompts call no agent, and most users have defined no agents, so the scan is usually
+    unnecessary.
     """
     if agents.is_searched or may_call(words):
         return True

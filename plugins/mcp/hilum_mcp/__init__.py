@@ -1,7 +1,7 @@
 """MCP servers for the agent, and hilum as an MCP server.
 
-Importing this package loads neither the MCP SDK nor an HTTP library. If no configuration files
-exist, a session does no more than check for them.
+Importing this package loads neither the MCP SDK nor an HTTP library. If no configuration file
+exists, a session only checks for one.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ async def check_address(server: ServerConfig, hosts: frozenset[str]) -> None:
         if _is_address(parts.hostname) or not uses_proxy(server.url):
             await _check_host(server, parts, hosts)
     except UnknownHost:
-        return  # connecting reports the error
+        return  # the connection attempt reports the error
     except (AddressRefused, ValueError) as error:
         reason = str(error).rstrip(".")
         raise UsageError(

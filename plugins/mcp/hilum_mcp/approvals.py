@@ -132,7 +132,8 @@ def approve(root: str, server: ServerConfig) -> None:
         UsageError: The approval cannot be stored, or the server executes too many files.
     """
     # The digest, which decides whether the approval is valid, is stored first. If the process dies
-    # before the list of files is written, hilum only cannot describe later changes.
+    # before the list of files is written, hilum can still detect later changes, but cannot describe
+    # them.
     files = executed_files(server, root)
     _store([APPROVED, root, server.name], approval_digest(server, files))
     write_cache(_approved_files_path(root, server), msgspec.json.encode(files))
@@ -141,8 +142,8 @@ def approve(root: str, server: ServerConfig) -> None:
 def _approved_files_path(root: str, server: ServerConfig) -> Path:
     """Return the path of the file that lists the approved files.
 
-    The list is used only to report what changed. The digest in ``mcp.toml`` decides whether the
-    approval is valid.
+    The list of approved files is used only to report changes. The digest in ``mcp.toml`` decides
+    whether the approval is valid.
     """
     # The file name is a hash, because the names of folders and servers may be too long for a file
     # name or contain slashes. The NUL byte is an unambiguous separator, because paths cannot

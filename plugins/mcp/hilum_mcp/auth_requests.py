@@ -115,8 +115,8 @@ async def send_checked(request: httpx2.Request, reach: Reach) -> httpx2.Response
 
 
 def _may_follow(response: httpx.Response, url: str, target: str) -> bool:
-    # After 301, 302 and 303 a POST usually becomes a GET (RFC 9110, section 15.4), and a token
-    # request would lose its body.
+    # After a 301, 302 or 303 response, a POST usually becomes a GET (RFC 9110, section 15.4), and a
+    # token request would lose its body.
     keeps_method = response.status_code in (307, 308) or response.request.method == "GET"
     if not response.has_redirect_location or not keeps_method:
         return False

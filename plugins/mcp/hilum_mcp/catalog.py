@@ -1,6 +1,6 @@
 """Finds all servers of a workspace: who configures each server, and whether it may be started.
 
-The user's own file comes first, then the project's files of every client. A project's server is off
+The user's own file comes first, then the project's files for each client. A project's server is off
 until the user trusts the project and has approved this exact configuration. The user's
 configuration files for other clients are not read; ``hilum mcp add --from`` can import servers from
 such files.
@@ -171,8 +171,8 @@ class _CatalogLoader:
 
     def add_file(self, file: Path, *, is_own: bool) -> None:
         """Read a file and add its servers."""
-        # A repository could otherwise make hilum read any of the user's files and quote it in
-        # messages.
+        # A repository could otherwise make hilum read any of the user's files and quote their
+        # content in messages.
         if not is_own and not _is_inside(file, self._root):
             reason = "It is a link to a target outside the project, and was left out."
             self.mistakes.append(ConfigMistake(file, "", reason))

@@ -60,7 +60,7 @@ class OnChange(Protocol):
 
 
 class ServerClient:
-    """A server of a session.
+    """An MCP server in a session.
 
     The connection is created on first use, because most sessions use few of their servers.
 
@@ -70,7 +70,7 @@ class ServerClient:
         find: A function that returns the server's configuration, or raises ``ToolError`` if the
             server is not allowed to start. Blocks.
         settings: The settings of the session.
-        nursery: Runs the server's task.
+        nursery: The nursery for the server's task.
         changed: A function to call when the server's offer or state has changed.
 
     Attributes:
@@ -286,7 +286,7 @@ class ServerClient:
         # The SDK cannot encode lone surrogates, which would break the connection.
         arguments = lazy.file_formats.replace_surrogates(arguments)
         requests = await self._load_requests()
-        # The first message is shown immediately.
+        # The first progress message is shown immediately.
         last_shown = trio.current_time() - PROGRESS_INTERVAL
 
         async def show_progress(done: float, total: float | None, message: str | None) -> None:

@@ -96,7 +96,7 @@ def read_config(path: str | Path) -> ConfigFile:
     others.
 
     Args:
-        path: The file. Its suffix determines the format: JSON (with comments), TOML or YAML.
+        path: The file. The file's suffix determines the format: JSON (with comments), TOML or YAML.
 
     Returns:
         The servers and all mistakes. Invalid input never raises an exception.
@@ -292,7 +292,7 @@ class _Selection:
 
     Args:
         data: The content of the file.
-        report: Called with each mistake.
+        report: A function to call with each mistake.
     """
 
     def __init__(self, data: Mapping[str, Any], report: Report) -> None:

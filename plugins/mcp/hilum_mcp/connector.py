@@ -1,8 +1,8 @@
 """Creates a connected client from a server's configuration.
 
-It expands variables, starts the program in its sandbox or opens the URL, and handles the requests
-that the server may make. This module imports the MCP SDK, which takes half a second, so it is
-loaded in a thread (see ``lazy``).
+The connector expands variables, starts the program in its sandbox or opens the URL, and handles the
+requests that the server may make. This module imports the MCP SDK, which takes half a second, so it
+is loaded in a thread (see ``lazy``).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from hilum_mcp.server_requests import ServerRequests
     from hilum_mcp.settings import McpSettings
 
-# Response statuses for the first message that suggest a server with the older transport.
+# Response statuses to the first message that suggest that the server uses the older transport.
 #
 # MCP 2025-03-26, transports, "Backwards Compatibility".
 SSE_STATUSES = (400, 404, 405)
@@ -64,7 +64,7 @@ class Connector:
         server: The server's configuration.
         settings: The settings of the session.
         log: The server's log.
-        requests: Answers the server's requests.
+        requests: The handler for the server's requests.
         auth: The authentication for requests; by default, the user's stored login.
     """
 

@@ -110,7 +110,7 @@ class InvalidServerError(Exception):
     """A server cannot be used.
 
     Args:
-        reason: Why, in one sentence.
+        reason: The reason, in one sentence.
         keys: The path of keys, below the server, to the wrong value.
         level: As in ``ConfigMistake``.
         findings: Other findings in the server's configuration.
@@ -412,7 +412,7 @@ class EntryReader:
         file: The file that contains the entry; for some clients, only its name identifies the
             dialect.
         name: The key of the entry.
-        entry: The value of that key.
+        entry: The value of the entry.
         table: The path of keys to the table that contains the entry.
         is_strict: Whether an unknown key is a mistake. Other programs may define more keys in their
             own files.

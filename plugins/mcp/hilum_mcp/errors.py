@@ -8,7 +8,7 @@ MAX_REASON = 500
 # The SDK's message for every unsuccessful HTTP status.
 ERROR_STATUS = "Server returned an error response"
 
-# Maximum size, in bytes, of one message from a server. A large image fits.
+# Maximum size, in bytes, of one message from a server. A large image fits within this limit.
 MAX_MESSAGE = 32 << 20
 
 TOO_LARGE = f"It sent a response larger than {MAX_MESSAGE >> 20} MB."

@@ -116,7 +116,7 @@ def executed_files(server: ServerConfig, workspace: str) -> dict[str, str]:
 
 
 def approval_digest(server: ServerConfig, files: dict[str, str]) -> str:
-    """Return the hash that an approval is bound to: the configuration and the executed files."""
+    """Return the hash of configuration and executed files, to which an approval is bound."""
     total = hashlib.sha256(server.digest.encode())
     total.update(msgspec.json.encode(sorted(files.items())))
     return f"sha256:{total.hexdigest()}"
@@ -173,7 +173,7 @@ class _FileSearch:
         return self._found
 
     def _add_words(self, words: list[str]) -> None:
-        """Add the files that the words of a command line refer to."""
+        """Add the files to which the words of a command line refer."""
         for option, word in pairwise(["", *words]):
             if option in _MODULE_OPTIONS:
                 self._add_module(word, self._bases)
@@ -205,7 +205,7 @@ class _FileSearch:
             self._add_module(module, self._bases)
 
     def _add_word(self, word: str) -> None:
-        """Add the file or package that a word refers to, and the code in a script's folder."""
+        """Add the file or package to which a word refers, and the code in a script's folder."""
         for variable in ("${workspaceFolder}", "${workspaceRoot}"):
             word = word.replace(variable, self._root)
         # A longer word cannot be a path (PATH_MAX on Linux).

@@ -71,8 +71,8 @@ class LoadedFile:
 def load_file(path: Path) -> LoadedFile:
     """Read a configuration file.
 
-    Its suffix determines the format: ``.toml``, ``.yaml`` or ``.yml``. All other files are read as
-    JSON, which may contain comments, trailing commas and a byte order mark.
+    The file's suffix determines the format: ``.toml``, ``.yaml`` or ``.yml``. All other files are
+    read as JSON, which may contain comments, trailing commas and a byte order mark.
 
     Raises:
         UnreadableFile: The file is missing, too large, malformed, or not a mapping.
@@ -194,7 +194,7 @@ def _blank_comment(found: re.Match[str]) -> str:
 
 
 def _index_json_lines(text: str) -> Lines:
-    """Return the line number of each key; as in the parser, the last of duplicate keys counts."""
+    """Return the line number of each key; as in the parser, the last duplicate counts."""
     open_keys: list[str | None] = []  # the current key at each depth; None for a list
     line = 1
     key_line = 0

@@ -228,7 +228,7 @@ class _RequestWatcher:
         return is_same_origin(self._server.url, url)
 
     async def check_response(self, response: httpx2.Response) -> None:
-        """Note the status, and limit the size of the body."""
+        """Record the status, and limit the size of the body."""
         kind = response.headers.get("content-type", "").lower()
         if not kind.startswith("text/event-stream"):  # the SDK limits the size of each event
             response.stream = _LimitedStream(response.stream)

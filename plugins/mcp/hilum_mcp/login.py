@@ -31,7 +31,7 @@ def load_auth(
     client_metadata_url: str = "",
     hosts: frozenset[str] = frozenset(),
 ) -> httpx2.Auth | None:
-    """Return the authentication for a session: a stored login or a program's credentials.
+    """Return the authentication for a session: a stored login or client credentials.
 
     No browser is opened. If the user must log in first, connecting raises ``LoginRequiredError``.
     Blocks.

@@ -217,8 +217,8 @@ class ServeProgram:
                     os._exit(128 + number)
                 self.signal = int(number)
                 self._stop.set()
-                # An HTTP server stops after `_stop` is set. Reading standard input can only be
-                # cancelled.
+                # An HTTP server stops after `_stop` is set. A server on standard input must be
+                # cancelled instead.
                 if self._options.http is None:
                     self._scope.cancel()
 

@@ -21,7 +21,7 @@ MAX_PREFIX = 30
 class ServerConfig:
     """An MCP server as configured in a file.
 
-    Variables in it are not expanded yet (see ``expansion``).
+    Variables in the configuration are not expanded yet (see ``expansion``).
 
     Args:
         name: The name in the file.

@@ -49,7 +49,7 @@ class ActiveCall:
         agent: The agent that made the call.
         id: The ID of the call.
         limit: Time limit in seconds, counted from the last progress message.
-        scope: Cancels the call.
+        scope: The scope that cancels the call.
         refusals: The number of the server's questions that the user declined.
     """
 
@@ -82,8 +82,8 @@ class ServerRequests:
         settings: The settings of the session.
         log: The server's log.
         claims_user: Whether to claim that a user can be asked even if no user is present. Some
-            servers offer certain tools only to such clients, and the cached offer is meant for
-            attended sessions.
+            servers offer certain tools only to clients that can ask a user, and the cached offer is
+            meant for attended sessions.
 
     Attributes:
         offer_changed: An event that is set when the server's offer has changed.

@@ -249,7 +249,7 @@ class SessionServers:
     def _protect_files(self) -> None:
         """Protect the files that servers execute.
 
-        Commands cannot write these files, and file tools need the user's approval to do so.
+        Commands cannot write the protected files, and file tools need the user's approval to do so.
         """
         self._executed_files = None
         summaries = self._summaries.values()
@@ -270,7 +270,8 @@ class SessionServers:
             summary = await in_thread(lazy.catalog.summarize, entry, prefix)
             self._entries[name] = entry
             self._summaries[name] = summary
-            # The server starts afterwards, so that no command can replace the approved files first.
+            # The server starts after the approved files are protected, so that no command can
+            # replace them first.
             self._protect_files()
             client = self.clients[name] = self._make_client(summary)
             client.connection.request_start()

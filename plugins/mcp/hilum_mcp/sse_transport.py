@@ -150,11 +150,11 @@ async def _post(
     into: Any,
     accepted: trio.Event,
 ) -> None:
-    """POST a message. If the server refuses it, send the SDK an error: no event will follow."""
+    """POST a message; if the server refuses it, send the SDK an error: no event will follow."""
     data = message.model_dump(by_alias=True, mode="json", exclude_unset=True)
     answer = await client.post(address, json=data)
     accepted.set()
-    # A redirect may turn the POST into a GET. In that case, the message did not arrive.
+    # A redirect may turn the POST into a GET, which does not deliver the message.
     is_delivered = answer.status_code < 400 and answer.request.method == "POST"
     if not is_delivered and isinstance(message, JSONRPCRequest):
         error = ErrorData(code=INTERNAL_ERROR, message=ERROR_STATUS)

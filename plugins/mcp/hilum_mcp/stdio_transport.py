@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 16
 
-# Maximum number of lines per start that are not messages. A server that writes more of them does
+# Maximum number of lines per start that are not messages. A server that writes more such lines does
 # not use the protocol.
 MAX_INVALID_LINES = 10_000
 

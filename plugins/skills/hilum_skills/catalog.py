@@ -18,7 +18,7 @@ from hilum_skills.skill import Skill
 from hilum_skills.source import SkillSource, parse_source
 from hilum_skills.user_choices import UserChoices, choices_path, read_choices
 
-# hilum's own folder, the folder shared by several coding agents, and Claude Code's folder.
+# The skill folders: hilum's own, one shared by several coding agents, and Claude Code's.
 SKILL_FOLDERS = (".hilum/skills", ".agents/skills", ".claude/skills")
 State = Literal["on", "off", "untrusted", "hidden", "broken"]
 PlaceKind = Literal["project", "user", "source"]
@@ -29,7 +29,7 @@ class CatalogEntry(msgspec.Struct, frozen=True):
 
     Attributes:
         skill: The skill.
-        source: Name of its source.
+        source: Name of the skill's source.
         kind: ``project``, ``user`` or ``source``.
         state: ``on``; ``off`` (disabled), ``untrusted`` (in a project that the user does not
             trust), ``hidden`` (another skill with that name takes precedence), ``broken``
@@ -101,7 +101,7 @@ class _Search:
         self.complaints: list[str] = []
 
     def add(self, source: str, kind: PlaceKind, found: DiscoveredSkills) -> None:
-        """Add the skills of a source."""
+        """Add the skills from a source."""
         self.entries += [CatalogEntry(skill, source, kind) for skill in found.skills]
         self.watched += found.watched
         self.complaints += found.complaints

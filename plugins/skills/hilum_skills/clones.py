@@ -259,12 +259,12 @@ class _Head(msgspec.Struct, frozen=True):
     commit: Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z]+$")]
     at: float
     left_out: tuple[str, ...] = ()
-    # hilum does not read the URL, which shows people what repository the folder contains.
+    # hilum does not read the URL; it shows people which repository the folder contains.
     url: str = msgspec.field(name="from", default="")
 
 
 def _read_heads(home: Path) -> dict[str, _Head]:
-    """Read the commit of each ref of a repository.
+    """Read the commit of each ref in a repository.
 
     An unreadable ``heads.json`` counts as missing, so the repository is fetched again.
     """

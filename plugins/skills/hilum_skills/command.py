@@ -223,8 +223,8 @@ def _check_place(source: SkillSource) -> None:
             f"There is no {source.where}.",
             hint="owner/name without ./ means a GitHub repository.",
         )
-    # This also rejects ``/``. If the home folder were a source, instructions from any project would
-    # become the user's own trusted skills.
+    # This check also rejects ``/``. If the home folder were a source, instructions from any project
+    # would become the user's own trusted skills.
     elif Path.home().resolve().is_relative_to(os.path.realpath(source.where)):
         message = (
             f"{source.where} contains your whole home folder, with the skills of every project in"

@@ -103,7 +103,7 @@ class GitClient:
             FetchError: The repository cannot be reached, requires a password, does not contain the
                 ref, or exceeds the size or time limit.
         """
-        # An empty template, because the user's ``init.templateDir`` may contain hooks.
+        # The template is empty, because the user's ``init.templateDir`` may contain hooks.
         await self._run_local(
             ["init", "--quiet", "--bare", "--template=", "--", str(folder)], folder.parent
         )
@@ -212,7 +212,7 @@ class GitClient:
         Args:
             folder: The repository.
             objects: Ids of the files.
-            most: Maximum total size of the files in bytes.
+            most: Maximum total size of the files, in bytes.
         """
         given = "".join(f"{name}\n" for name in objects).encode()
         # The warden keeps the beginning and the end of longer output, each up to half of the limit.

@@ -47,8 +47,8 @@ class Skills:
         session: The session.
         settings: The settings of the session's workspace.
         clones: The fetched repositories.
-        failed: Why sources could not be fetched, by source. Entries are added while fetching
-            continues.
+        failed: Why sources could not be fetched, by source. Entries are added while repositories
+            are being fetched.
 
     Attributes:
         catalog: The skills that the most recent scan found.

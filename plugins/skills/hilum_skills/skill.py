@@ -67,7 +67,7 @@ class Skill(msgspec.Struct, frozen=True):
     def resources(self) -> list[str]:
         """Return the other files of the skill, relative to its folder. Blocks.
 
-        Hidden files and links are left out.
+        Hidden files and links are omitted.
         """
         files = _walk_files(self.folder, self.file)
         return sorted(islice(files, MAX_RESOURCES))
@@ -116,7 +116,7 @@ def find_skill_file(folder: Path) -> Path | None:
         return None
     if not names:
         return None
-    # On most file systems, several names may differ only in case.
+    # On most file systems, the folder may contain several names that differ only in case.
     return folder / (SKILL_FILE if SKILL_FILE in names else min(names))
 
 

@@ -30,7 +30,7 @@ class SkillSource(msgspec.Struct, frozen=True):
     Attributes:
         text: The source as stored and shown; for a folder, its absolute path.
         kind: ``git`` or ``folder``.
-        where: The URL that Git fetches from, or the absolute path of the folder.
+        where: The URL from which Git fetches, or the absolute path of the folder.
         ref: Branch, tag or commit; empty for the repository's default branch.
         path: Path of a folder or file in the repository, with slashes; empty for the whole
             repository.

@@ -62,8 +62,8 @@ class Definition:
         tools: Filter for the tools that the agent may use.
         agents: Names or patterns of the agents that this agent may start; ``None`` for all.
         servers: Names of the MCP servers that the agent uses.
-        own_servers: MCP servers that the file itself defines, by name. hilum does not start them,
-            because a project file must not start programs.
+        own_servers: MCP servers that the file itself defines, by name. hilum does not start such
+            servers, because a project file must not start programs.
         skills: Names of the skills that the agent may use; ``None`` for all.
         permissions: Rules for its calls.
         answer: Name of the agent's answer form (see ``hilum_agents.answers``); empty for none.

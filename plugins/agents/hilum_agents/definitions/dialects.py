@@ -36,7 +36,7 @@ def detect_dialect(file: Path, fields: Mapping[str, object]) -> Dialect:
         return "codex"
     if file.name.endswith((".agent.md", ".chatmode.md")):
         return "copilot"
-    # The innermost folder decides.
+    # The innermost known folder determines the dialect.
     for folder in reversed(file.absolute().parts[:-1]):
         if folder in _FOLDERS:
             return _FOLDERS[folder]

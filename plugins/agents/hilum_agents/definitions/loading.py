@@ -18,7 +18,7 @@ from hilum_agents.definitions.schema import FIELDS, AgentFields, WrongField, str
 from hilum_agents.definitions.toml import read_toml
 
 MAX_BYTES = 2_000_000
-# Maximum number of characters of a prompt; the rest is dropped, and reported.
+# Maximum number of characters in a prompt; any excess is dropped and reported.
 MAX_PROMPT = 200_000
 NAME = r"[a-z][a-z0-9_-]*"
 MAX_NAME = 64

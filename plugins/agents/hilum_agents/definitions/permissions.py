@@ -135,7 +135,7 @@ def judge_reach(
         agents: Names or patterns of the agents that may be started; ``None`` for all.
         skills: Names or patterns of the skills that may be used; ``None`` for all.
         tool: Name of the tool.
-        arguments: Its arguments as JSON.
+        arguments: The call's arguments, as JSON.
 
     Returns:
         A denial, or ``None`` if the file does not restrict the call.
@@ -180,7 +180,7 @@ def judge(
     Args:
         permissions: The permissions of the agent's file.
         tool: Name of the tool.
-        arguments: Its arguments as JSON.
+        arguments: The call's arguments, as JSON.
         workspace: The workspace in which paths are resolved.
 
     Returns:

@@ -42,7 +42,8 @@ class StoredConversation(msgspec.Struct, frozen=True, kw_only=True):
 
 def path_of(workspace: str | os.PathLike[str], agent: str) -> Path:
     """Return the path of the file with an agent's conversation in a workspace."""
-    # Hashes, because names and paths may contain characters that the file system forbids.
+    # The path contains hashes, because names and paths may contain characters that the file system
+    # forbids.
     folder = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
     name = hashlib.sha256(agent.encode(errors="surrogatepass")).hexdigest()[:24]
     return data_folder() / "agents" / "conversations" / folder / f"{name}.json"
@@ -114,7 +115,7 @@ def clear(workspace: str | os.PathLike[str], agent: str) -> bool:
     """Delete the messages of an agent's conversation.
 
     Returns:
-        Whether there were any.
+        Whether there were any messages.
 
     Raises:
         UsageError: The agent is running in another session.
@@ -158,7 +159,7 @@ def _locked(workspace: str | os.PathLike[str], agent: str) -> Iterator[None]:
     """Hold the lock on an agent's conversation inside this context.
 
     Raises:
-        UsageError: Another session holds it.
+        UsageError: Another session holds the lock.
     """
     held = lock(workspace, agent)
     if held is None:

@@ -322,7 +322,7 @@ def no_single_job(name: str, count: int, command: str = "hilum agents") -> Usage
     """Return the error for an id that matches no job, or more than one.
 
     Args:
-        name: What the user typed.
+        name: The text that the user typed.
         count: Number of matching jobs.
         command: The command whose action ``results`` lists the jobs, such as ``hilum agents``.
     """

@@ -235,7 +235,7 @@ class AgentPool:
         """Delete a named agent's conversation, in the session and on disk.
 
         Returns:
-            Whether there was one.
+            Whether there was a conversation.
 
         Raises:
             UsageError: The agent is running, here or in another session.

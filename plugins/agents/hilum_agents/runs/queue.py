@@ -32,8 +32,8 @@ class _Lane:
             self._passed_over.clear()
         others = [self._served[other.owner] for other in self.waiting.values()]
         if not any(other.owner == job.owner for other in self.waiting.values()):
-            # A new owner starts with the same count as the others. A new owner must not get extra
-            # turns for the time before it started waiting.
+            # A new owner starts with the lowest count among the waiting owners, so that it gets no
+            # extra turns for the time before it started waiting.
             least = min(others, default=0)
             self._served[job.owner] = max(self._served[job.owner], least)
         self.waiting[job.id] = job

@@ -116,7 +116,7 @@ class JobReports:
             self.output(job)
 
     def run_event(self, job: Job, event: ev.AnyEvent) -> None:
-        """Report on an event of a job's run."""
+        """Report on an event from a job's run."""
         self.progress(job).apply(event)
         match event:
             case ev.ModelAnswered():

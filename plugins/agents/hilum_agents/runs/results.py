@@ -147,8 +147,8 @@ def _changed_files(session: Session, job: Job) -> dict[str, list[str]]:
     states: dict[str, tuple[bool, bool]] = {}
     for record in records:
         for change in record.changes:
-            # The first change shows whether the file existed before the run, the last change shows
-            # whether it exists now.
+            # The first change shows whether the file existed before the run, and the last change
+            # shows whether it exists now.
             existed, _ = states.get(change.path, (change.before is not None, True))
             states[change.path] = existed, change.after is not None
     kinds = {
@@ -157,7 +157,7 @@ def _changed_files(session: Session, job: Job) -> dict[str, list[str]]:
         (True, False): "files_deleted",
     }
     for path in sorted(states):
-        kind = kinds.get(states[path])  # no category: created and then deleted
+        kind = kinds.get(states[path])  # files created and deleted are omitted
         if kind:
             found[kind].append(path)
     return found

@@ -216,7 +216,7 @@ class Runs:
         self.scheduler.notices.wake_all()
 
     def abandon(self) -> None:
-        """Mark the jobs that a crash interrupted as interrupted, instead of continuing them."""
+        """Mark jobs that a crash cut short as interrupted, instead of continuing them."""
         self.scheduler.settle(resumed=False)
 
     # --- stopping ---------------------------------------------------------------------------------
@@ -361,7 +361,7 @@ class Runs:
 
     @hookimpl
     async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
-        """Apply the permissions of all of an agent's ancestors to its calls.
+        """Apply the permissions of all of an agent's ancestors to the agent's calls.
 
         An agent could otherwise evade its permissions by starting another agent.
         """

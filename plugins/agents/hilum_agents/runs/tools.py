@@ -110,7 +110,7 @@ async def task(
 
 
 async def _choose_agent(runs: Runs, caller: Agent, name: str) -> tuple[Definition | None, Profile]:
-    """Return the agent for a task: a defined one, or a copy of the caller.
+    """Return the agent for a task: a defined agent, or a copy of the caller.
 
     The agent has no tool that its caller lacks.
 

@@ -35,8 +35,8 @@ POLL_INTERVAL = 2.0
 # Seconds between two polls after a client's call.
 MIN_INTERVAL = 0.2
 
-# Seconds that a client of the older protocol may take to read a notification. After that, the
-# client is dropped.
+# Seconds that a client of the older protocol may take to read a notification. A slower client is
+# dropped.
 SEND_TIMEOUT = 1.0
 
 
@@ -123,7 +123,7 @@ class Notifications:
         return t.EmptyResult()
 
     def _subscriptions_of(self, ctx: Context) -> set[str]:
-        connection = ctx.session._connection  # the SDK has no public access to the connection
+        connection = ctx.session._connection  # the SDK provides no public access to the connection
         if connection not in self._subscriptions:
             self._subscriptions[connection] = set()
             connection.exit_stack.callback(self._subscriptions.pop, connection, None)

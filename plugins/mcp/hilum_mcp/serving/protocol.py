@@ -345,10 +345,10 @@ class Protocol:
         self._runner.answer(event.id, choice)
 
     def _resume(self, token: str, key: tuple[str, str]) -> ClientRequest:
-        """Return the request that waits for a token. The token can be used only once.
+        """Return the suspended request that belongs to a token. A token can be used only once.
 
         Raises:
-            MCPError: No request with this tool and these arguments waits for the token.
+            MCPError: No suspended request with this tool and these arguments belongs to the token.
         """
         request = self._suspended.get(token)
         # An approval applies only to the call that was shown.

@@ -83,7 +83,7 @@ class ClientRequest:
 
     Attributes:
         actor: Name of the session's agent that runs the request.
-        start: The ID of the agent's start in the scheduler; empty for a tool call.
+        start: The ID of the agent's job in the scheduler; empty for a tool call.
         result: The result of the tool call.
         run_ended: An event that is set once the end of the run has been handled.
         outcome: The outcome, once it is known.
@@ -137,7 +137,7 @@ class ClientRequest:
             self.finish(Outcome.failed(E_STOPPED, "The request was stopped."))
 
     def add_output(self, text: str) -> None:
-        """Add output of the call.
+        """Add output from the call.
 
         Only complete lines are forwarded, because a secret can only be recognised as a whole.
         """
@@ -197,7 +197,7 @@ class RequestRunner:
 
         Args:
             name: The tool.
-            arguments: Its arguments, as JSON text.
+            arguments: The call's arguments, as JSON text.
             client: The client's name, for the log.
         """
         self._calls += 1
@@ -338,7 +338,7 @@ class RequestRunner:
             request.stop()  # no client will return for this agent's answer
 
     def _follow_call(self, request: ClientRequest, event: AnyEvent) -> None:
-        """Follow the run of a call.
+        """Follow the events of a call's run.
 
         The outcome includes plugins' reminders, such as linters' messages about a change.
         """
