@@ -409,7 +409,7 @@ class EntryReader:
     """A reader for the entry of one server.
 
     Args:
-        file: The file that contains the entry; for some clients, only its name identifies the
+        file: The file that contains the entry; for some clients, only its path identifies the
             dialect.
         name: The key of the entry.
         entry: The value of the entry.
