@@ -40,7 +40,8 @@ __all__ = [
     "read_unknown",
 ]
 
-# The names of ``dispatch.ACTIONS``, whose import loads the parsers of all actions.
+# The names in ``dispatch.ACTIONS``, repeated here because importing it loads the parsers of all
+# actions.
 ACTION_NAMES = (
     "list",
     "info",
@@ -55,7 +56,7 @@ ACTION_NAMES = (
     "fork",
     "stop",
 )
-# Hooks that gate tool calls: if the plugin instance of a session has failed, no call runs.
+# Hooks that gate tool calls: if a session's plugin instance has failed, no tool call runs.
 gates = ("check_answer", "on_tool_call")
 # The module of each public name, imported at first use.
 _MODULES = {
@@ -76,7 +77,7 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # Stored, so that this function runs only once for each name.
+    # The value is stored, so that this function runs only once for each name.
     value = globals()[name] = getattr(_load(_MODULES[name]), name)
     return value
 

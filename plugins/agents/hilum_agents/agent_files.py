@@ -33,7 +33,7 @@ async def create_agent(options: Namespace, context: CommandContext) -> Path:
     Args:
         options: The parsed options: name, title, description, model, scope, tools, prompt and
             about.
-        context: Context of the action, used to ask the user for missing values.
+        context: The context of the action, which is used to ask the user for missing values.
 
     Returns:
         The path of the file.
@@ -105,15 +105,16 @@ async def delete_agent(options: Namespace, context: CommandContext) -> None:
 
     Args:
         options: The parsed options: name, scope and yes.
-        context: Context of the action, used to ask the user for confirmation.
+        context: The context of the action, which is used to ask the user for confirmation.
 
     Raises:
-        UsageError: There is no such agent, it cannot be deleted, or the user did not confirm.
+        UsageError: There is no such agent, the agent cannot be deleted, or the user did not confirm
+            the deletion.
     """
     scope = {"global": "user"}.get(options.scope, options.scope)
     entry = await context.entry(options.name, scope)
     if not scope:
-        # One of the user's own agents may hide the project agent that the user wants to delete.
+        # A user's own agent may hide the project agent that the user wants to delete.
         entry = (await context.catalog()).get(options.name, "project") or entry
     definition = entry.definition
     if definition.scope == "builtin":
@@ -229,12 +230,12 @@ def _remove(path: Path, workspace: Path) -> None:
 
 
 def _change(path: Path, workspace: Path, what: str, action: Callable[[], object]) -> None:
-    """Change an agent's file without revoking trust in its project: the user made the change.
+    """Change an agent's file for the user, without revoking trust in the file's project.
 
     Raises:
         StoreError: The file cannot be changed.
     """
-    # Checked before the change, because any change to its files makes a project untrusted.
+    # Trust is checked before the change, because any change to its files makes a project untrusted.
     was_trusted = is_trusted(workspace)
     try:
         action()

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from hilum_agents.definitions.definition import Definition
     from hilum_agents.history import History
 
-# A project may contain hundreds of broken files. The terminal shows only a few of them, and the log
-# shows more.
+# A project may contain hundreds of broken files. The terminal lists only a few broken files, and
+# the log lists more.
 MAX_PROBLEMS_SHOWN = 8
 MAX_PROBLEMS_LOGGED = 200
 
@@ -44,8 +44,8 @@ MAX_PROBLEMS_LOGGED = 200
 def _load(name: str) -> ModuleType:
     """Return a module of this package, imported at first use.
 
-    Most sessions call no agent, so they must not load the modules that parse agent files: this
-    would add more than 50 ms to each start of hilum (``tests/end_to_end/test_start_up.py``).
+    Most sessions call no agent, so they must not load the modules that parse agent files: loading
+    them would add more than 50 ms to each start of hilum (``tests/end_to_end/test_start_up.py``).
     """
     return import_module(f"hilum_agents.{name}")
 
@@ -53,12 +53,13 @@ def _load(name: str) -> ModuleType:
 class Agents:
     """The session plugin for agents that are defined in files.
 
-    It keeps the catalog of these agents and the definitions that the session's agents are bound to.
+    The plugin keeps the catalog of these agents, and the definitions to which the session's agents
+    are bound.
 
     Args:
         session: The session.
-        settings: The settings for its workspace.
-        nursery: Owns the tasks that run in the background.
+        settings: The settings for the session's workspace.
+        nursery: The nursery for tasks that run in the background.
     """
 
     def __init__(self, session: Session, settings: AgentsSettings, nursery: trio.Nursery) -> None:
@@ -67,7 +68,7 @@ class Agents:
         self._nursery = nursery
         self._bound: dict[str, Definition] = {}
         self._reported: set[str] = set()
-        # Two concurrent calls must not load the files, or report their problems, twice.
+        # Two concurrent calls must not both load the files and report their problems.
         self._lock = trio.Lock()
         self._found: Catalog | None = None
         self._history: History | None = None
@@ -77,7 +78,7 @@ class Agents:
 
     @hookimpl
     def list_commands(self) -> list[PromptCommand]:
-        """Return the agents that a prompt may call, as far as they have been looked for."""
+        """Return the agents that a prompt can call, as far as a scan has found them."""
         if self._found is None and not self._is_looking:
             self._is_looking = True
             self._nursery.start_soon(self.refresh)
@@ -152,7 +153,7 @@ class Agents:
         """
         definition = self._with_known_model(await self.find(name))
         profile = definition.profile()
-        # An empty list is a choice: an agent without tools can still answer.
+        # An empty list of tools is a valid choice: an agent without tools can still answer.
         wants_tools = profile.tools.allow is None or bool(profile.tools.allow)
         tools = self.known_tools()
         has_tools = any(profile.tools.admits(name, risk) for name, risk in tools)
@@ -167,7 +168,7 @@ class Agents:
         """Return the definition, without its model if the session does not provide that model."""
         if not definition.model:
             return definition
-        # Files are shared between users, who have different providers.
+        # Agent files are shared between users, who have different providers.
         try:
             self.session.kernel.router.model(definition.model)
         except HilumError as error:
@@ -188,15 +189,15 @@ class Agents:
     # --- bindings ---------------------------------------------------------------------------------
 
     def bind(self, agent: str, definition: Definition) -> None:
-        """Bind an agent of the session to the permissions and the answer form of a definition.
+        """Bind an agent in the session to the permissions and the answer form of a definition.
 
         Args:
             agent: Name of the agent in the session.
-            definition: The definition when the agent was called. Later changes to the file do not
+            definition: The definition at the time of the call. Later changes to the file do not
                 affect the agent.
         """
-        # Each call of an agent binds the agent again, but an event is written only if the
-        # definition has changed.
+        # Each call of an agent binds the agent again, but writes an event only if the definition
+        # has changed.
         if self._bound.get(agent) != definition:
             self._bound[agent] = definition
             self.history.bind(agent, definition)
@@ -210,13 +211,14 @@ class Agents:
         return self._history
 
     async def definition_of(self, agent: Agent) -> Definition | None:
-        """Return the definition that an agent is bound to, or ``None`` if it has none."""
+        """Return the definition to which an agent is bound, or ``None`` if there is none."""
         name = agent.name
         if name in self._bound or name == "main":
             return self._bound.get(name)
         if self._found is None:
-            await self.refresh()  # a resumed run was started by another process
-        # A resumed agent keeps its permissions even if its file has changed: the log comes first.
+            await self.refresh()  # a resumed run may begin before any scan
+        # A resumed agent keeps its permissions even if its file has changed: the log takes
+        # precedence.
         bound = self.history.binding(name)
         if bound is not None:
             return bound
@@ -232,7 +234,7 @@ class Agents:
         """Return the verdict on a call by an agent or its sub-agents, based on the agent's file.
 
         Args:
-            agent: The agent whose file decides.
+            agent: The agent whose file determines the verdict.
             call: The call.
             tool: The called tool.
         """
@@ -249,7 +251,7 @@ class Agents:
                 call.arguments,
             )
         if verdict is None and definition.permissions:
-            # Parsing a command line can take milliseconds.
+            # Parsing a command line can take milliseconds, so it happens in a thread.
             verdict = await trio.to_thread.run_sync(
                 permissions.judge,
                 definition.permissions,
@@ -265,7 +267,7 @@ class Agents:
         agent: Agent,
         tool: Tool,
     ) -> Verdict | None:
-        """Deny changes by an agent that makes proposals until the user has confirmed one."""
+        """Deny changes by an agent that makes proposals until the user has confirmed a proposal."""
         if not definition.answer or tool.risk == "read":
             return None
         # An agent with a parent got its task from another agent, which cannot consent for the user.
@@ -279,7 +281,7 @@ class Agents:
 
     @hookimpl(optionalhook=True)
     async def limit_skills(self, agent: Agent) -> tuple[str, ...] | None:
-        """Return the skills that an agent's file lists, or ``None`` if it allows all."""
+        """Return the skills that an agent's file lists, or ``None`` if the file allows all."""
         definition = await self.definition_of(agent)
         return None if definition is None else definition.skills
 
@@ -306,7 +308,7 @@ class Agents:
         return literal_prompts()
 
     def run_in_background(self, action: Callable[[TextIO], Awaitable[object]]) -> None:
-        """Run an action in the background; its output becomes a note.
+        """Run an action in the background; its output becomes a note in the session.
 
         Args:
             action: The action, which writes to the stream that it receives.

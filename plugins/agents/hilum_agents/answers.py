@@ -1,8 +1,8 @@
 """Parses agents' structured answers, and checks them against the run's files and calls.
 
-Each built-in agent has an answer form; a user's agent may name one of these or define its own. The
-answer ends with a machine-readable block. Errors in it are sent back to the model. After three
-objections the kernel accepts the answer and marks it as partial.
+Each built-in agent has an answer form; a user's agent may name one of these forms or define its
+own. The answer ends with a machine-readable block. Errors in the block are sent back to the model.
+After three objections, the kernel accepts the answer and marks it as partial.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ from hilum_agents.forms import Form, make_type, wrong_places
 # Maximum size, in bytes, of a file that is read to check line numbers. Larger files are unlikely to
 # be source code.
 MAX_BYTES = 5_000_000
-# More objections at once would distract the model. It gets the others after it has corrected these.
+# Maximum number of objections to report at once; more would distract the model. The model receives
+# the remaining objections after it has corrected these.
 MAX_OBJECTIONS = 6
-# Minimum number of tests: one for each kind of scenario.
+# Minimum number of tests in an answer: one for each kind of scenario.
 MIN_TESTS = 3
 _SECTIONS = (
     ("Introduction", r"intro|about|overview|what (?:it )?is|why|features|简介|介绍|概述|关于"),
@@ -143,10 +144,10 @@ def read_answer(form: str | Form, text: str) -> msgspec.Struct:
         text: The answer.
 
     Raises:
-        ValueError: The block is missing or does not match the form.
+        ValueError: The block is missing, or does not match the answer form.
     """
     kind = FORMS[form] if isinstance(form, str) else make_type(form)
-    # The last block counts: an answer may quote other JSON before it.
+    # The last block counts, because an answer may quote other JSON before that block.
     blocks = re.findall(r"^```json[^\n]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     if not blocks:
         keys = ", ".join(field.encode_name for field in msgspec.structs.fields(kind))
@@ -172,10 +173,10 @@ def check(
         form: Name of a form, or a form defined in an agent's file.
         messages: The complete conversation, without compaction; its last message is the answer.
         workspace: The workspace of the run.
-        by_user: Whether the user prompted the agent.
+        by_user: Whether the user, rather than another agent, prompted the agent.
     """
     message = messages[-1]
-    # An answer that was cut off or refused has no block, and a request for one would not help.
+    # An answer that was cut off or refused has no block, and requesting a block would not help.
     if not isinstance(message, AssistantMessage) or message.stop in ("length", "refusal"):
         return ""
     try:
@@ -204,7 +205,8 @@ def judge_call(
         form: Name of the form.
         messages: The complete conversation, without compaction.
         tool: The called tool.
-        by_user: Whether the user prompted the agent. Another agent cannot consent for the user.
+        by_user: Whether the user, rather than another agent, prompted the agent. Another agent
+            cannot consent for the user.
     """
     if form != "refactor" or tool.risk == "read":
         return None
@@ -257,11 +259,11 @@ class _Run:
                 self.done += [(calls[result.call_id], result) for result in known]
 
     def succeeded(self, *tools: str) -> bool:
-        """Return whether a call to any of these tools succeeded."""
+        """Return whether a call to any of the given tools succeeded."""
         return any(call.name in tools and not result.code for call, result in self.done)
 
     def written(self) -> dict[str, int]:
-        """Return the written files, each with the number of the last call that wrote it."""
+        """Return the written files, each with the index of the last call that wrote it."""
         found = {}
         for number, (call, result) in enumerate(self.done):
             if call.name in ("write_file", "edit_file", "multi_edit") and not result.code:
@@ -269,7 +271,7 @@ class _Run:
         return found
 
     def commands(self) -> list[tuple[int, str, ToolResult]]:
-        """Return the finished commands, each as call number, command line and result."""
+        """Return the finished commands, each as call index, command line and result."""
         return [
             (number, _argument(call, "command"), result)
             for number, (call, result) in enumerate(self.done)
@@ -382,7 +384,7 @@ def _check_test_run(answer: Tested, run: _Run, last_write: int) -> Iterator[str]
     if not last_command:
         yield "The tests were not run after their last change: run them."
     elif last_result is None:
-        # The user must be able to repeat the run with the command that the answer names.
+        # The user must be able to repeat the test run with the command that the answer names.
         yield (
             f"The command {answer.command!r} was not run after the last change; this one was:"
             f" {last_command!r}."
@@ -397,8 +399,8 @@ def _check_counts(answer: Tested, result: ToolResult) -> Iterator[str]:
     if answer.passed + answer.failed == 0:
         yield "According to the answer, no test ran."
     for word, count in (("passed", answer.passed), ("failed", answer.failed)):
-        # This is the summary format of pytest, cargo, jest and many others. If several lines match,
-        # the last one is the total.
+        # pytest, cargo, jest and many other tools print summaries in this format. If several lines
+        # match, the last line contains the total.
         printed = re.findall(rf"\b(\d{{1,9}}) {word}\b", result.text)
         if printed and int(printed[-1]) != count:
             yield f"The answer says {count} {word}, but the last run printed {printed[-1]} {word}."

@@ -1,4 +1,4 @@
-"""Prompts that are treated as plain text, and texts that the model writes for hilum."""
+"""Treats prompts as plain text in a context, and asks the model to write texts for hilum."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 from hilum import Profile, Session, ToolFilter, UsageError
 
-# A context variable, because prompts in other tasks may still call agents.
+# The state is a context variable, because prompts in other tasks may still call agents.
 _literal: ContextVar[bool] = ContextVar("hilum_agents_literal", default=False)
 
 
@@ -33,7 +33,7 @@ async def write_with_model(session: Session, instructions: str, request: str) ->
     Args:
         session: The session.
         instructions: The system prompt.
-        request: What the user wants.
+        request: The user's request.
 
     Raises:
         UsageError: The session has no model, or the model wrote nothing.

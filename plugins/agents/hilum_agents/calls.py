@@ -2,7 +2,7 @@
 
 hilum interprets a prompt as the first of these that applies: shell line (``!…``), agent call,
 ``@file``, slash command, text. An agent call must be at the beginning of the prompt and name an
-existing agent. Any other prompt is text.
+existing agent. Any other prompt is treated as text.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Reading(NamedTuple):
 
     Attributes:
         call: The call.
-        certain: Whether another interpretation of the prompt is very unlikely.
+        certain: Whether any other interpretation of the prompt is very unlikely.
     """
 
     call: AgentCall
@@ -49,7 +49,7 @@ class _Reading(NamedTuple):
 
 
 def read_call(text: str, names: Collection[str]) -> AgentCall | None:
-    """Return the agent call in a prompt, or ``None`` if the prompt is not one.
+    """Return the agent call in a prompt, or ``None`` if the prompt is not an agent call.
 
     Args:
         text: The prompt.
@@ -170,14 +170,14 @@ _VERBS = (
 class _Pattern(NamedTuple):
     """A pattern for one way of phrasing a call.
 
-    Its regular expression is compiled for the first prompt with a matching beginning and one of the
-    words. Most prompts call no agent, and compiling all patterns takes milliseconds.
+    Its regular expression is compiled for the first prompt that has a matching beginning and
+    contains one of the required words.
 
     Attributes:
         begins: Possible beginnings of a matching prompt, in lowercase.
         needs: Words of which the prompt must contain at least one.
         source: The regular expression, with the groups ``name`` and ``prompt``.
-        certain: Whether only a call can match.
+        certain: Whether a match is certain to be a call.
     """
 
     begins: tuple[str, ...]
@@ -190,7 +190,7 @@ class _Pattern(NamedTuple):
 def _patterns() -> tuple[_Pattern, ...]:
     agent = r"(?:agent|sub-?agent|智能体|代理|助手)"
     english = r"(?:sub[- ]?)?agent(?![\w-]|['’.][a-z])"
-    rest = r"(?P<prompt>.)"  # the first character of the task
+    rest = r"(?P<prompt>.)"  # matches only the first character of the task
     gap = r"[\s，,：:]*"
     have = r"(?:使用|用|让|讓|请|請|叫|派|调用|启动|运行|執行|(?:把\s*(?:这|它|这个|任务)\s*)?交给)"
     quoted = rf"[@“\"'`「]?(?P<name>{NAME})[”\"'`」]?"
@@ -258,7 +258,7 @@ def _patterns() -> tuple[_Pattern, ...]:
             rf"{the}{quoted}\s+{english}\s*[,:]\s*{rest}",
             True,
         ),
-        # use X to …, X as above
+        # use X to …, where X contains `_` or `-`
         _Pattern(
             ("use ", "run "),
             ("_", "-"),
@@ -295,7 +295,7 @@ def _compiled(source: str) -> re.Pattern[str]:
 
 
 def _without_courtesy(head: str) -> Iterator[str]:
-    """Yield a prompt's beginning, then the rest after each courtesy word is removed."""
+    """Yield the beginning of a prompt, first unchanged, then with more courtesy words removed."""
     yield head
     for _ in range(MAX_COURTESIES):
         word = _courtesy(head)
@@ -306,7 +306,7 @@ def _without_courtesy(head: str) -> Iterator[str]:
 
 
 def _courtesy(head: str) -> str:
-    """Return the courtesy word that a text begins with; empty if there is none."""
+    """Return the courtesy word with which a text begins; empty if there is none."""
     for word in _POLITE_ZH:
         if head.startswith(word):
             return word
@@ -325,7 +325,7 @@ def _readings(text: str) -> Iterator[_Reading]:
     if not text or text[0] in "!/":
         return
     first_line = len(text.split("\n", 1)[0])
-    # Only the beginning is matched, so that a long prompt costs no more than a short one.
+    # Only the beginning is matched, so that a long prompt takes no more time than a short one.
     for head in _without_courtesy(text[:MAX_HEAD]):
         removed = min(len(text), MAX_HEAD) - len(head)
         for pattern, match in _matches(head):
@@ -350,7 +350,7 @@ def _matches(head: str) -> Iterator[tuple[_Pattern, re.Match[str]]]:
 
 
 def _is_call(match: re.Match[str], prompt: str) -> bool:
-    """Return whether a match is a call: it has a task and is neither code nor ordinary English."""
+    """Return whether a match is a call: it has a task, and is neither code nor ordinary English."""
     if not re.search(r"\w", prompt):
         return False
     if match.string[0] == "@":
@@ -379,11 +379,11 @@ _DECLARATION = (
 
 
 def _is_code(rest: str, between: str) -> bool:
-    """Return whether ``@name`` is a decorator or an annotation, judging by the text after it.
+    """Return whether ``@name`` is a decorator or an annotation, judging by the text that follows.
 
     Args:
         rest: The text after the name.
-        between: Whitespace and punctuation between the name and that text.
+        between: Whitespace and punctuation between the name and ``rest``.
     """
     first = rest.split("\n", 1)[0].rstrip()
     if re.match(_OPERATOR, rest) or ("," in between and re.match(_LIST, rest)):

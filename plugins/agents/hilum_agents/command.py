@@ -18,11 +18,12 @@ def main(argv: Sequence[str], *, watch: Watch | None = None, asks: bool = False)
 
     Args:
         argv: Action and arguments.
-        watch: Displays agents while they run; by default nothing is displayed.
+        watch: A function that displays agents while they run; by default, nothing is displayed.
         asks: Whether ``watch`` asks the user to approve calls.
     """
-    # Loading modules creates no garbage, so collections would only cost time, as in `hilum run`.
-    # The imports are inside the function so that collection is disabled first.
+    # Importing modules creates no garbage, so garbage collection would only cost time, as in
+    # `hilum run`. The imports are inside the function, so that they run after the threshold is
+    # raised.
     gc.set_threshold(100_000, 20, 20)
     import trio
     from hilum import UsageError
@@ -52,7 +53,7 @@ def main(argv: Sequence[str], *, watch: Watch | None = None, asks: bool = False)
 
 
 def _ask(question: str) -> str:
-    """Ask a question on the terminal and return the answer, which is empty at the end of input."""
+    """Ask a question on the terminal and return the answer; at end-of-file, an empty string."""
     try:
         return input(f"{question} ").strip()
     except EOFError:

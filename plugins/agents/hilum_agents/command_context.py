@@ -20,8 +20,9 @@ from hilum_agents.definitions.catalog import Catalog, CatalogEntry, find_agents
 from hilum_agents.definitions.tools import KNOWN
 from hilum_agents.settings import AgentsSettings
 
-# A context manager that displays agents. Its arguments are the session, the names of its agents,
-# and the number of the last event not to display. It yields a function that ends the display early.
+# A function that returns a context manager, which displays agents. The arguments are the session,
+# the names of the session's agents, and the number of the last event not to display. The context
+# manager yields a function that ends the display early.
 Watch = Callable[
     [Session, Sequence[str], int], AbstractAsyncContextManager[Callable[[], Awaitable[None]]]
 ]
@@ -33,13 +34,13 @@ class CommandContext:
 
     Attributes:
         workspace: The project.
-        settings: The settings for that project.
+        settings: The settings for the project.
         out: The output stream.
         ask: A function that asks the user a question and returns the answer; ``None`` if nobody can
             be asked.
         in_session: The agents of the session in which the action runs; ``None`` on the command
             line.
-        watch: Displays the agents of a session while they run.
+        watch: A function that displays the agents of a session while they run.
         asks: Whether ``watch`` asks the user to approve calls.
     """
 
@@ -53,7 +54,7 @@ class CommandContext:
 
     @property
     def prog(self) -> str:
-        """The command that the user types before the action."""
+        """The command that precedes the action's name."""
         return "hilum agents" if self.in_session is None else "/agents"
 
     def say(self, text: str) -> None:
@@ -66,14 +67,14 @@ class CommandContext:
             say_json(data)
 
     async def catalog(self) -> Catalog:
-        """Return all agents that currently exist."""
+        """Return all agents that currently exist, including those that cannot be called."""
         if self.in_session is not None:
             return await self.in_session.refresh()
         search = partial(find_agents, self.workspace, folders=self.settings.folders)
         return await trio.to_thread.run_sync(search)
 
     async def entry(self, name: str, scope: str = "") -> CatalogEntry:
-        """Return the agent with a name.
+        """Return the agent with the given name.
 
         Raises:
             UsageError: There is no such agent.
@@ -91,14 +92,14 @@ class CommandContext:
         return found
 
     def tools(self) -> list[tuple[str, str]]:
-        """Return the name and category of each tool in the session, or of each standard tool."""
+        """Return the name and permission category of each session tool or standard tool."""
         if self.in_session is None:
             return list(KNOWN.items())
         return self.in_session.known_tools()
 
 
 class Argument(NamedTuple):
-    """The parameters that declare one argument with ``ArgumentParser.add_argument``."""
+    """The parameters of ``ArgumentParser.add_argument`` that declare one argument."""
 
     names: tuple[str, ...]
     options: dict[str, Any]
@@ -127,14 +128,14 @@ JSON = argument("--json", action="store_true", help="print JSON")
 
 
 def take_option(argv: Sequence[str], names: Sequence[str]) -> tuple[list[str], str]:
-    """Remove an option, wherever it is in the arguments.
+    """Remove an option from any position in the arguments.
 
     Args:
         argv: The arguments.
         names: The spellings of the option.
 
     Returns:
-        The other arguments, and the value of the option; empty if it was not given.
+        The other arguments, and the option's value, which is empty if the option was not given.
 
     Raises:
         UsageError: The option has no value.

@@ -1,7 +1,7 @@
 """Consent: detects whether the user has confirmed an agent's proposals.
 
-A doubtful answer does not count as consent. If a yes is not recognized, the user only has to repeat
-it, but a wrongly assumed yes changes files.
+A doubtful answer does not count as consent. If consent is not recognized, the user only has to
+repeat it, but wrongly assumed consent changes files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ RESUME_PROMPT = (
     "Continue your task from where you were interrupted. Do not repeat the work that is already"
     " done above."
 )
-# Maximum number of characters to search for a yes; instructions may follow it.
+# Maximum number of characters to search for consent, which instructions may follow.
 MAX_CHARACTERS = 300
 _WHICH = (
     r"(?:(?:the\s+)?(?:first|second|third|fourth|fifth|last)(?:\s+(?:one|two|three))?"
@@ -67,7 +67,7 @@ def confirmed(messages: Sequence[Message], proposes: Callable[[AssistantMessage]
         return False
     words = request.typed.strip()
     if words.startswith(RESUME_PROMPT):
-        # A retry continues the interrupted run, so the consent to that run counts.
+        # A retry continues the interrupted run, so consent to that run still counts.
         return confirmed(messages[:asked], proposes)
     earlier = reversed(messages[:asked])
     answer = next((each for each in earlier if isinstance(each, AssistantMessage)), None)
@@ -75,7 +75,7 @@ def confirmed(messages: Sequence[Message], proposes: Callable[[AssistantMessage]
 
 
 def last_request(messages: Sequence[Message]) -> int:
-    """Return the index of the user's last message, 0 if there is none."""
+    """Return the index of the user's last message; 0 if there is none."""
     backwards = range(len(messages) - 1, -1, -1)
     return next((index for index in backwards if isinstance(messages[index], UserMessage)), 0)
 
@@ -84,8 +84,8 @@ def is_yes(words: str) -> bool:
     """Return whether a text begins by agreeing to proposals."""
     beginning = words
     if len(words) > MAX_CHARACTERS:
-        # The marker prevents patterns anchored at the end of the text from matching where it was
-        # cut.
+        # The ellipsis prevents patterns that are anchored at the end from matching where the text
+        # was cut.
         beginning = f"{words[:MAX_CHARACTERS]}…"
     if not words.strip() or not re.match(_YES, beginning):
         return False

@@ -1,4 +1,4 @@
-"""The dispatcher of ``hilum agents`` and ``/agents``: one implementation for both."""
+"""The common dispatcher for ``hilum agents`` and ``/agents``."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ async def run(argv: list[str], context: CommandContext) -> int:
     """Run an action.
 
     Args:
-        argv: Name and arguments of the action; if empty, the agents are listed.
+        argv: Name and arguments of the action; if empty, the action ``list`` runs.
         context: The context of the action.
 
     Returns:
         The exit code.
 
     Raises:
-        UsageError: There is no such action, or it failed.
+        UsageError: There is no such action, or the action failed.
     """
     if argv[:1] in (["-h"], ["--help"]):
         context.say(ABOUT)
@@ -71,7 +71,7 @@ async def run(argv: list[str], context: CommandContext) -> int:
     for argument in action.arguments:
         parser.add_argument(*argument.names, **argument.options)
     try:
-        # argparse prints the help to standard output, but in a session it belongs in the reply.
+        # argparse prints help to standard output, but in a session, the help belongs in the reply.
         with redirect_stdout(context.out):
             options = parser.parse_intermixed_args(rest)
     except SystemExit:  # --help

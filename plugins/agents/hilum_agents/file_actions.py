@@ -60,7 +60,7 @@ async def _validate(options: Namespace, context: CommandContext) -> int:
 
 async def _named(name: str, context: CommandContext) -> CatalogEntry:
     if name.endswith((".md", ".toml")) or os.sep in name:
-        path = context.workspace / Path(name)  # joining leaves an absolute path unchanged
+        path = context.workspace / Path(name)  # joining paths leaves an absolute path unchanged
         return CatalogEntry(await trio.to_thread.run_sync(load_definition, path), _NO_ENTRY)
     return await context.entry(name)
 

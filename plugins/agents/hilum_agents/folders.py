@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # Built-in agents come last, so that a user's file with the same name overrides a built-in agent.
 BUILTIN = Path(__file__).resolve().parent / "builtin"
 OWN = ".hilum/agents"
-# In order of precedence: hilum's own folder, then those of other programs.
+# The folders in order of precedence: hilum's own folder, then those of other programs.
 PROJECT_FOLDERS: tuple[tuple[str, Dialect], ...] = (
     (OWN, "hilum"),
     (".claude/agents", "claude"),
@@ -50,7 +50,8 @@ class AgentFolder(NamedTuple):
         source: Description of the folder for the user.
         scope: Scope of the agents in the folder.
         dialect: Program whose file format is used in the folder.
-        inside: Folder that symbolic links must not leave; ``None`` for the user's own folders.
+        inside: Folder that symbolic links must not lead out of; ``None`` for the user's own
+            folders.
     """
 
     path: Path
@@ -75,8 +76,8 @@ def list_folders(workspace: Path | None, others: bool) -> Iterator[AgentFolder]:
     home = home_folder()
     if workspace is not None:
         for name, dialect in PROJECT_FOLDERS if others else PROJECT_FOLDERS[:1]:
-            # The home folder has no project agents: these files are the user's own agents, which
-            # need no trust.
+            # The home folder has no project agents: its files are the user's own agents, which need
+            # no trust.
             own = (os.path.realpath(home / name), os.path.realpath(user_folder()))
             if os.path.realpath(workspace / name) not in own:
                 yield AgentFolder(
@@ -93,7 +94,7 @@ def list_folders(workspace: Path | None, others: bool) -> Iterator[AgentFolder]:
 
 
 def has_agents(workspace: Path | None, others: bool) -> bool:
-    """Return whether agents other than the built-in ones may exist. Blocks.
+    """Return whether agents other than the built-in agents may exist. Blocks.
 
     Args:
         workspace: The project; ``None`` if there is none.

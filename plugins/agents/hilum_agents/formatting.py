@@ -19,7 +19,7 @@ from hilum_agents.definitions.tools import RISKS
 
 MAX_DESCRIPTION = 150
 _STATES = {"on": "", "untrusted": "NOT TRUSTED", "hidden": "hidden", "broken": "BROKEN"}
-# Finding marks, worst first.
+# The marks of findings, worst first.
 _MARKS = "✗⚠✓"
 # Pairs of a tool's name and its permission category.
 Tools = Sequence[tuple[str, str]]
@@ -31,8 +31,8 @@ class Finding:
 
     Attributes:
         mark: ``✓`` for correct, ``⚠`` for a warning, ``✗`` for an error.
-        message: What was found, as a sentence.
-        line: Line number in the file, 0 for none.
+        message: The finding, as a sentence.
+        line: Line number in the file; 0 for none.
     """
 
     mark: Literal["✓", "⚠", "✗"]
@@ -98,7 +98,7 @@ def entry_summary(entry: CatalogEntry) -> dict[str, Any]:
 
 
 def _pick(source: object, names: Iterable[str]) -> dict[str, Any]:
-    """Return some attributes of an object, by name."""
+    """Return the given attributes of an object, by name."""
     return {name: getattr(source, name) for name in names}
 
 
@@ -134,7 +134,7 @@ def _permission_texts(definition: Definition) -> list[str]:
 
 
 def _dates(path: Path) -> dict[str, str]:
-    """Return a file's modification time, and its creation time if the system records it."""
+    """Return a file's modification time and, if the system records it, its creation time."""
     try:
         status = os.stat(path)
     except OSError:
@@ -153,7 +153,7 @@ def entry_page(entry: CatalogEntry, tools: Tools, *, prompt: bool = False) -> st
     Args:
         entry: The agent.
         tools: The available tools.
-        prompt: Whether to include its prompt.
+        prompt: Whether to include the agent's prompt.
     """
     definition = entry.definition
     found = available_tools(definition, tools)

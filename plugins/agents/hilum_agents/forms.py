@@ -17,7 +17,7 @@ import msgspec
 # A parsed form. Each value is a known kind, a choice, a list with one entry, or a nested form.
 Form = dict[str, object]
 
-# Limits, so that a project file cannot make the type, or its sketch in the prompt, arbitrarily
+# These limits prevent a project file from making the type, or its sketch in the prompt, arbitrarily
 # large.
 MAX_FIELDS = 60
 MAX_DEPTH = 5
@@ -71,7 +71,7 @@ def read_form(value: Mapping[str, object]) -> Form:
 
 
 class _Parser:
-    """Parses one form and counts its fields."""
+    """A parser for one form that also counts the form's fields."""
 
     def __init__(self) -> None:
         self._fields = 0
@@ -206,7 +206,7 @@ def wrong_places(
     """Yield problems with the files and line numbers in an answer.
 
     Args:
-        answer: An answer whose type was created by ``make_type``.
+        answer: The answer, an instance of a type that ``make_type`` created.
         check_place: A function that yields the problems with a path and its lines.
     """
     paths: list[str] = []
@@ -221,7 +221,7 @@ def wrong_places(
                 paths.append(each)
             elif isinstance(each, int) and _LINE in descriptions:
                 lines.append(each)
-    # With several files in the same mapping, it is unknown which one the lines refer to.
+    # With several files in the same mapping, it is unknown to which file the lines refer.
     checked = lines if len(paths) == 1 else []
     for path in paths:
         yield from check_place(path, *checked)

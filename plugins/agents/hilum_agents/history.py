@@ -1,7 +1,7 @@
 """The history of a session's agents: their complete conversations and their definitions.
 
-In memory, conversations are compacted, and a resumed session has no bindings. The log contains the
-complete conversations and all bindings.
+In memory, conversations are compacted, and a resumed session has no bindings of agents to
+definitions. The log contains complete conversations and all bindings.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Binding(msgspec.Struct):
 
 
 class History:
-    """A fold over the session's log, computed on first use because most sessions never need it.
+    """A fold over the session's log, computed on first use because most sessions need none.
 
     Args:
         session: The session.
@@ -58,14 +58,14 @@ class History:
 
     def messages(self, agent: Agent) -> Sequence[Message]:
         """Return all messages of an agent's conversation, including compacted ones."""
-        # The epoch counts compactions. If there were none, the log need not be read.
+        # The epoch counts compactions. Without compactions, the log need not be read.
         if not agent.conversation.epoch:
             return agent.conversation.messages  # never compacted
         self._read()
         return self._messages.get(agent.name, agent.conversation.messages)
 
     def binding(self, agent: str) -> Definition | None:
-        """Return the definition that an agent was last bound to, or ``None`` if it never was."""
+        """Return the definition to which an agent was last bound, or ``None`` if there is none."""
         self._read()
         return self._bindings.get(agent)
 

@@ -17,14 +17,14 @@ COMMAND = "/agents"
 
 
 async def interpret(agents: Agents, text: str) -> Interpretation | None:
-    """Return the interpretation of a prompt, or ``None`` if it is neither a call nor a command.
+    """Return the interpretation of a prompt that is an agent call or command, otherwise ``None``.
 
     Args:
         agents: The agents of the session.
         text: The prompt.
     """
     words = text.strip()
-    # A text that begins with a space is not a command, so that users can send any text.
+    # A text that begins with a space is not a command, so that users can send any text as a prompt.
     command = text.rstrip()
     if command == COMMAND or command.startswith((f"{COMMAND} ", f"{COMMAND}\t")):
         reply = await _run_command(agents, command.removeprefix(COMMAND))
@@ -51,7 +51,8 @@ async def interpret(agents: Agents, text: str) -> Interpretation | None:
 async def _depends_on_agents(agents: Agents, words: str) -> bool:
     """Return whether the interpretation of a prompt depends on which agents are defined.
 
-    Most prompts call no agent, and most users have not defined any; the scan is then unnecessary.
+    Most prompts call no agent, and most users have defined no agents, so the scan is usually
+    unnecessary.
     """
     if agents.is_searched or may_call(words):
         return True
@@ -60,10 +61,10 @@ async def _depends_on_agents(agents: Agents, words: str) -> bool:
 
 
 async def call_agent(agents: Agents, call: AgentCall) -> Agent | str:
-    """Return the session's agent that a call names; the first call creates it.
+    """Return the session's agent that a call names, creating the agent on the first call.
 
     Returns:
-        The agent, or a message to the user if the agent had to be queued.
+        The agent, or a message to the user if the agent was queued.
 
     Raises:
         UsageError: The agent cannot be called.
@@ -78,7 +79,7 @@ async def call_agent(agents: Agents, call: AgentCall) -> Agent | str:
         return f"{definition.name} was started as {identity}: {step}"
     agent = session.agents.get(definition.name)
     if agent is not None and agent.conversation.phase != "idle":
-        return agent  # a run keeps the definition that it started with
+        return agent  # a run keeps the definition with which it started
     if runs is not None:
         agent = runs.join(profile)
     elif agent is None:
@@ -103,7 +104,7 @@ def _report_unknown(session: Session, words: str, names: list[str]) -> None:
 
 async def _run_command(agents: Agents, line: str) -> str:
     """Return the output of a command typed after ``/agents``."""
-    # Imported here because it loads the parsers of all actions, which few sessions need.
+    # The import is here because it loads the parsers of all actions, which few sessions need.
     from hilum_agents.command_context import CommandContext
     from hilum_agents.dispatch import run_line
 

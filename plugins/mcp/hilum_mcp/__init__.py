@@ -1,7 +1,7 @@
 """MCP servers for the agent, and hilum as an MCP server.
 
-Importing this package loads neither the SDK nor an HTTP library. In a session without configuration
-files, the package only checks whether one exists.
+Importing this package loads neither the MCP SDK nor an HTTP library. If no configuration file
+exists, a session only checks for one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ __all__ = [
 ]
 
 MAX_MISTAKES_SHOWN = 5
-# The names of ``commands.ACTIONS``, whose import loads the parsers of all actions.
+# The names in ``commands.ACTIONS``, repeated here because importing it loads the parsers of all
+# actions.
 ACTION_NAMES = (
     "list",
     "enable",
@@ -78,7 +79,7 @@ def __getattr__(name: str) -> Any:
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[SessionServers | None]:
-    """Yield the session's MCP servers, and end them when the session closes."""
+    """Yield the session's MCP servers, and stop them when the session closes."""
     root = session.workspace.root
     if not paths.has_config_file(root):
         yield None
@@ -107,7 +108,7 @@ async def open_session(session: Session) -> AsyncIterator[SessionServers | None]
     servers = lazy.session_servers
     async with servers.open_servers(session, settings, summaries, entries) as mcp:
         yield mcp
-    # Without the cache, the next session reads the files and reports the mistakes again.
+    # Mistakes are not cached, so that the next session reads the files and reports them again.
     if entries and not has_mistakes:
         lazy.session_cache.save_summaries(fingerprint, trusted, summaries)
 
@@ -126,14 +127,14 @@ def _report_mistakes(session: Session, catalog: ServerCatalog) -> None:
 
 @hookimpl
 def list_commands() -> list[PromptCommand]:
-    """Return the command ``/mcp``; the session's servers list those of their prompts."""
+    """Return the command ``/mcp``; ``SessionServers`` returns the commands for prompts."""
     summary = "List, add, approve and test MCP servers, and log in to them"
     return [PromptCommand("mcp", summary, "[ACTION]", ACTION_NAMES)]
 
 
 @hookimpl
 async def interpret_prompt(session: Session, text: str) -> Interpretation | None:
-    """Run ``/mcp``, even in a session without servers."""
+    """Run ``/mcp``, even in a session without MCP servers."""
     if text != "/mcp" and not text.startswith("/mcp "):
         return None
     mcp = session.plugin(lazy.session_servers.SessionServers)

@@ -1,6 +1,6 @@
 """Checks a server's URL before a connection is opened, by the rules that apply to web pages.
 
-The user may configure servers on this machine and in the local network. A project may configure
+The user may configure servers on this machine and on the local network. A project may configure
 only public servers and those listed in `web.hosts`. Cloud metadata services and link-local
 addresses are never contacted.
 """
@@ -24,11 +24,11 @@ async def check_address(server: ServerConfig, hosts: frozenset[str]) -> None:
     """Check the URL of a server.
 
     Args:
-        server: The server, with expanded variables.
+        server: The server's configuration, with variables expanded.
         hosts: Hosts on the user's network from which pages may be fetched.
 
     Raises:
-        UsageError: hilum may not contact the server.
+        UsageError: The server's address is not allowed.
     """
     try:
         parts = urlsplit(server.url)
@@ -38,7 +38,7 @@ async def check_address(server: ServerConfig, hosts: frozenset[str]) -> None:
         if _is_address(parts.hostname) or not uses_proxy(server.url):
             await _check_host(server, parts, hosts)
     except UnknownHost:
-        return  # connecting reports the error
+        return  # the connection attempt reports the error
     except (AddressRefused, ValueError) as error:
         reason = str(error).rstrip(".")
         raise UsageError(
@@ -55,12 +55,12 @@ async def _check_host(server: ServerConfig, parts: SplitResult, hosts: frozenset
     host = parts.hostname or ""
     written = f"[{host}]" if ":" in host else host
     reach = Reach(hosts=hosts)
-    # Only the user's own file may refer to this machine or the local network. A repository could
-    # otherwise reach services behind the user's firewall (SSRF).
+    # Only the user's own configuration file may refer to this machine or the local network. A
+    # repository could otherwise reach services behind the user's firewall (SSRF).
     if server.file.is_relative_to(config_folder()):
         reach = msgspec.structs.replace(reach, loopback=True, hosts=hosts | {written})
     port = f":{parts.port}" if parts.port else ""
-    # The user name and password are omitted, because the URL of a page must not contain them.
+    # The user name and password are omitted, because ``resolve_url`` rejects URLs with credentials.
     url = f"{parts.scheme}://{written}{port}/"
     _, addresses = await resolve_url(url, reach)
     # The metadata services of most clouds are link-local (169.254.169.254) and return credentials,
@@ -73,7 +73,7 @@ async def _check_host(server: ServerConfig, parts: SplitResult, hosts: frozenset
 def uses_proxy(url: str) -> bool:
     """Return whether the environment configures a proxy for a URL.
 
-    If so, the proxy resolves the host name and chooses the address to connect to.
+    A proxy resolves the host name itself and chooses the address to connect to.
     """
     parts = urlsplit(url)
     return parts.scheme in getproxies() and not proxy_bypass(parts.hostname or "")

@@ -1,9 +1,9 @@
 """The user's decisions about servers: approved configurations, and servers enabled or disabled.
 
-They are stored in ``mcp.toml`` next to the user's ``settings.toml``, keyed by the real path of the
-project. A project cannot store decisions. An approval applies to one configuration: if the command,
-the URL, a variable or the list of tools changes, the server needs a new approval. An approval also
-applies only to the current content of the project files that the server executes (see
+The decisions are stored in ``mcp.toml`` next to the user's ``settings.toml``, keyed by the real
+path of the project. A project cannot store decisions. An approval applies to one configuration: if
+the command, the URL, a variable or the list of tools changes, the server needs a new approval. An
+approval also applies only to the current content of the project files that the server executes (see
 ``executed_files``).
 """
 
@@ -46,7 +46,7 @@ NEVER = "No, switch it off"
 
 @attrs.frozen
 class Decisions:
-    """The user's decisions about servers, as they were when the file was read.
+    """The user's decisions about servers, as read from ``mcp.toml``.
 
     Args:
         approved: Digests of the approved configurations, by project and server name.
@@ -66,7 +66,7 @@ class Decisions:
         """
         path = decisions_file()
         # With `exists`, a dangling link would count as "no decisions" and would enable servers that
-        # the user switched off.
+        # the user has disabled.
         if not os.path.lexists(path):
             return cls()
         import tomllib
@@ -94,7 +94,7 @@ class Decisions:
         hint = f"Review and approve it with hilum mcp approve {server.name}."
         if not known:
             return f"Its configuration is not approved. {hint}"
-        # Files are hashed only if there is an approval to compare the hashes with.
+        # Files are hashed only if there is an approval with which to compare the hashes.
         try:
             files = executed_files(server, root)
         except UsageError as error:
@@ -112,7 +112,7 @@ def _read_table(data: dict[str, Any], name: str, kind: type) -> dict[str, dict[s
     """Return a table from ``mcp.toml``: the user's decisions, by project and server name.
 
     Raises:
-        ValueError: The table does not have this structure.
+        ValueError: The table is malformed.
     """
     try:
         return msgspec.convert(data.get(name, {}), dict[str, dict[str, kind]])  # type: ignore[valid-type]
@@ -132,7 +132,8 @@ def approve(root: str, server: ServerConfig) -> None:
         UsageError: The approval cannot be stored, or the server executes too many files.
     """
     # The digest, which decides whether the approval is valid, is stored first. If the process dies
-    # before the list of files is written, hilum only cannot describe later changes.
+    # before the list of files is written, hilum can still detect later changes, but cannot describe
+    # them.
     files = executed_files(server, root)
     _store([APPROVED, root, server.name], approval_digest(server, files))
     write_cache(_approved_files_path(root, server), msgspec.json.encode(files))
@@ -141,11 +142,12 @@ def approve(root: str, server: ServerConfig) -> None:
 def _approved_files_path(root: str, server: ServerConfig) -> Path:
     """Return the path of the file that lists the approved files.
 
-    The list is used only to report what changed. The digest in ``mcp.toml`` decides whether the
-    approval is valid.
+    The list of approved files is used only to report changes. The digest in ``mcp.toml`` decides
+    whether the approval is valid.
     """
-    # Hashed, because the names of folders and servers may be too long for a file name or contain
-    # slashes. A path contains no NUL byte, so different pairs result in different strings.
+    # The file name is a hash, because the names of folders and servers may be too long for a file
+    # name or contain slashes. The NUL byte is an unambiguous separator, because paths cannot
+    # contain it.
     name = os.fsencode(f"{root}\0{server.name}")
     digest = hashlib.sha256(name).hexdigest()[:32]
     return data_folder() / "mcp" / "approved" / f"{digest}.json"
@@ -160,7 +162,7 @@ def _read_approved_files(root: str, server: ServerConfig) -> dict[str, str]:
 
 
 def revoke(root: str, name: str) -> bool:
-    """Revoke an approval and return whether there was one. Blocks."""
+    """Revoke an approval, and return whether the server was approved. Blocks."""
     is_approved = name in Decisions.load().approved.get(root, {})
     if is_approved:
         _store([APPROVED, root, name], None)
@@ -168,12 +170,12 @@ def revoke(root: str, name: str) -> bool:
 
 
 def switch(root: str, name: str, enabled: bool | None) -> None:
-    """Enable or disable a server, or let its file decide again. Blocks.
+    """Enable or disable a server, or restore the state that its file specifies. Blocks.
 
     Args:
         root: The project that configures the server; empty for the user's own servers.
         name: The name of the server.
-        enabled: Whether the server is enabled; ``None`` lets its file decide.
+        enabled: Whether the server is enabled; ``None`` restores the state that its file specifies.
     """
     if enabled is not None or Decisions.load().switched(root, name) is not None:
         _store([SWITCHED, root or USER, name], enabled)
@@ -193,11 +195,11 @@ async def ask_approvals(session: Session, entries: Iterable[CatalogEntry]) -> li
     """Ask the user to approve the servers of a trusted project, one after another.
 
     Args:
-        session: The session. If it is not attended by a user, no question is asked.
+        session: The session. In an unattended session, no question is asked.
         entries: The session's servers.
 
     Returns:
-        The entries of the servers that are now on.
+        The catalog entries of the newly approved servers.
     """
     waiting = [entry for entry in entries if entry.state == "unapproved"]
     plan = session.plugin(UserQuestions)
@@ -220,7 +222,7 @@ async def _ask_approval(
     """Ask about one server, store the answer, and return whether the server is approved."""
     question = await in_thread(describe_request, server, root)
     asked = await plan.ask(session.agents["main"], "", question, (LATER, YES, NEVER))
-    # Only an explicit no is stored. After "Not now" or no answer the server stays unapproved.
+    # Only an explicit refusal is stored. After "Not now" or no answer, the server stays unapproved.
     if asked.answers == (NEVER,):
         await in_thread(switch, root, server.name, False)
     if asked.answers != (YES,):
@@ -244,7 +246,7 @@ def describe_request(server: ServerConfig, root: str = "") -> str:
 
 
 def _describe_files(server: ServerConfig, root: str) -> list[str]:
-    """Return rows about the files that a server executes, and about changes to them."""
+    """Return rows that list the files that a server executes, and changes to these files."""
     try:
         files = executed_files(server, root)
     except UsageError as error:
@@ -262,7 +264,7 @@ def _describe_files(server: ServerConfig, root: str) -> list[str]:
 
 
 def describe_config(server: ServerConfig) -> list[str]:
-    """Return a configuration, one row per part, hiding values whose names suggest secrets."""
+    """Return the rows of a configuration, hiding values whose names suggest secrets."""
     rows = _describe_program(server) if server.kind == "stdio" else _describe_address(server)
     if server.allowed_tools is not None:
         rows.append(f"  tools     only {', '.join(server.allowed_tools) or 'none'}")

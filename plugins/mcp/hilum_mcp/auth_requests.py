@@ -1,8 +1,8 @@
 """Sends login requests to URLs that a server specifies, if the URLs pass the address check.
 
-The requests use separate connections, and each address is checked when its socket is opened. If a
-name resolves to another address after the check (DNS rebinding), this therefore has no effect. The
-module imports the SDK.
+The requests use separate connections, and each address is checked when its socket is opened.
+Therefore, a name cannot bypass the check by resolving to another address later (DNS rebinding).
+This module imports the MCP SDK.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def origin_of(url: str) -> tuple[str, str, int]:
 
 
 def allowed_reach(server: str, hosts: frozenset[str] = frozenset()) -> Reach:
-    """Return what a server may refer to: public addresses, and hosts in the user's settings.
+    """Return the addresses that a server may specify: public ones, and hosts in the settings.
 
-    A server on this machine may also refer to this machine, because only the user can configure
-    such a server.
+    A server on this machine may also specify addresses on this machine, because only the user can
+    configure such a server.
 
     Args:
         server: The server's URL.
@@ -55,7 +55,7 @@ async def check_auth_address(url: str, server: str, reach: Reach) -> None:
     """Check a URL that a server specifies. The server's own origin is always allowed.
 
     Raises:
-        OAuthFlowError: hilum may not contact the URL, or the URL does not use HTTPS.
+        OAuthFlowError: The URL is not allowed, or does not use HTTPS.
     """
     try:
         # The session contacts this origin anyway; it was checked before the connection was opened.
@@ -74,11 +74,11 @@ async def check_auth_address(url: str, server: str, reach: Reach) -> None:
 
 
 def _refusal(error: Exception) -> str:
-    return f"The server specifies a login URL that is not contacted. {error}"
+    return f"The server specifies a login URL that hilum does not contact. {error}"
 
 
 async def send_checked(request: httpx2.Request, reach: Reach) -> httpx2.Response:
-    """Send a request, following redirects only within its own origin.
+    """Send a request, and follow redirects only within the request's origin.
 
     Raises:
         OAuthFlowError: No response arrived, or the response cannot be read.
@@ -115,8 +115,8 @@ async def send_checked(request: httpx2.Request, reach: Reach) -> httpx2.Response
 
 
 def _may_follow(response: httpx.Response, url: str, target: str) -> bool:
-    # After 301, 302 and 303 a POST usually becomes a GET (RFC 9110, section 15.4), and a token
-    # request would lose its body.
+    # After a 301, 302 or 303 response, a POST usually becomes a GET (RFC 9110, section 15.4), and a
+    # token request would lose its body.
     keeps_method = response.status_code in (307, 308) or response.request.method == "GET"
     if not response.has_redirect_location or not keeps_method:
         return False
@@ -125,9 +125,9 @@ def _may_follow(response: httpx.Response, url: str, target: str) -> bool:
 
 
 async def _read_body(response: httpx.Response) -> bytes:
-    """Read a body up to a limit. It is not decompressed, because no compression was requested."""
+    """Read a response body up to the size limit; reject a compressed body."""
     if response.headers.get("content-encoding", "identity").lower() != "identity":
-        raise ValueError("It is compressed, which was not requested.")
+        raise ValueError("The response is compressed, which was not requested.")
     data = bytearray()
     async with aclosing(cast("AsyncGenerator[bytes, None]", response.aiter_raw())) as chunks:
         async for chunk in chunks:
@@ -142,14 +142,14 @@ async def _read_body(response: httpx.Response) -> bytes:
 
 
 class CheckedAuthFlow:
-    """A base class of all login methods, which checks where their requests are sent.
+    """A base class for login methods that checks the destinations of requests.
 
     The request to the server itself is sent as usual. All other requests are sent only to addresses
     that pass the check.
 
     Attributes:
         server_url: The server's URL.
-        reach: The addresses that may be contacted besides the server's own origin.
+        reach: The addresses that may be contacted in addition to the server's own origin.
     """
 
     server_url = ""
@@ -179,5 +179,5 @@ class CheckedAuthFlow:
             await flow.aclose()
 
     def _run_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Yield a request, and all requests that it depends on."""
+        """Yield a request and all requests on which it depends."""
         return super()._auth_flow(request)  # type: ignore[misc, no-any-return]

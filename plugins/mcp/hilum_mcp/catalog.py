@@ -1,8 +1,9 @@
-"""Finds all servers of a workspace: who configures each one, and whether it may be started.
+"""Finds all servers of a workspace: who configures each server, and whether it may be started.
 
-The user's own file comes first, then the project's files of every client. A project's server is off
-until the user trusts the project and has approved this exact configuration. The user's files of
-other clients are not read; ``hilum mcp add --from`` imports from them.
+The user's own file comes first, then the project's files for each client. A project's server is off
+until the user trusts the project and has approved this exact configuration. The user's
+configuration files for other clients are not read; ``hilum mcp add --from`` can import servers from
+such files.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from hilum_mcp.approvals import Decisions
     from hilum_mcp.server_config import ConfigFile
 
-# Far more than anyone configures; limits the work that a repository can cause.
+# Far more servers than anyone configures; bounds the work that a repository can cause.
 MAX_SERVERS = 100
 
 State = Literal["on", "off", "unapproved", "broken"]
@@ -41,13 +42,13 @@ Scope = Literal["user", "project"]
 
 @attrs.frozen
 class CatalogEntry:
-    """A server and whether it may be started.
+    """A server in the catalog, with its state.
 
     Args:
-        server: Its configuration; variables are not expanded.
-        state: ``on``; ``off``, disabled by its file or the user; ``unapproved`` for a project's
-            server without an approval; ``broken``.
-        reason: Why the server is not on, and how to enable it, in one or two sentences.
+        server: The server's configuration; variables are not expanded.
+        state: ``on``; ``off`` (disabled by its file or by the user); ``unapproved`` (a project's
+            server without an approval); ``broken`` (cannot be started).
+        reason: Why the state is not ``on``, and how to enable the server, in one or two sentences.
         scope: Who configures the server.
     """
 
@@ -62,8 +63,8 @@ class ServerCatalog:
     """All servers of a workspace.
 
     Args:
-        entries: One entry per name, the user's own entries first.
-        mistakes: The parts of files that could not be read or were left out.
+        entries: The entries, one per server name, the user's own first.
+        mistakes: The parts of files that could not be read or were ignored.
         inputs: The inputs that servers use, by file and id.
         trusted: Whether the user trusts the project; ``None`` if it configures no servers.
     """
@@ -84,14 +85,14 @@ class ServerCatalog:
         return tuple(mistake for mistake in self.mistakes if mistake.level == "warning")
 
     def get(self, name: str) -> CatalogEntry | None:
-        """Return the entry with a name."""
+        """Return the entry with the given name."""
         return next((entry for entry in self.entries if entry.server.name == name), None)
 
 
 def summarize_all(entries: Iterable[CatalogEntry]) -> list[ServerSummary]:
     """Return the data that a session needs about its servers.
 
-    Blocks while reading small files.
+    Blocks.
     """
     entries = list(entries)
     prefixes = make_prefixes(entry.server for entry in entries if entry.state == "on")
@@ -101,11 +102,11 @@ def summarize_all(entries: Iterable[CatalogEntry]) -> list[ServerSummary]:
 def summarize(entry: CatalogEntry, prefix: str) -> ServerSummary:
     """Return the data that a session needs about a server.
 
-    Blocks while reading a small file.
+    Blocks.
 
     Args:
         entry: The server.
-        prefix: The prefix of its tools' names.
+        prefix: The prefix for the server's tool names.
     """
     server = entry.server
     offer = load_offer(server.digest) if entry.state == "on" else None
@@ -170,8 +171,8 @@ class _CatalogLoader:
 
     def add_file(self, file: Path, *, is_own: bool) -> None:
         """Read a file and add its servers."""
-        # A repository could otherwise make hilum read any of the user's files and quote it in
-        # messages.
+        # A repository could otherwise make hilum read any of the user's files and quote their
+        # content in messages.
         if not is_own and not _is_inside(file, self._root):
             reason = "It is a link to a target outside the project, and was left out."
             self.mistakes.append(ConfigMistake(file, "", reason))
@@ -210,7 +211,7 @@ class _CatalogLoader:
             root: The project that configures the server; empty for the user's own servers.
         """
         scope: Scope = "project" if root else "user"
-        # This is checked first: the user need not approve a server that would not start anyway.
+        # This check comes first: the user need not approve a server that would not start anyway.
         why_off = self._why_off(server, root)
         if why_off:
             return CatalogEntry(server, "off", why_off, scope)
@@ -271,9 +272,9 @@ def _mistakes(config: ConfigFile, *, is_shared: bool) -> list[ConfigMistake]:
 
 
 def _disabled_by_claude(root: Path) -> dict[str, str]:
-    """Return the servers of ``.mcp.json`` that Claude Code's project settings disable, by file.
+    """Return the servers in ``.mcp.json`` that Claude Code's project settings disable, by file.
 
-    These settings cannot enable a server.
+    Claude Code's settings cannot enable a server.
     """
     disabled: dict[str, str] = {}
     for name in CLAUDE_SETTINGS:

@@ -18,7 +18,7 @@ def check_servers(folder: Path, online: bool) -> Iterator[Check]:
 
     Args:
         folder: The workspace whose files are checked.
-        online: Not used, because the check needs no network.
+        online: Unused, because the check needs no network access.
     """
     if not paths.has_config_file(folder):
         return

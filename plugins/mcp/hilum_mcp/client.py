@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from hilum_mcp.settings import McpSettings
     from hilum_mcp.transport_state import TransportState
 
-# Seconds within which several changes to a list are treated as one.
+# Seconds within which several changes to a list are treated as a single change.
 CHANGE_DELAY = 0.1
 
 # Minimum number of seconds between two displayed progress messages.
 PROGRESS_INTERVAL = 0.2
 
-# The server decides how long these texts are, so what reaches the screen is limited.
+# Servers may send messages of any length, so the displayed text is limited.
 MAX_PROPOSALS = 20
 MAX_PROPOSAL = 80
 MAX_RESOURCE_ROW = 300
@@ -56,22 +56,22 @@ class OnChange(Protocol):
     """A function that handles a change to a server's offer or to the state of its connection."""
 
     def __call__(self, client: ServerClient, *, has_new_offer: bool) -> None:
-        """Handle the change. ``has_new_offer`` is whether the offer has been fetched again."""
+        """Handle the change. ``has_new_offer`` is true if the offer has been fetched again."""
 
 
 class ServerClient:
-    """A server of a session.
+    """An MCP server in a session.
 
     The connection is created on first use, because most sessions use few of their servers.
 
     Args:
         session: The session.
         summary: The session's data about the server.
-        find: Returns the server's configuration, or raises a ``ToolError`` if the server may not be
-            started. Blocks.
+        find: A function that returns the server's configuration, or raises ``ToolError`` if the
+            server is not allowed to start. Blocks.
         settings: The settings of the session.
-        nursery: Runs the server's task.
-        changed: Called when the server's offer or state has changed.
+        nursery: The nursery for the server's task.
+        changed: A function to call when the server's offer or state has changed.
 
     Attributes:
         offer: The server's offer; ``None`` while it is unknown.
@@ -106,16 +106,16 @@ class ServerClient:
 
     @functools.cached_property
     def server(self) -> ServerConfig:
-        """The configuration, which is read on first use. Blocks while reading small files.
+        """The server's configuration, which is read on first use. Blocks.
 
         Raises:
-            ToolError: The configuration changed, or the server may no longer be started.
+            ToolError: The configuration changed, or the server is no longer allowed to start.
         """
         return self._find(self.summary)
 
     @property
     def connection(self) -> Connection:
-        """The connection. Its task starts on first access.
+        """The connection. The connection's task starts on first access.
 
         Raises:
             ToolError: As for ``server``.
@@ -149,7 +149,7 @@ class ServerClient:
     async def _load_requests(self) -> ServerRequests:
         """Return the object that answers the server's requests, after importing the SDK.
 
-        The import takes half a second. It runs in a thread, which is abandoned if the session
+        The import takes half a second, so it runs in a thread, which is abandoned if the session
         closes in the meantime.
         """
         if self._requests is None:
@@ -192,7 +192,7 @@ class ServerClient:
         """Check that the settings let an agent use the server.
 
         Raises:
-            ToolDenied: The settings do not allow it.
+            ToolDenied: The settings do not allow the agent to use the server.
         """
         if not self.is_available_to(agent):
             message = f"The agent {agent.name} may not use the MCP server {self.name} (mcp.agents)."
@@ -229,17 +229,17 @@ class ServerClient:
                 await trio.sleep(CHANGE_DELAY)
 
     def _is_worth_saving(self, offer: Offer) -> bool:
-        """Return whether an offer should replace the cached one.
+        """Return whether a new offer should replace the cached offer.
 
         Some servers offer tools only to a client that can ask a user. An unattended session must
-        not remove them from the cache.
+        not remove such tools from the cache.
         """
         if self.session.attended or self.offer is None:
             return True
         return not {tool.name for tool in offer.tools} < {tool.name for tool in self.offer.tools}
 
     async def _listen(self, client: Client, requests: ServerRequests) -> None:
-        """Watch for changes to the offer, if the protocol version has a stream for them.
+        """Watch for changes to the offer, if the protocol version has a stream of changes.
 
         In older versions, the server announces changes in notifications.
         """
@@ -259,8 +259,8 @@ class ServerClient:
 
     def _make_tool(self, name: str, offered: OfferedTool) -> Tool:
         description = f"The tool {offered.name} of the MCP server {self.name}."
-        # A read-only tool runs without approval and without the journal. A server's claim to be
-        # read-only is not sufficient for this: the user must trust it.
+        # A read-only tool runs without approval and without the journal. A server's claim that a
+        # tool is read-only is not sufficient: the user must trust the claim.
         is_read = offered.read_only and self.name in self.settings.trust_read_only
         tool = Tool(
             name,
@@ -286,12 +286,12 @@ class ServerClient:
         # The SDK cannot encode lone surrogates, which would break the connection.
         arguments = lazy.file_formats.replace_surrogates(arguments)
         requests = await self._load_requests()
-        # The first message is shown immediately.
+        # The first progress message is shown immediately.
         last_shown = trio.current_time() - PROGRESS_INTERVAL
 
         async def show_progress(done: float, total: float | None, message: str | None) -> None:
             nonlocal last_shown
-            # Every message extends the time limit, including those that are not displayed.
+            # Every progress message extends the time limit, even if it is not displayed.
             active.renew()
             if trio.current_time() - last_shown >= PROGRESS_INTERVAL:
                 last_shown = trio.current_time()
@@ -308,10 +308,10 @@ class ServerClient:
         return lazy.results.make_output(answer, f"tool:{call.name}")
 
     async def _run(self, job: Any, what: str, active: ActiveCall | None = None) -> Any:
-        """Run a job, within the time limit of a call if there is one.
+        """Run a job, within the time limit of the active call if there is one.
 
         Raises:
-            ToolError: The job failed. The message contains advice for the model.
+            ToolError: The job failed. The error contains advice for the model.
         """
 
         async def limited(client: Client) -> Any:
@@ -333,7 +333,7 @@ class ServerClient:
                 f"{what} did not respond within {active.limit:g} seconds, so hilum cancelled the "
                 f"call on the MCP server {self.name}.",
                 code=errors.E_TIMEOUT,
-                hint="It may have taken effect. Request less at once.",
+                hint="The call may have taken effect. Request less at once.",
             )
         return answer
 
@@ -348,7 +348,7 @@ class ServerClient:
         return ToolError(
             f"{server} refuses {what}: {reason}",
             code=errors.E_SERVER,
-            hint="Check the arguments, or continue without it.",
+            hint="Check the arguments, or continue without the server.",
         )
 
     async def read_resource(self, uri: str, source: str) -> Output:
@@ -379,7 +379,7 @@ class ServerClient:
         """Return the text of a prompt.
 
         Raises:
-            ToolError: There is no such prompt, it is too long, or the server is down.
+            ToolError: There is no such prompt, the prompt is too long, or the server is down.
         """
         arguments = lazy.file_formats.replace_surrogates(arguments)
         found = await self._run_limited(

@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
     code = INTERRUPTED
     try:
         code = trio.run(commands.run, words, context)
-    except* KeyboardInterrupt:  # it may be raised in exception groups, from any task
+    except* KeyboardInterrupt:  # may be raised in any task, in exception groups
         print(file=sys.stderr)
     sys.stdout.flush()
     return code
@@ -69,7 +69,7 @@ def find_workspace(folder: str) -> Path:
 def split_workspace(argv: list[str]) -> tuple[list[str], str]:
     """Return the arguments without ``--workspace``, and the value of that option.
 
-    Words after ``--`` are the user's command and are not searched.
+    The words after ``--`` belong to a server's command and are not searched.
     """
     own = argv[: argv.index("--")] if "--" in argv else argv
     for number, word in enumerate(own):
@@ -87,18 +87,18 @@ def split_workspace(argv: list[str]) -> tuple[list[str], str]:
 
 
 def _ask(question: str, secret: bool) -> str:
-    """Ask at the terminal, and return the answer. End-of-file counts as an empty answer."""
+    """Ask a question on the terminal, and return the answer; at end-of-file, an empty string."""
     read = getpass if secret else input
     try:
-        # The question quotes configuration files of a repository. Escape sequences in them could
-        # overwrite what the user sees.
+        # The question quotes configuration files from a repository. Escape sequences in these files
+        # could overwrite what the user sees.
         return read(f"{escape_terminal(question)} ").strip()
     except EOFError:
         return ""
 
 
 async def _read_line() -> str:
-    """Wait for a line at the terminal.
+    """Wait for the user to type a line on the terminal.
 
     If the user types nothing, the thread is abandoned and ends with the program.
     """
@@ -113,7 +113,7 @@ async def run_slash(session: Session, statuses: Iterable[ServerStatus], line: st
 
     Args:
         session: The session.
-        statuses: The servers that run in it.
+        statuses: The servers that run in the session.
         line: The text after ``/mcp``.
     """
     out = StringIO()

@@ -1,4 +1,4 @@
-"""Reads configuration files of MCP servers in every dialect.
+"""Reads MCP server configuration files in every supported dialect.
 
 The dialect is recognised by the name of the table and by its keys. The file name matters only if
 clients use the same key with different meanings: ``url`` is an SSE URL for Gemini, and the unit of
@@ -60,7 +60,7 @@ _MCP_OPTIONS = {
     "assistant",
 }
 _GOOSE_BUILT_IN = ("builtin", "platform", "frontend")
-# Lists of server names, in this order: Gemini's current and older ones, and Claude Code's.
+# Keys of lists of server names: Gemini's current and older key, then Claude Code's.
 _SELECTIONS: tuple[Keys, ...] = (
     ("mcp", "excluded"),
     ("excludeMCPServers",),
@@ -96,7 +96,7 @@ def read_config(path: str | Path) -> ConfigFile:
     others.
 
     Args:
-        path: The file. The suffix determines its format: JSON (with comments), TOML or YAML.
+        path: The file. The file's suffix determines the format: JSON (with comments), TOML or YAML.
 
     Returns:
         The servers and all mistakes. Invalid input never raises an exception.
@@ -177,7 +177,7 @@ class _ConfigReader:
             self.report(f"{NO_TABLE}: it has none of the tables {known}.")
 
     def _by_name(self, table: list[Any], keys: Keys) -> dict[str, Any]:
-        """Convert a list of servers, which contain their names, to a mapping."""
+        """Convert a list of servers, each with its name, to a mapping from names to servers."""
         named: dict[str, Any] = {}
         for number, entry in enumerate(table, 1):
             name = entry.get("name") if isinstance(entry, Mapping) else None
@@ -225,7 +225,7 @@ class _ConfigReader:
 def _find_table(data: Mapping[str, Any]) -> tuple[Keys | None, Any]:
     """Return the path and the value of the table of servers.
 
-    The path is empty if the file itself is the table, or ``None`` if there is no table.
+    The path is empty if the whole file is the table, and ``None`` if there is no table.
     """
     for keys in TABLES:
         value = _value_at(data, keys)
@@ -233,7 +233,8 @@ def _find_table(data: Mapping[str, Any]) -> tuple[Keys | None, Any]:
             return keys, value
     # `$schema` is for editors.
     bare = {key: value for key, value in data.items() if not key.startswith("$")}
-    # All values must look like servers, so that no other JSON file is taken for a table.
+    # All values must look like servers, so that other JSON files are not mistaken for a table of
+    # servers.
     if bare and all(map(_looks_like_server, bare.values())):
         return (), bare
     return None, None
@@ -248,8 +249,8 @@ def _value_at(data: Any, keys: Keys) -> Any:
 def _has_other_purpose(keys: Keys, value: Any) -> bool:
     """Return whether a table contains no servers.
 
-    Examples are VS Code's recommended extensions, Zed's installed extensions, and Gemini's
-    selection of servers.
+    Examples of such tables are VS Code's recommended extensions, Zed's installed extensions, and
+    Gemini's selection of servers.
     """
     if keys == ("extensions",):
         return not isinstance(value, Mapping) or not any(
@@ -269,10 +270,11 @@ def _is_built_into_goose(value: object) -> bool:
 
 
 def _other_tables(data: Mapping[str, Any], chosen: Keys) -> Iterable[Keys]:
-    """Yield the other tables of a file that contain servers."""
+    """Yield the other tables in a file that contain servers."""
     for keys in TABLES:
         value = _value_at(data, keys)
-        # If `mcp.servers` was chosen, `mcp` contains it and is not another table.
+        # If `mcp.servers` was chosen, `mcp` contains that table and is not another table of
+        # servers.
         if keys == chosen or chosen[:1] == keys or not isinstance(value, Mapping):
             continue
         if any(map(_looks_like_server, value.values())):
@@ -286,11 +288,11 @@ def _looks_like_server(value: object) -> bool:
 
 
 class _Selection:
-    """Lists in a file that enable or disable servers of the same file by name.
+    """The lists in a file that enable or disable servers in the same file by name.
 
     Args:
         data: The content of the file.
-        report: Called with each mistake.
+        report: A function to call with each mistake.
     """
 
     def __init__(self, data: Mapping[str, Any], report: Report) -> None:
@@ -314,7 +316,7 @@ class _Selection:
         return server
 
     def check_names(self, servers: Mapping[str, ServerConfig]) -> None:
-        """Report names in the lists that match no server."""
+        """Report the names in these lists that match no server."""
         for keys, names in self._lists.items():
             missing = [repr(name) for name in names if name not in servers]
             if servers and missing:

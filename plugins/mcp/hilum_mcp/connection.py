@@ -6,8 +6,8 @@
                  └───────────────┘
 
 When a server dies, the SDK may cancel the task that is in the SDK's context manager, and may raise
-exception groups. These effects stay within the server's task. Other tasks submit jobs, which run in
-the server's task and can be cancelled from outside.
+exception groups. Such cancellations and exceptions stay within the server's task. Other tasks
+submit jobs, which run in the server's task and can be cancelled from outside.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ STABLE_AFTER = 60.0
 # Seconds that a call waits for a server that is about to restart.
 RESTART_TIMEOUT = 3.0
 
-# Seconds to wait for the reason why a connection ended.
+# Maximum number of seconds to wait for the reason why a connection ended.
 REASON_TIMEOUT = 1.5
 
 # Seconds within which all calls that fail for the same reason report that reason.
 RENEW_DELAY = 0.1
 
-# Seconds to notify a server that a call was cancelled.
+# Time limit, in seconds, for notifying a server that a call was cancelled.
 CANCEL_TIMEOUT = 1.0
 
-# The SDK's error code for a closed connection. Servers use it for their own errors as well.
+# The SDK's error code for a closed connection. Servers also use this code for their own errors.
 CONNECTION_CLOSED = -32000
 
 
@@ -71,11 +71,11 @@ class Connection:
 
     Args:
         name: The server's name.
-        connect: Returns a context manager that connects, and disconnects at the end of its block.
-        start_seconds: Time limit for a start.
-        changed: Called after each change of ``state``.
-        served: Runs concurrently with the jobs while the server is up; an error ends the
-            connection.
+        connect: A function that returns a context manager; the connection lasts for its block.
+        start_seconds: Time limit for a start, in seconds.
+        changed: A function to call after each change of ``state``.
+        served: A function that runs alongside the jobs while the server is up; an error in it ends
+            the connection.
 
     Attributes:
         state: The current state.
@@ -112,8 +112,8 @@ class Connection:
             await trio.sleep_until(self._next_start)
             began = trio.current_time()
             await self._serve_once()
-            # A server that has forgotten the session has not failed, so it is not counted and not
-            # delayed.
+            # A server that has forgotten the session has not failed, so its restart is neither
+            # counted nor delayed.
             if self._renew:
                 self._renew = False
                 continue
@@ -125,7 +125,8 @@ class Connection:
             # first.
             if self._failures >= MAX_STARTS or self.login or self._cannot_start:
                 self._wanted = trio.Event()
-            # This comes last, because it wakes up waiting callers, which read the fields set above.
+            # The state is set last, because setting it wakes up callers, which read the fields set
+            # above.
             self._set_state("down")
 
     async def _serve_once(self) -> None:
@@ -209,13 +210,13 @@ class Connection:
 
         Raises:
             ToolError: ``E_SERVER`` if the server is down or died during the job.
-            Exception: The error of the job.
+            Exception: The error raised by the job.
         """
         try:
             return await self._run_job(job)
-        except _SessionExpiredError as expired:  # the server refused the job, so it had no effect
+        except _SessionExpiredError as expired:  # a refused job had no effect
             await trio.sleep(RENEW_DELAY)
-            # Of several refused calls only the first ends the connection.
+            # If several calls are refused, only the first ends the connection.
             if not expired.transport.lost.is_set():
                 self._renew = True
                 expired.transport.fail("The server has forgotten the session.")
@@ -284,7 +285,7 @@ class Connection:
 
 
 class _SessionExpiredError(Exception):
-    """The server has forgotten the session, for example after a restart. A new one can begin."""
+    """The server has forgotten the session, as after a restart. A new session can begin."""
 
     def __init__(self, transport: TransportState) -> None:
         self.transport = transport
@@ -312,7 +313,7 @@ class _Job:
             self.done.set()
 
     async def wait(self) -> None:
-        """Wait until the job ends. On cancellation, cancel the job and wait briefly for it."""
+        """Wait until the job ends. On cancellation, cancel the job and wait briefly for its end."""
         try:
             await self.done.wait()
         except trio.Cancelled:

@@ -1,8 +1,8 @@
 """Creates a connected client from a server's configuration.
 
-This includes the variables, the program or the URL, the sandbox, and the requests that the server
-may make. The module imports the SDK, which takes half a second, so it is loaded in a thread (see
-``lazy``).
+The connector expands variables, starts the program in its sandbox or opens the URL, and handles the
+requests that the server may make. This module imports the MCP SDK, which takes half a second, so it
+is loaded in a thread (see ``lazy``).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from hilum_mcp.server_requests import ServerRequests
     from hilum_mcp.settings import McpSettings
 
-# Response statuses for the first message that suggest a server with the older transport.
+# Response statuses to the first message that suggest that the server uses the older transport.
 #
 # MCP 2025-03-26, transports, "Backwards Compatibility".
 SSE_STATUSES = (400, 404, 405)
@@ -64,8 +64,8 @@ class Connector:
         server: The server's configuration.
         settings: The settings of the session.
         log: The server's log.
-        requests: Answers the server's requests.
-        auth: Signs requests; by default, the user's stored login.
+        requests: The handler for the server's requests.
+        auth: The authentication for requests; by default, the user's stored login.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Connector:
         """Connect to the server. The connection lasts until the end of the block.
 
         Args:
-            state: Updated when the connection is lost.
+            state: The transport's state, which is updated when the connection is lost.
         """
         # Closing the session does not wait for these threads, because a configured path may refer
         # to a file that takes forever to read.
@@ -114,8 +114,8 @@ class Connector:
             raise
         finally:
             self._log.note(f"ended: {state.reason}" if state.reason else "is closed")
-            # The last lines often name the cause, so they are written even if the session is
-            # cancelled.
+            # The last lines of output often name the cause of a failure, so they are logged even if
+            # the session is cancelled.
             with trio.CancelScope(shield=True):
                 await self._log.flush()
 
@@ -127,7 +127,7 @@ class Connector:
         auth: httpx2.Auth | None,
     ) -> AsyncIterator[mcp.Client]:
         attempts = [server.kind == "sse"]
-        # If the file specifies a transport, no other one is tried, even if it fails.
+        # If the file specifies a transport, no other transport is tried, even if that one fails.
         if server.kind_guessed and server.kind == "http":
             attempts = [False, True]
         for sse in attempts:
@@ -175,7 +175,8 @@ class Connector:
             grace=TERM_TIMEOUT,
         )
         async with AsyncExitStack() as stack:
-            # The sandbox is wider only while this command starts, so that no other command gets it.
+            # The sandbox is wider only while this command starts, so that no other command gets the
+            # wider sandbox.
             with self._widen_sandbox(argv, server):
                 opened = await stack.enter_async_context(process)
             yield opened
@@ -225,7 +226,7 @@ def _temporary_paths(argv: tuple[str, ...]) -> tuple[str, ...]:
 def allowed_hosts(session: Session) -> frozenset[str]:
     """Return the hosts on the user's network that a server may name for a login.
 
-    These are the hosts from which web pages may be fetched.
+    The hosts are the same as those from which web pages may be fetched.
     """
     if session.plugin(hilum_web.Web) is None:
         return frozenset()
@@ -233,7 +234,7 @@ def allowed_hosts(session: Session) -> frozenset[str]:
 
 
 def expand_server(server: ServerConfig, workspace: Path) -> ServerConfig:
-    """Expand the variables of a configuration, and read its environment file. Blocks.
+    """Expand the variables in a configuration, and read its environment file. Blocks.
 
     Raises:
         UsageError: A variable has no value, or the file cannot be read.

@@ -1,7 +1,7 @@
 """Fetches the offer of a server.
 
 Lists may be endless, schemas may be invalid, and texts may contain hidden characters, so everything
-is limited and cleaned. The module imports the SDK.
+is limited and cleaned. This module imports the MCP SDK.
 """
 
 from __future__ import annotations
@@ -50,14 +50,15 @@ async def fetch_offer(client: Client) -> Offer:
     """Return everything that a server offers.
 
     Raises:
-        ServerProtocolError: The server does not answer.
+        ServerProtocolError: The server does not respond in time.
         Exception: The connection failed, or a response violates the protocol.
     """
     capabilities = client.server_capabilities
     left_out: list[str] = []
     tools: list[OfferedTool] = []
     prompts: list[OfferedPrompt] = []
-    # Some servers declare no capabilities at all. Their tools are requested anyway.
+    # Some servers declare no capabilities at all, so hilum requests the tools of such servers
+    # anyway.
     states_none = capabilities.prompts is None and capabilities.resources is None
     if capabilities.tools is not None or states_none:
         listed = await _fetch_pages(
@@ -66,7 +67,7 @@ async def fetch_offer(client: Client) -> Offer:
             left_out,
             lambda row: _read_tool(row, left_out),
         )
-        # Model providers reject two tools of the same name.
+        # Model providers reject two tools with the same name.
         unique = {tool.name: tool for tool in listed}
         tools = _limit_size(list(unique.values()), left_out)
     if capabilities.prompts is not None:
@@ -100,7 +101,7 @@ async def watch_offer(
         client: The client of the server.
         tools: Whether to watch the tools.
         prompts: Whether to watch the prompts.
-        changed: Called on each change.
+        changed: A function to call on each change.
         log: The log of the server.
     """
     try:
@@ -136,7 +137,7 @@ async def list_resources(client: Client, max_row: int) -> list[str]:
         notes,
         lambda row: describe(row.uri, row),
     )
-    with suppress(MCPError):  # many servers have no templates and do not support the request
+    with suppress(MCPError):  # many servers have no resource templates and reject the request
         rows += await _fetch_pages(
             client.list_resource_templates,
             "resource_templates",
@@ -171,13 +172,13 @@ async def _fetch_pages(
     """Return all pages of a list, up to a limit.
 
     Args:
-        fetch: Fetches one page.
+        fetch: A function that fetches one page.
         kind: The attribute of a response that contains the rows.
         left_out: The list to which notes about omitted parts are added.
-        read: Reads one row; ``None`` leaves it out.
+        read: A function that reads one row; ``None`` omits the row.
 
     Raises:
-        ServerProtocolError: A page does not arrive in time.
+        ServerProtocolError: A page of the list does not arrive in time.
     """
     found: list[T] = []
     cursor = None
@@ -230,7 +231,7 @@ def _read_tool(row: Any, left_out: list[str]) -> OfferedTool | None:
 
 
 def _limit_size(tools: list[OfferedTool], left_out: list[str]) -> list[OfferedTool]:
-    """Return the first tools, up to a total size."""
+    """Return the first tools, up to a limit on their total size."""
     size = 0
     for number, tool in enumerate(tools):
         size += len(msgspec.json.encode(tool))

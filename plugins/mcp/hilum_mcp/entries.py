@@ -1,8 +1,8 @@
-"""Reads a server in a configuration file of any client's dialect as a ``ServerConfig``.
+"""Reads a server from a configuration file in any client's dialect as a ``ServerConfig``.
 
 Clients share few keys besides ``command`` and ``args``. An entry is read in three steps: keys with
-the same meaning get one name, the values are structured strictly (``ServerEntry``), and what they
-mean to the client is determined (which transport, which unit of time).
+the same meaning get one name, the values are structured strictly (``ServerEntry``), and
+client-specific meanings are resolved (such as the transport and the unit of time).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from hilum.errors import similar_names
 from hilum_mcp.file_formats import kind_of
 from hilum_mcp.server_config import Kind, Level, ServerConfig
 
-# Maximum number of characters of a value in a message.
+# Maximum number of characters of a quoted value in a message.
 MAX_SHOWN_VALUE = 60
-# Maximum number of keys in a message about an unknown one.
+# Maximum number of known keys to list in a message about an unknown key.
 MAX_KNOWN_KEYS = 12
-# The transports that messages name; other programs have more names for them.
+# The names of transports in messages; other programs use more names for them.
 SHOWN_TYPES = ("stdio", "http", "sse")
 STDIO_TYPES = {"stdio", "local"}
 HTTP_TYPES = {"http", "streamable-http", "streamablehttp", "streamable_http", "remote"}
@@ -33,8 +33,8 @@ SSE_TYPES = {"sse"}
 WEBSOCKET_TYPES = {"ws", "websocket"}
 ADDRESSES = ("httpUrl", "serverUrl", "url", "uri", "endpoint")
 
-# Keys with the same meaning: the name that `ServerEntry` uses, and all names, the preferred one
-# first.
+# Keys with the same meaning: the name that `ServerEntry` uses, then all names, with the preferred
+# name first.
 SAME_KEYS: dict[str, tuple[str, ...]] = {
     "type": ("type", "transport", "transportType"),
     "command": ("command", "cmd"),
@@ -73,7 +73,7 @@ _APPROVAL_KEYS = (
     "default_tools_approval_mode",
 )
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
-# Fallback of a switch: the value that turns the server off.
+# Fallback for a switch: the value that turns the server off.
 OFF = object()
 _WITH_NUL = "a text with NUL characters"
 _WITHOUT_NUL = "a text without NUL characters"
@@ -90,11 +90,11 @@ _OAUTH_NAMES = {
 
 
 class Finding(NamedTuple):
-    """A mistake in the configuration of a server, or a part of it that has no effect.
+    """A mistake in a server's configuration, or a setting that has no effect.
 
     Attributes:
-        keys: The keys below the server, as in the file; empty for the server itself.
-        reason: The found and the expected value, in one sentence.
+        keys: The path of keys below the server, as in the file; empty for the server itself.
+        reason: A sentence that names the value found and the value expected.
         level: As in ``ConfigMistake``.
     """
 
@@ -110,10 +110,10 @@ class InvalidServerError(Exception):
     """A server cannot be used.
 
     Args:
-        reason: Why, in one sentence.
-        keys: The keys below the server that are wrong.
+        reason: The reason, in one sentence.
+        keys: The path of keys, below the server, to the wrong value.
         level: As in ``ConfigMistake``.
-        findings: The other findings in the server.
+        findings: Other findings in the server's configuration.
     """
 
     def __init__(
@@ -135,8 +135,8 @@ class MismatchError(ValueError):
         expected: The expected kind of value, with an article.
         found: The value, or only its kind if the value may be secret.
         where: The keys below the key of the value, such as a variable's name.
-        fallback: Replaces the value if the server can be used without the value.
-        result: The consequence for the invalid value.
+        fallback: The replacement for the value, if the server can be used without it.
+        result: What happened to the invalid value, for the message.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class MismatchError(ValueError):
         self.result = result
 
     def describe(self) -> str:
-        """Return one sentence about the value."""
+        """Return one sentence that describes the mismatch."""
         sentence = f"found {self.found}, expected {self.expected}"
         if self.fallback is attrs.NOTHING:
             return f"{sentence}."
@@ -163,7 +163,7 @@ class MismatchError(ValueError):
 
 
 def written(value: object) -> str:
-    """Return a value as JSON, shortened; only the kind of a list or mapping, which may be secret."""
+    """Return a value as shortened JSON, or only the kind of a list or mapping, to hide secrets."""
     if isinstance(value, list | dict):
         return kind_of(value)
     text = json.dumps(value, ensure_ascii=False, default=str)
@@ -187,7 +187,7 @@ RequestInit = NewType("RequestInit", dict[str, str])
 # `__eq__` and `__repr__` are not generated, because that takes half of the import time.
 @attrs.define(kw_only=True, eq=False, repr=False)
 class ServerEntry:
-    """The keys of a server that hilum supports, each under one name."""
+    """The supported keys of a server, each under one name."""
 
     command: Words | None = None
     args: Arguments | None = None
@@ -254,9 +254,9 @@ def _structure_variables(value: Any, _: Any) -> dict[str, str]:
 
 
 def _structure_mapping(value: Any, forbidden: str) -> dict[str, str]:
-    """Return a mapping of texts whose names contain none of the given characters.
+    """Return a mapping of names to texts; reject names that contain a forbidden character.
 
-    Messages contain no value, because variables and headers are often secret.
+    Error messages contain no values, because variables and headers are often secret.
     """
     # Some programs write an empty mapping as a list.
     if value == []:
@@ -326,7 +326,7 @@ def _structure_oauth(value: Any, _: Any) -> dict[str, str] | bool:
         return _oauth_options(value)
     word = str(value).lower()
     if word not in ("none", "oauth"):
-        # A text may be a token that was meant for a header.
+        # A string may be a token that was meant for a header.
         found = kind_of(value) if isinstance(value, str) else written(value)
         raise MismatchError("true, false or a mapping", found, fallback=None)
     return word == "oauth"
@@ -345,7 +345,7 @@ def _is_scalar(value: object) -> bool:
 
 
 def _oauth_options(value: Mapping[Any, Any]) -> dict[str, str]:
-    """Return OAuth options, each under one name. Clients spell them in different styles."""
+    """Return OAuth options under uniform names, because clients spell the names differently."""
     options = {}
     for key, item in value.items():
         if item is None:
@@ -386,12 +386,12 @@ KNOWN_KEYS = tuple(
 
 
 def is_comment(key: str) -> bool:
-    """Return whether a key is one that people use for comments, which JSON does not have."""
+    """Return whether a key serves as a comment in JSON, which has no comment syntax."""
     return key.startswith(("_", "$", "#", "//", "x-"))
 
 
 def explain_unknown_key(key: str, known: Sequence[str]) -> str:
-    """Return one sentence about an unknown key, with similar keys or the first known ones."""
+    """Return one sentence about an unknown key that suggests similar or known keys."""
     similar = similar_names(key, known, 1)
     if similar:
         return f"unknown key. Did you mean {similar[0]}?"
@@ -406,14 +406,15 @@ def _listed(names: Iterable[str]) -> str:
 
 
 class EntryReader:
-    """A reader for one server.
+    """A reader for the entry of one server.
 
     Args:
-        file: The file of the entry. Some clients differ only by the file.
+        file: The file that contains the entry; for some clients, only its path identifies the
+            dialect.
         name: The key of the entry.
-        entry: The value of that key.
+        entry: The value of the entry.
         table: The path of keys to the table that contains the entry.
-        is_strict: Whether an unknown key is a mistake. Other programs may know more keys in their
+        is_strict: Whether an unknown key is a mistake. Other programs may define more keys in their
             own files.
 
     Raises:
@@ -440,7 +441,8 @@ class EntryReader:
         """Read the server.
 
         Raises:
-            InvalidServerError: The server cannot be used. The error contains all of its mistakes.
+            InvalidServerError: The server cannot be used. The error contains all mistakes in the
+                entry.
         """
         unusable: list[Finding] = []
         kind: Kind | None = None
@@ -489,7 +491,7 @@ class EntryReader:
         self.findings.append(Finding(keys, reason, level))
 
     def _rename(self, entry: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the entry, using one name for all keys with the same meaning."""
+        """Return the entry with one name for all keys that have the same meaning."""
         values = dict(entry)
         for name, keys in SAME_KEYS.items():
             given = [key for key in keys if values.get(key) not in (None, "")]
@@ -561,7 +563,7 @@ class EntryReader:
         return "http"
 
     def _suggest(self, name: str) -> str:
-        """Return a sentence about an unknown key that may be a misspelt required one.
+        """Return a sentence about an unknown key that may be a misspelling of a required key.
 
         In a strict file, the unknown key itself is reported as a mistake.
         """
@@ -608,14 +610,14 @@ class EntryReader:
     def _structure(self) -> tuple[ServerEntry, list[Finding]]:
         """Return the entry with checked types, and the mistakes that make the server unusable.
 
-        An invalid value that the server does not need is left out and noted. The rest is then
-        structured again.
+        An invalid value that the server does not need is omitted and reported. The remaining values
+        are then structured again.
         """
         for key in [key for key in self._values if key in DESCRIPTIVE_KEYS]:
             del self._values[key]
         known = _KEYS.values()
         values = {
-            # Empty values of unknown keys cannot have an effect, so they are not reported.
+            # Unknown keys with empty values have no effect, so they are not reported.
             key: value
             for key, value in self._values.items()
             if value is not None and (key in known or value not in _EMPTY)
@@ -631,8 +633,8 @@ class EntryReader:
         located, others = group.group_exceptions()
         for error in others:
             if isinstance(error, ForbiddenExtraKeysError):
-                # In the order of the file, because a set has no order and the messages must be the
-                # same each time.
+                # Keys are reported in the order of the file: a set has no order, and messages must
+                # be the same each time.
                 for key in sorted(error.extra_fields, key=list(values).index):
                     del values[key]
                     if not is_comment(key):
@@ -661,7 +663,7 @@ class EntryReader:
             command = self._split(
                 key,
                 command[0],
-                "It has spaces and there are no args: the first word is taken as the program.",
+                "It contains spaces but there are no args: the first word is used as the program.",
             )
         words = [*command, *args]
         if not words or not words[0].strip():
@@ -685,7 +687,7 @@ class EntryReader:
     def _split_arguments(self, args: object) -> list[str]:
         if isinstance(args, str):
             return self._split(
-                "args", args, "It is one text; it was split into words as a shell would."
+                "args", args, "It is a single string; it was split into words as in a shell."
             )
         return list(args) if isinstance(args, list) else []
 
@@ -712,7 +714,8 @@ class EntryReader:
             )
         headers = {**entry.request_init, **entry.headers}
         if entry.bearer_token_env_var:
-            # As a variable, so that the secret is read only when the server starts.
+            # The header refers to the variable, so that the secret is read only when the server
+            # starts.
             headers["Authorization"] = f"Bearer ${{{entry.bearer_token_env_var}}}"
         oauth: object = entry.oauth
         options = dict(oauth) if isinstance(oauth, dict) else None
@@ -732,7 +735,7 @@ class EntryReader:
     def _select_tools(self, entry: ServerEntry) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
         """Return the allowed tools (``None`` if all are allowed) and the excluded ones.
 
-        If a client has several lists, a tool must be in each of them.
+        If a client has several lists of allowed tools, a tool must be in each of them.
         """
         # goose: an empty list of available tools means all.
         available = entry.available_tools or None

@@ -1,4 +1,4 @@
-"""Describes errors of a server's connection, each in one sentence."""
+"""Describes errors in a server's connection, each in one sentence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MAX_REASON = 500
 # The SDK's message for every unsuccessful HTTP status.
 ERROR_STATUS = "Server returned an error response"
 
-# Maximum size, in bytes, of one message from a server. A large image fits.
+# Maximum size, in bytes, of one message from a server. A large image fits within this limit.
 MAX_MESSAGE = 32 << 20
 
 TOO_LARGE = f"It sent a response larger than {MAX_MESSAGE >> 20} MB."
@@ -21,7 +21,7 @@ class LoginRequiredError(Exception):
 
 
 class ServerProtocolError(Exception):
-    """The connection to a server cannot continue. The message contains the reason."""
+    """The connection to a server cannot continue, for the reason in the message."""
 
 
 def is_too_large(reason: str) -> bool:
@@ -52,7 +52,8 @@ def _describe(error: BaseException) -> str:
     protocol_message = getattr(getattr(error, "error", None), "message", "")
     if protocol_message:
         return _shorten(str(protocol_message))
-    # Classes are compared by name, so that this module needs neither pydantic nor an HTTP library.
+    # Classes are compared by name, so that this module imports neither pydantic nor an HTTP
+    # library.
     if name == "ValidationError":
         first = error.errors()[0]  # type: ignore[attr-defined]
         path = ".".join(map(str, first["loc"]))

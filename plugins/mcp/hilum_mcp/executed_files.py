@@ -1,9 +1,9 @@
 """Finds the workspace files that a server executes, whose content an approval also covers.
 
 The files are found from the command line: the command, scripts among its arguments, modules that
-these import, and `package.json`, `pyproject.toml` and `Makefile` with the files that they name. If
-a script has its own folder, all code in that folder is included, because it may be loaded in ways
-that no search can find.
+these scripts import, and `package.json`, `pyproject.toml` and `Makefile` with the files that they
+name. If a script has its own folder, all code in that folder is included, because such code may be
+loaded in ways that no search can find.
 """
 
 from __future__ import annotations
@@ -87,11 +87,11 @@ def executed_files(server: ServerConfig, workspace: str) -> dict[str, str]:
     """Return the hashes of the workspace files that a server executes, by relative path. Blocks.
 
     Args:
-        server: The server; its variables are not expanded.
+        server: The server's configuration; variables are not expanded.
         workspace: The real path of the project.
 
     Raises:
-        UsageError: There are too many files, or they are too large.
+        UsageError: The server executes too many files, or the files are too large.
     """
     if server.kind != "stdio":
         return {}
@@ -109,14 +109,14 @@ def executed_files(server: ServerConfig, workspace: str) -> dict[str, str]:
             raise UsageError(
                 f"{server.name} executes more than {limit} of this project.",
                 code=errors.E_FAILED,
-                hint="Start it from a separate folder.",
+                hint="Start the server from a separate folder.",
             )
         hashes[os.path.relpath(path, workspace)] = hashlib.sha256(data).hexdigest()
     return hashes
 
 
 def approval_digest(server: ServerConfig, files: dict[str, str]) -> str:
-    """Return the hash that an approval is bound to: the configuration and the executed files."""
+    """Return the hash of configuration and executed files, to which an approval is bound."""
     total = hashlib.sha256(server.digest.encode())
     total.update(msgspec.json.encode(sorted(files.items())))
     return f"sha256:{total.hexdigest()}"
@@ -173,7 +173,7 @@ class _FileSearch:
         return self._found
 
     def _add_words(self, words: list[str]) -> None:
-        """Add the files that the words of a command line refer to."""
+        """Add the files to which the words of a command line refer."""
         for option, word in pairwise(["", *words]):
             if option in _MODULE_OPTIONS:
                 self._add_module(word, self._bases)
@@ -205,7 +205,7 @@ class _FileSearch:
             self._add_module(module, self._bases)
 
     def _add_word(self, word: str) -> None:
-        """Add the file or package that a word refers to, and the code in a script's folder."""
+        """Add the file or package to which a word refers, and the code in a script's folder."""
         for variable in ("${workspaceFolder}", "${workspaceRoot}"):
             word = word.replace(variable, self._root)
         # A longer word cannot be a path (PATH_MAX on Linux).
@@ -290,7 +290,7 @@ def _split_words(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError:
-        # The quotes are unbalanced. Splitting at whitespace still finds most files.
+        # The quotes are unbalanced. Splitting the text at whitespace still finds most files.
         return text.split()
 
 

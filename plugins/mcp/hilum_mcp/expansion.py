@@ -56,7 +56,7 @@ def expand(server: ServerConfig, values: Values) -> ServerConfig:
     mistake. Other text is left unchanged.
 
     Raises:
-        UsageError: Some variables have no value. The message lists all of them.
+        UsageError: Some variables have no value. The message lists all such variables.
     """
     expander = _Expander(server, values)
     oauth = None
@@ -162,7 +162,7 @@ class _Expander:
         if name in self._own:
             return self._own[name]
         value = self._values.environment.get(name)
-        # As in a shell, `:-` also replaces an empty value.
+        # As in a shell, `:-` also applies if the value is empty.
         if default is not None and not value:
             return default
         return self._require(value, name)

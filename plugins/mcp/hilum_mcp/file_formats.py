@@ -24,7 +24,7 @@ Lines = dict[tuple[str, ...], int]
 # The lines of deeper keys are not recorded, so that a deeply nested file takes little memory.
 MAX_DEPTH = 8
 
-_STRING = r'"(?:\\.|[^"\\\n])*"?'  # an unclosed string ends at the end of its line
+_STRING = r'"(?:\\.|[^"\\\n])*"?'  # an unclosed string ends at the end of the line
 _COMMENT = rf"(?s)({_STRING})|//[^\n]*|/\*.*?(?:\*/|\Z)"
 _TRAILING_COMMA = rf"({_STRING})|,(?=\s*[}}\]])"
 _TOKEN = rf"{_STRING}|[{{}}\[\]:,]|\n"
@@ -40,7 +40,7 @@ _KINDS = {
 
 
 class UnreadableFile(Exception):
-    """A file cannot be read. The message contains the reason.
+    """A file cannot be read, for the reason in the message.
 
     Args:
         reason: One sentence.
@@ -59,8 +59,8 @@ class LoadedFile:
     Args:
         data: The mapping in the file.
         mistakes: Mistakes that do not prevent the rest of the file from being read.
-        find_line: Returns the line number of the key at a path of keys, or that of the nearest
-            enclosing key; 0 if neither is known.
+        find_line: A function that returns the line number of the key at a path of keys, or of the
+            nearest enclosing key; 0 if neither is known.
     """
 
     data: dict[str, Any]
@@ -71,8 +71,8 @@ class LoadedFile:
 def load_file(path: Path) -> LoadedFile:
     """Read a configuration file.
 
-    The suffix determines the format: ``.toml``, ``.yaml`` or ``.yml``. All other files are read as
-    JSON, which may contain comments, trailing commas and a byte order mark.
+    The file's suffix determines the format: ``.toml``, ``.yaml`` or ``.yml``. All other files are
+    read as JSON, which may contain comments, trailing commas and a byte order mark.
 
     Raises:
         UnreadableFile: The file is missing, too large, malformed, or not a mapping.
@@ -93,7 +93,7 @@ def load_file(path: Path) -> LoadedFile:
 
     @cache
     def lines() -> Lines:
-        return index_lines(text)  # only for a file with mistakes
+        return index_lines(text)  # called only if the file has mistakes
 
     def find_line(keys: Sequence[str]) -> int:
         # A key without a line of its own, as in a list, is reported on the line of its parent.
@@ -130,7 +130,7 @@ def replace_surrogates(value: Any) -> Any:
     if isinstance(value, list):
         return [replace_surrogates(item) for item in value]
     if isinstance(value, str) and not value.isascii():
-        # In UTF-16, two surrogates that form a pair become one character; only lone ones are
+        # In UTF-16, two surrogates that form a pair become one character; only lone surrogates are
         # replaced.
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return value
@@ -166,7 +166,7 @@ def _parse_json(text: str, report: Report) -> Any:
         return json.loads(plain, object_pairs_hook=build)
     except json.JSONDecodeError as error:
         if plain.lstrip().startswith('"'):
-            reason = "It is only a part of a JSON file. Put { and } around it."
+            reason = "It is only a part of a JSON file. Enclose it in { and }."
             raise UnreadableFile(reason) from None
         reason = "It is not JSON, not even with comments and trailing commas"
         raise UnreadableFile(f"{reason}: {error.msg}.", error.lineno) from None
@@ -194,8 +194,8 @@ def _blank_comment(found: re.Match[str]) -> str:
 
 
 def _index_json_lines(text: str) -> Lines:
-    """Return the line of each key. As in the parser, the last of several duplicate keys counts."""
-    open_keys: list[str | None] = []  # the current key at each depth; None in a list
+    """Return the line number of each key; as in the parser, the last duplicate counts."""
+    open_keys: list[str | None] = []  # the current key at each depth; None for a list
     line = 1
     key_line = 0
     lines: Lines = {}
@@ -241,9 +241,9 @@ def _parse_toml(text: str, report: Report) -> Any:
 
 
 def _index_toml_lines(text: str) -> Lines:
-    """Return the line of each key and table.
+    """Return the line number of each key and table.
 
-    A table without its own header has the line of its first subtable.
+    A table without its own header gets the line number of its first subtable.
     """
     table: list[str] = []
     lines: Lines = {}
@@ -260,7 +260,7 @@ def _index_toml_lines(text: str) -> Lines:
         key = re.match(r"\s*([\w.\"' -]+?)\s*=", row)
         if key:
             lines.setdefault((*table, *_split_toml_key(key[1])), number)
-    # The last one wins: a key's line is more precise than the line of its table.
+    # The last line number counts, because a key's line is more precise than its table's.
     return {**outer_tables, **headers, **lines}
 
 
@@ -295,7 +295,7 @@ def _parse_yaml(text: str, report: Report) -> Any:
 
 
 def _index_yaml_lines(text: str) -> Lines:
-    """Return the line of each key, found by its indentation. Keys in flow style are not found."""
+    """Return the line number of each key, found by its indentation, except in YAML's flow style."""
     open_keys: list[tuple[int, str]] = []
     lines: Lines = {}
     for number, row in enumerate(text.split("\n"), 1):

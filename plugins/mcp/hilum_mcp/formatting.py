@@ -21,10 +21,10 @@ _STATES = {"unapproved": "NOT APPROVED", "broken": "BROKEN"}
 
 
 def redact(server: ServerConfig, text: str) -> str:
-    """Return a text about a server without the secrets in the server's configuration.
+    """Return a text without the secrets in a server's configuration.
 
-    Do not use this function for text that the user approves, because a redacted part could hide
-    something else.
+    Do not use this function for text that the user approves, because the redaction could hide a
+    dangerous part.
     """
     values = {**server.env, **server.headers, **(server.oauth or {})}
     # The word after an option may be its value, as in `--api-key SECRET`.
@@ -48,7 +48,7 @@ def _query_of(url: str) -> str:
     try:
         return urlsplit(url).query
     except ValueError:
-        # The URL is invalid, but it is displayed anyway.
+        # The URL is invalid, but is displayed anyway.
         return url.partition("?")[2]
 
 

@@ -65,8 +65,8 @@ class FormField(msgspec.Struct, frozen=True):
     def options(self) -> tuple[str, ...]:
         """The answers from which the user can choose.
 
-        Enter selects the first one: the server's suggestion or, without one, an empty answer or No.
-        Therefore, a user who only presses Enter never agrees to anything.
+        Pressing Enter selects the first answer: the server's suggestion or, without one, an empty
+        answer or No. Therefore, a user who only presses Enter never agrees to anything.
         """
         answers = [NO, YES] if self.kind == "boolean" else list(self.choices)
         if self.default:
@@ -81,7 +81,7 @@ class FormField(msgspec.Struct, frozen=True):
         """Return the value of an answer, or ``None`` for an empty one.
 
         Raises:
-            ValueError: The answer is not allowed. The message states what is allowed.
+            ValueError: The answer is not allowed; the message states which answers are.
         """
         if SKIP in given and not self.required:
             return None
@@ -130,7 +130,7 @@ def _format_range(minimum: float, maximum: float) -> str:
 
 
 def asks_for_secret(text: str) -> bool:
-    """Return whether a form seems to request a secret, which servers must not do."""
+    """Return whether a form seems to request a secret, which the protocol forbids."""
     return _SECRET.search(text) is not None
 
 
@@ -216,7 +216,8 @@ def _read_default(value: Any, kind: str, choices: Mapping[str, str]) -> str:
     if not isinstance(value, expected) or isinstance(value, bool):
         return ""
     text = str(value)
-    # Such a suggestion could not be distinguished from hilum's own answers.
+    # A suggestion with the text of one of hilum's own answers could not be told apart from that
+    # answer.
     if text in (SKIP, DECLINE) or not text.strip() or len(text) > MAX_LENGTH:
         return ""
     return text

@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from hilum_mcp.server_config import ServerConfig
     from hilum_mcp.transport_state import TransportState
 
-# Seconds to connect to a server.
+# Time limit, in seconds, for connecting to a server.
 #
-# Reading has no time limit, because a stream may be silent for as long as a call may take. Calls
-# have their own time limits.
+# Reading has no time limit, because a stream may be silent for as long as a call may take. Tool
+# calls have their own time limits.
 CONNECT_TIMEOUT = 15.0
 
-# Seconds to notify a server that its session has ended.
+# Time limit, in seconds, for notifying a server that its session has ended.
 GOODBYE_TIMEOUT = 0.2
 
 # Seconds after the end of a stream within which the SDK raises the reason.
@@ -51,7 +51,7 @@ ERROR_DELAY = 0.05
 # Minimum number of seconds between two attempts to open a stream, even if a server requests fewer.
 REOPEN_INTERVAL = 0.25
 
-# Response statuses for a POST to an SSE server that mean that its stream is gone.
+# Response statuses to a POST that mean that an SSE server has closed the stream of events.
 _STREAM_GONE = (404, 410)
 
 # RFC 6750, section 3.1: the scope that a token lacks.
@@ -74,9 +74,9 @@ async def http_transport(
     """Connect to a server and yield the two streams that the SDK reads and writes.
 
     Args:
-        server: The server, with expanded variables.
-        state: Updated when the transport is lost or requests fail.
-        auth: Signs requests if the user has logged in.
+        server: The server's configuration, with variables expanded.
+        state: The transport's state, which is updated when the transport is lost or requests fail.
+        auth: The authentication for requests if the user has logged in.
         sse: Whether to use the older transport.
 
     Raises:
@@ -87,9 +87,10 @@ async def http_transport(
         # Without compression, the size of a response can be limited while it is read.
         headers={"accept-encoding": "identity", **_make_headers(server)},
         timeout=httpx2.Timeout(CONNECT_TIMEOUT, read=None, pool=None),
-        # Each open stream occupies a connection. With a limit, calls would wait for one another.
+        # Each open stream occupies a connection. With a limit on connections, calls would wait for
+        # one another.
         limits=httpx2.Limits(max_connections=None),
-        follow_redirects=sse,  # within the limits of `check_request`
+        follow_redirects=sse,  # `check_request` limits redirects to the server's origin
         auth=auth,
         event_hooks={"request": [watcher.check_request], "response": [watcher.check_response]},
     )
@@ -99,13 +100,13 @@ async def http_transport(
             if sse:
                 yield await stack.enter_async_context(sse_transport(client, server.url, state))
                 return
-            # This is registered before the transport is opened, so that it runs after the transport
-            # has ended, while the client is still open.
+            # `end_session` is registered before the transport is opened, so that it runs after the
+            # transport has ended, while the client is still open.
             stack.push_async_callback(watcher.end_session, client)
             transport = streamable_http_client(
                 server.url,
                 http_client=client,
-                terminate_on_close=False,  # `end_session` does this within a time limit
+                terminate_on_close=False,  # `end_session` ends the session within a time limit
                 max_sse_event_size=MAX_MESSAGE,
             )
             read, write = await stack.enter_async_context(transport)
@@ -136,7 +137,7 @@ async def http_transport(
 
 
 async def _forward(read: Any, into: Any, state: TransportState) -> None:
-    """Forward messages. The end of the stream, which the SDK does not report, is a failure."""
+    """Forward messages, and report the end of the stream, which the SDK does not, as a failure."""
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async for message in read:
             await into.send(message)
@@ -163,12 +164,12 @@ def strip_secrets(url: str) -> str:
 
 
 def _make_headers(server: ServerConfig) -> dict[str, str]:
-    """Return the headers of every request.
+    """Return the headers to send with every request.
 
     A trailing newline in a value, for example from a file, is removed.
 
     Raises:
-        UsageError: A header is not valid; its value is not shown.
+        UsageError: A header is not valid; the error does not show its value.
     """
     headers = {name: value.strip() for name, value in server.headers.items()}
     for name, value in headers.items():
@@ -190,7 +191,7 @@ class _RequestWatcher:
 
     Args:
         server: The server.
-        state: Updated with the results of the checks.
+        state: The transport's state, which is updated with the results of the checks.
         has_auth: Whether requests are signed.
         sse: Whether the older transport is used.
     """
@@ -227,7 +228,7 @@ class _RequestWatcher:
         return is_same_origin(self._server.url, url)
 
     async def check_response(self, response: httpx2.Response) -> None:
-        """Note the status, and limit the size of the body."""
+        """Record the status, and limit the size of the body."""
         kind = response.headers.get("content-type", "").lower()
         if not kind.startswith("text/event-stream"):  # the SDK limits the size of each event
             response.stream = _LimitedStream(response.stream)
@@ -298,7 +299,7 @@ def _is_own(request: httpx2.Request) -> bool:
 
 
 class _LimitedStream(httpx2.AsyncByteStream):
-    """A response body that raises an error if it is too large.
+    """A response body that raises an error if it exceeds the size limit.
 
     The SDK raises the error in the request that waits for this response.
     """

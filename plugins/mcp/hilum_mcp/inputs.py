@@ -55,8 +55,8 @@ def ask_inputs(server: ServerConfig, inputs: Mapping[str, ConfigInput], ask: Ask
 
     Args:
         server: The server.
-        inputs: The inputs that its file describes.
-        ask: Asks the user; ``None`` if nobody can be asked.
+        inputs: The inputs that the server's configuration file describes.
+        ask: A function that asks the user; ``None`` if nobody can be asked.
 
     Raises:
         UsageError: Nobody can be asked, or the answer is empty or not allowed.
@@ -88,7 +88,7 @@ def _save_answer(server: ServerConfig, name: str, answer: str) -> None:
 
 
 def _read_answers() -> dict[str, dict[str, str]]:
-    """Return all answers, by configuration file. An unreadable store counts as empty."""
+    """Return all stored answers, by configuration file. An unreadable store counts as empty."""
     try:
         data = json.loads(inputs_file().read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

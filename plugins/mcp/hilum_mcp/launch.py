@@ -29,10 +29,10 @@ def start_timeout(server: ServerConfig, settings: McpSettings) -> float:
 
 
 def choose_sandbox(server: ServerConfig, settings: McpSettings) -> Sandbox:
-    """Return the sandbox of a server: the user's setting or, without one, a default.
+    """Return the sandbox for a server: the user's setting or, without one, a default.
 
     By default, a project's own program has no network access. A program that must be downloaded
-    first needs it.
+    first needs network access.
     """
     if server.name in settings.sandbox:
         return settings.sandbox[server.name]
@@ -49,6 +49,6 @@ def _is_downloaded(server: ServerConfig) -> bool:
 def cache_folder(server: ServerConfig) -> Path:
     """Return the cache folder of a server.
 
-    Each server has its own, so that no server can change what another one executes.
+    Each server has its own cache folder, so that no server can change what another server executes.
     """
     return user_cache() / "mcp" / server.prefix

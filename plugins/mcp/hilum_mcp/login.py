@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hilum_mcp.loopback import Loopback
     from hilum_mcp.server_config import ServerConfig
 
-# Seconds to wait for the browser.
+# Time limit, in seconds, for the browser's request to the redirect URI.
 BROWSER_TIMEOUT = 300.0
 
 MAX_PORT = 65_535
@@ -31,13 +31,13 @@ def load_auth(
     client_metadata_url: str = "",
     hosts: frozenset[str] = frozenset(),
 ) -> httpx2.Auth | None:
-    """Return the authentication for a session: a stored login or a program's credentials.
+    """Return the authentication for a session: a stored login or client credentials.
 
     No browser is opened. If the user must log in first, connecting raises ``LoginRequiredError``.
-    Blocks while reading a small file.
+    Blocks.
 
     Args:
-        server: The server, with expanded variables.
+        server: The server's configuration, with variables expanded.
         client_metadata_url: The URL of a document that describes hilum as a client; empty if there
             is none.
         hosts: Hosts on the user's network that a server may specify for a login.
@@ -66,13 +66,13 @@ def load_auth(
 
 
 def accepts_login(server: ServerConfig) -> bool:
-    """Return whether a server is used with OAuth: it has a URL and no configured key."""
+    """Return whether a server uses OAuth: it has a URL, and no key is configured."""
     headers = {name.lower() for name in (*server.headers, *server.headers_from_env)}
     return server.kind != "stdio" and server.login_allowed and "authorization" not in headers
 
 
 def is_machine_login(server: ServerConfig) -> bool:
-    """Return whether hilum logs in with a program's own credentials, which require no user."""
+    """Return whether hilum logs in with client credentials, which require no user."""
     return (server.oauth or {}).get("grant", "authorization_code") != "authorization_code"
 
 
@@ -95,11 +95,11 @@ def _check_document(server: ServerConfig, setting: str) -> None:
 
 
 def callback_port(server: ServerConfig) -> int:
-    """Return the port of the redirect URI: the configured one, or the last one, or 0 for any."""
+    """Return the port for the redirect URI: the configured or last used port, or 0 for any."""
     configured = _configured_port(server)
     if configured:
         return configured
-    # Some authorization servers compare the redirect URI with the registered one including the
+    # Some authorization servers compare the redirect URI with the registered URI, including the
     # port, so the port of the last login is reused.
     client = TokenStore(token_file(server)).read().get("client") or {}
     redirects = client.get("redirect_uris") if isinstance(client, dict) else None
@@ -126,11 +126,12 @@ async def log_in(
     """Log in to a server by connecting to it.
 
     Args:
-        server: The server, with expanded variables.
-        connect: Connects with the given authentication, and returns once connected.
-        show: Shows the user the URL to open.
-        read_input: Reads what the user types in the meantime. It receives a function that accepts a
-            redirect URL pasted from the browser and returns whether it is the expected one.
+        server: The server's configuration, with variables expanded.
+        connect: A function that connects with the given authentication, and returns once connected.
+        show: A function that shows the user the URL to open.
+        read_input: A function that reads the user's input during the login. Its argument is a
+            function that accepts a pasted redirect URL and returns whether the URL is the expected
+            one.
         client_metadata_url: As in ``load_auth``.
         hosts: As in ``load_auth``.
 
@@ -161,7 +162,7 @@ async def log_in(
                 nursery.cancel_scope.cancel()
     except* HilumError as group:
         failure = first_error(group)
-    # The error is raised outside the `except*` block, which would wrap it in a group again.
+    # The error is raised outside the `except*` block, which would wrap the error in a group again.
     if failure is not None:
         raise failure
 
@@ -171,8 +172,8 @@ class _Browser:
 
     Args:
         server: The server.
-        loopback: Receives the browser's request to the redirect URI.
-        show: Shows the user a URL.
+        loopback: The server that receives the browser's request to the redirect URI.
+        show: A function that shows the user a URL.
     """
 
     def __init__(
@@ -194,7 +195,7 @@ class _Browser:
         await self._show(url)
 
     def accept_address(self, address: str) -> bool:
-        """Accept a pasted redirect URL, and return whether it is the expected one."""
+        """Accept a pasted redirect URL, and return whether it is the expected URL."""
         return self._loopback.accept(urlsplit(address.strip()).query)
 
     async def wait(self) -> AuthorizationCodeResult:

@@ -1,4 +1,4 @@
-"""Serves the redirect URI on this machine, which the browser opens after the user has logged in.
+"""Serves the redirect URI, which the browser opens on this machine after the user has logged in.
 
 Only one request is accepted: the one with the expected state. Every other request to the port is
 refused and changes nothing.
@@ -114,7 +114,8 @@ class Loopback:
         state = given.get("state", "")
         if not self._state or self._answered.is_set():
             return False
-        # The comparison takes constant time, so it reveals nothing about the expected state.
+        # The comparison takes constant time, so its duration reveals nothing about the expected
+        # state.
         if not secrets.compare_digest(state.encode(), self._state.encode()):
             return False
         texts = [given.get("error", ""), given.get("error_description", "")]
@@ -130,9 +131,9 @@ async def open_loopback(port: int = 0, required_by: str = "") -> AsyncIterator[L
     """Listen on 127.0.0.1 while the block runs.
 
     Args:
-        port: The port; if it is in use, another port is used. 0 means any port.
-        required_by: The server whose configuration requires this port; empty if other ports are
-            acceptable.
+        port: The preferred port; 0 for any. If the port is in use, another one is chosen.
+        required_by: The name of the server whose configuration requires this port; empty if other
+            ports are acceptable.
 
     Raises:
         UsageError: The required port is not available.

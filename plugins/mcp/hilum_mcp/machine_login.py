@@ -1,7 +1,7 @@
 """Logs in without asking the user.
 
-Either a program has its own credentials, or an organisation's identity provider authenticates the
-user. The module imports the SDK.
+Either hilum has client credentials, or an organisation's identity provider authenticates the user.
+This module imports the MCP SDK.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _IDENTITY_OPTIONS = (
 
 
 class SecretProvider(CheckedAuthFlow, ClientCredentialsOAuthProvider):
-    """Authentication with a program's own credentials: an id and a secret."""
+    """Authentication with client credentials: an ID and a secret."""
 
 
 class SignedProvider(CheckedAuthFlow, PrivateKeyJWTOAuthProvider):
-    """Authentication with a program's own credentials: an id and a private key."""
+    """Authentication with client credentials: an ID and a private key."""
 
 
 class IdentityProvider(CheckedAuthFlow, IdentityAssertionOAuthProvider):
@@ -68,8 +68,8 @@ def make_auth(
     """Return the authentication that ``oauth.grant`` selects.
 
     Args:
-        server: The server, with expanded variables.
-        store: Stores the tokens.
+        server: The server's configuration, with variables expanded.
+        store: The store for the tokens.
         hosts: Hosts on the user's network that a server may refer to.
 
     Raises:

@@ -1,7 +1,7 @@
-"""Logs in with the browser, using the SDK's OAuth flow and adding features that it lacks.
+"""Logs in with the browser, using the SDK's OAuth flow with additional features.
 
 The SDK neither stores nor renews tokens across sessions, and it does not perform all checks that
-the protocol requires. The module imports the SDK.
+the protocol requires. This module imports the MCP SDK.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
     """Authentication by a login in the browser (authorization code with PKCE), with renewal.
 
     Args:
-        server: The server, with expanded variables.
-        store: Stores the login.
+        server: The server's configuration, with variables expanded.
+        store: The store for the login.
         redirect: The redirect URI, which the browser opens after the login.
-        show: Shows the user a URL to open. Without it, nobody can log in, and
-            ``LoginRequiredError`` is raised instead.
-        wait: Waits for the browser.
+        show: A function that shows the user a URL to open. Without this function, nobody can log
+            in, and ``LoginRequiredError`` is raised instead.
+        wait: A function that waits for the browser's request.
         client_metadata_url: The URL of a document that describes hilum as a client; empty if there
             is none.
         hosts: Hosts on the user's network that a server may refer to.
@@ -111,9 +111,8 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
     async def _load_once(self) -> None:
         """Load the stored login on the first request.
 
-        Requests that begin at the same time wait for a single load. A second load could assign the
-        old expiry time to tokens that another request has just renewed, so that they would be
-        renewed again.
+        Concurrent requests wait for a single load. A second load could assign the old expiry time
+        to tokens that another request has just renewed, so that they would be renewed again.
         """
         async with self._loading:
             if not self._is_loaded:
@@ -137,8 +136,8 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
     def _prepare_login(self, wanted_scope: str) -> None:
         """Prepare a login by the user.
 
-        The login requests a wider scope if the server requires one, and its redirect URI has the
-        port that is currently open.
+        The login requests a wider scope if the server requires one, and its redirect URI contains
+        the port that is currently open.
         """
         context = self.context
         # With valid tokens, the SDK would not log in at all.
@@ -157,7 +156,7 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
     def _choose_auth_method(self) -> None:
         """Choose the authentication method of a client that the user registered.
 
-        The method must be one that the server's metadata lists.
+        The server's metadata must list the method.
         """
         info = self.context.client_info
         metadata = self.context.oauth_metadata
@@ -166,7 +165,7 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
         if info.token_endpoint_auth_method or not info.client_secret:
             return
         listed = metadata.token_endpoint_auth_methods_supported
-        supported = listed or ["client_secret_basic"]  # the default of RFC 8414, section 2
+        supported = listed or ["client_secret_basic"]  # the default in RFC 8414, section 2
         for method in _AUTH_METHODS:
             if method in supported:
                 info.token_endpoint_auth_method = method
@@ -176,7 +175,7 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
     # --- the requests -----------------------------------------------------------------------------
 
     async def _run_flow(self, request: httpx2.Request) -> Flow:
-        """Yield the requests of a login and of renewals, and the request itself."""
+        """Yield a request, and the requests for a login or a token renewal that it requires."""
         await self._load_once()
         if self._is_expired():
             # The token is read before the lock is acquired, because the lock's previous holder may
@@ -193,8 +192,8 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
                 used = request.headers.get("authorization", "")
                 response = yield step
                 status = response.status_code if step is request else 0
-                # A server may revoke a token before its stated expiry time. If it refuses the
-                # renewed token as well, the SDK's flow logs in again.
+                # A server may revoke a token before its stated expiry time. If the server refuses
+                # the renewed token as well, the SDK's flow logs in again.
                 if status == 401 and not has_renewed and self.context.can_refresh_token():
                     has_renewed = True
                     async with self._store.renewal_lock():
@@ -213,7 +212,7 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
                     return
 
     async def _run_login(self, request: httpx2.Request) -> Flow:
-        """Yield the requests of the SDK's flow, and run it again for a server of MCP 2025-03-26."""
+        """Yield the requests of the SDK's flow; repeat it if the server uses MCP 2025-03-26."""
         flow = super()._run_flow(request)
         try:
             step = await anext(flow)
@@ -247,7 +246,7 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
     async def _note_missing_scope(self, response: httpx2.Response) -> bool:
         """Store the scope that the server requires, and return whether only a new login can help.
 
-        The next login requests that scope. Only the current call fails.
+        The next login requests that scope; until then, other calls continue to work.
         """
         missing = extract_scope_from_www_auth(response)
         self._wanted_scope = union_scopes(self._wanted_scope, missing) or ""
@@ -262,8 +261,8 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
     async def _make_renewal(self, used: str) -> httpx2.Request | None:
         """Return the request that renews the tokens, or ``None`` if they are already renewed.
 
-        Another request or session may have renewed them. A server may accept each refresh token
-        only once, and may revoke the whole login if a token is used a second time.
+        Another request or session may have renewed the tokens. A server may accept each refresh
+        token only once, and may revoke the whole login if a token is used a second time.
 
         Args:
             used: The access token that is no longer valid.
@@ -286,8 +285,8 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
         If the refusal is permanent, the login is removed, so that the user logs in again.
 
         Raises:
-            OAuthTokenError: The server neither renewed nor refused the tokens, so another attempt
-                may succeed.
+            OAuthTokenError: The server neither renewed the tokens nor refused to renew them, so
+                another attempt may succeed.
         """
         if answer.status_code == 200:
             await self._handle_refresh_response(answer)
@@ -297,18 +296,18 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
         body = await answer.aread()
         await self._store_values(tokens=None, until=None)
         self.context.clear_tokens()
-        # RFC 6749, section 5.2: the server no longer knows the client, which must register again.
-        # A client that the user configured cannot register again.
+        # RFC 6749, section 5.2: the server no longer knows the client, so the client must register
+        # again. A client that the user configured cannot register again.
         if b"invalid_client" in body and self._store.client is None:
             await self._store_values(client=None)
             self.context.client_info = None
 
     async def _find_legacy_issuer(self, step: httpx2.Request, response: httpx2.Response) -> str:
-        """Return the issuer of the metadata at the root of a server of MCP 2025-03-26.
+        """Return the issuer in the metadata at the root of a server that uses MCP 2025-03-26.
 
-        RFC 8414, section 3.3, requires the issuer to be the requested URL. Here, the issuer's path
-        may differ if the server has no other metadata and every URL is on the server's own origin,
-        because whoever controls the root also controls the path.
+        RFC 8414, section 3.3, requires the issuer to be the requested URL. This method accepts a
+        different path if the server has no other metadata and every URL is on the server's own
+        origin, because whoever controls the root also controls the path.
         """
         has_metadata = self.context.auth_server_url or step.url.path != WELL_KNOWN
         if has_metadata or response.status_code != 200:
@@ -354,8 +353,8 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
         """Refuse a login that is not protected against a stolen code (PKCE with S256).
 
         MCP 2026-07-28, authorization, "Authorization Code Protection": if the metadata does not
-        mention PKCE, it is not supported. A server of MCP 2025-03-26 may have no metadata at all,
-        and thus no way to declare support.
+        mention PKCE, it is not supported. A server that uses MCP 2025-03-26 may have no metadata at
+        all, and thus no way to declare support.
 
         Raises:
             OAuthFlowError: The authorization server does not declare support for PKCE.
@@ -381,7 +380,7 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
 
     async def _handle_token_response(self, response: httpx2.Response) -> None:
         await super()._handle_token_response(response)
-        # The wider scope was part of this login, so the next one need not request it.
+        # The wider scope was part of this login, so the next login need not request it.
         await self._store_values(
             metadata=_encode_model(self.context.oauth_metadata),
             resource=_encode_model(self.context.protected_resource_metadata),
@@ -397,7 +396,7 @@ class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
         wanted = self.context.client_metadata.scope if self._wanted_scope else ""
         if not wanted:
             raise LoginRequiredError("It requires a login.")
-        await self._store_values(wanted=wanted)  # the next login requests it
+        await self._store_values(wanted=wanted)  # the next login requests the missing scope
         raise LoginRequiredError(f"It requires a login with a wider scope: {wanted}.")
 
     async def _wait_for_nobody(self) -> AuthorizationCodeResult:

@@ -1,4 +1,4 @@
-"""Converts stored parts of a login to the SDK's models. The module imports the SDK."""
+"""Converts stored parts of a login to the SDK's models. This module imports the MCP SDK."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Model = TypeVar("Model", bound=BaseModel)
 def parse_stored(model: type[Model], stored: Any) -> Model | None:
     """Return a stored part of a login as a model, or ``None`` if there is none.
 
-    Invalid data counts as missing, so it is requested again.
+    Invalid data counts as missing, so hilum requests it again.
     """
     if not stored:
         return None

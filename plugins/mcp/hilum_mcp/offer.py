@@ -58,7 +58,7 @@ class Offer(msgspec.Struct, frozen=True, omit_defaults=True):
         prompts: The prompts.
         resources: Whether the server has resources.
         instructions: The server's instructions to the model.
-        left_out: Descriptions of everything that hilum left out, one sentence each.
+        left_out: Descriptions of omitted parts of the offer, one sentence each.
     """
 
     tools: tuple[OfferedTool, ...] = ()
@@ -81,7 +81,7 @@ def offer_file(digest: str) -> Path:
 def load_offer(digest: str) -> Offer | None:
     """Return the cached offer of a server, or ``None`` if there is none.
 
-    Blocks while reading a small file.
+    Blocks.
     """
     try:
         return msgspec.json.decode(offer_file(digest).read_bytes(), type=Offer)
@@ -98,12 +98,12 @@ def save_offer(digest: str, offer: Offer) -> None:
 
 
 def write_cache(file: Path, data: bytes) -> None:
-    """Write a cache file. A failure is ignored, because the file only saves time. Blocks."""
+    """Write a cache file. A failure is ignored, because the cache only saves time. Blocks."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as new:
             new.write(data)
-        # The file is replaced in one step, so that no session reads an incomplete one.
+        # The file is replaced atomically, so that no session reads an incomplete one.
         os.replace(new.name, file)
     except OSError:
         pass

@@ -1,6 +1,6 @@
 """Writes hilum's own server files: the user's ``mcp.json`` and a project's ``.hilum/mcp.json``.
 
-They are plain JSON that hilum rewrites as a whole. A file with comments can be read, but it is not
+Each file is plain JSON that hilum rewrites as a whole. A file with comments can be read, but is not
 rewritten, because its comments would be lost. Files of other programs are never written.
 """
 
@@ -35,7 +35,8 @@ def add_servers(
     """Add servers to a file, with the inputs that they use. Blocks.
 
     Raises:
-        UsageError: The file already has a server with one of the names, or is not plain JSON.
+        UsageError: The file already contains a server with one of these names, or is not plain
+            JSON.
         StoreError: The file cannot be written.
     """
     added = {server.name: encode_server(server) for server in servers}
@@ -71,9 +72,9 @@ def remove_server(file: Path, name: str) -> None:
 
 
 def encode_server(server: ServerConfig) -> dict[str, Any]:
-    """Return a server in the form in which hilum writes it.
+    """Return a server in hilum's own file format.
 
-    Reading the result yields the same server, regardless of which client's file it came from.
+    Reading the result yields the same server, regardless of the client whose file it came from.
     """
     folder = str(server.file.parent.absolute())
 
@@ -131,7 +132,7 @@ def _update(file: Path, change: Callable[[dict[str, Any]], object]) -> None:
     path = Path(os.path.realpath(file))
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # The file is read and written under one lock, so that no other process's change is lost.
+        # The file is read and written under one lock, so that no change by another process is lost.
         with alone(path.parent):
             data = _read(file)
             change(data)
@@ -154,7 +155,7 @@ def _parse(file: Path) -> Any:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """Read a file if nothing in it would be lost by rewriting it.
+    """Read a file, unless rewriting it would lose a part of its content.
 
     Raises:
         UsageError: The file contains comments or duplicate keys, or has an unexpected structure.

@@ -1,4 +1,4 @@
-"""Reads files that others may replace, and writes private files that only the user may read."""
+"""Reads files that other processes may replace, and writes files that only the user can read."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def write_private(file: Path, text: str, *, keep_mode: bool = False) -> None:
     """Replace a file with a new one that only the user can read. Blocks.
 
     Args:
-        file: The file; its folder is created.
+        file: The file; its folder is created if it does not exist.
         text: The content.
         keep_mode: Whether an existing file keeps its mode; if the path is a link, its target is
             replaced.
@@ -50,8 +50,8 @@ def write_private(file: Path, text: str, *, keep_mode: bool = False) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         mode = 0o600
         if path.exists():
-            # os.replace ignores the mode of the old file. Opening it for writing first protects a
-            # read-only file.
+            # os.replace ignores the mode of the old file. Opening the old file for writing fails if
+            # it is read-only, which protects it.
             os.close(os.open(path, os.O_RDWR))
             if keep_mode:
                 mode = stat.S_IMODE(path.stat().st_mode)
@@ -61,7 +61,7 @@ def write_private(file: Path, text: str, *, keep_mode: bool = False) -> None:
 
 
 def _replace(path: Path, text: str, mode: int) -> None:
-    # `mkstemp` creates the file with mode 0600, so nobody else can read it at any time.
+    # `mkstemp` creates the file with mode 0600, so no other user can ever read it.
     handle, new = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with open(handle, "w", encoding="utf-8", errors="replace", newline="\n") as stream:

@@ -20,8 +20,8 @@ class PromptCommand(NamedTuple):
         client: The server that offers the prompt.
         prompt: The prompt's name.
         arguments: The given arguments.
-        problem: Why the command cannot be used; empty if it can be used.
-        missing: The required arguments that are missing.
+        problem: Why the command cannot be used; empty if it can.
+        missing: The required arguments that are missing from the command.
     """
 
     client: ServerClient
@@ -55,7 +55,7 @@ def parse_command(text: str, prompts: Prompts) -> PromptCommand | None:
 
 
 def _split_named(words: Sequence[str], names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Return the arguments of the form ``name=value``, and the other words."""
+    """Return the arguments in the form ``name=value``, and the remaining words."""
     named: dict[str, str] = {}
     positional: list[str] = []
     for word in words:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from hilum import Image, Output, errors
 
-# Maximum size of an image in bytes. Model providers accept no larger ones.
+# Maximum size of an image in bytes. Model providers reject larger images.
 MAX_IMAGE = 5_000_000
 
 # Maximum number of images in one result.
@@ -50,7 +50,7 @@ def make_resource_output(resources: Iterable[Any], source: str) -> Output:
     """Return the content of resources for the model.
 
     Args:
-        resources: The SDK's contents of a ``ReadResourceResult``.
+        resources: The contents in the SDK's ``ReadResourceResult``.
         source: The origin of the contents.
     """
     content = _Content(source)
@@ -66,7 +66,7 @@ def join_messages(messages: Iterable[Any], source: str) -> str:
     """Return the messages of a prompt as one text.
 
     Args:
-        messages: The SDK's messages of a ``GetPromptResult``.
+        messages: The messages in the SDK's ``GetPromptResult``.
         source: The origin of the messages.
     """
     parts = []
@@ -94,7 +94,7 @@ class _Content:
         self._source = source
 
     def add_blocks(self, blocks: Iterable[Any]) -> None:
-        """Add content blocks. Only a note is added for a block that the model cannot read."""
+        """Add content blocks. For a block that the model cannot read, only a note is added."""
         for block in blocks:
             if block.type == "text":
                 self.texts.append(block.text)
@@ -170,7 +170,7 @@ def _decode_text(kind: str, data: str) -> str | None:
 
 
 def _detect_type(raw: bytes) -> str | None:
-    """Return the type of an image by its first bytes, or ``None`` if it is unknown."""
+    """Return the type of an image, based on its first bytes, or ``None`` if it is unknown."""
     if raw.startswith(b"RIFF") and raw[8:12] == b"WEBP":
         return "image/webp"
     for signature, kind in _SIGNATURES.items():

@@ -1,6 +1,6 @@
 """Handles a server's requests to the model (sampling) after the user has agreed to them.
 
-These requests are not part of the agent's conversation.
+A server's requests are not part of the agent's conversation.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _text_of(block: Any) -> str:
 
 
 def convert_messages(request: Any, source: str) -> list[Message]:
-    """Convert a server's messages to hilum's. A note replaces content that a model cannot read.
+    """Convert a server's messages to hilum's types; notes replace content that a model cannot read.
 
     Args:
         request: The SDK's ``CreateMessageRequestParams``.
@@ -68,7 +68,7 @@ async def ask_model(agent: Agent, request: Any, server: str) -> mcp_types.Create
         server: The server's name.
 
     Raises:
-        HilumError: The model does not exist or did not respond.
+        HilumError: The model does not exist, or did not respond.
     """
     instructions = (
         f"The MCP server {server} sends this request, and the user agreed to "

@@ -10,7 +10,8 @@ from typing import Any
 
 from hilum_mcp.text_cleaning import MAX_DESCRIPTION, clean_text
 
-# Far deeper than any useful schema. A malicious schema must not exhaust the stack.
+# Maximum nesting depth, far deeper than any useful schema. A malicious schema must not exhaust the
+# stack.
 MAX_DEPTH = 40
 _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 _DROPPED = object()

@@ -44,7 +44,7 @@ Or you start it, and clients connect over HTTP with the token that it prints:
 SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
-# Tools of hilum's own loop, which are useless without it.
+# Tools that are useful only in hilum's own agent loop.
 LOOP_TOOLS = ("todo_write", "ask_question", "task", "handover", "get_agent_result")
 MAX_PORT = 65_535
 
@@ -204,7 +204,8 @@ class ServeProgram:
             except* HilumError as group:
                 failure = first_error(group)
             nursery.cancel_scope.cancel()
-        # The error is raised outside the `except*` block, which would wrap it in a group again.
+        # The error is raised outside the `except*` block, which would wrap the error in a group
+        # again.
         if failure is not None:
             raise failure
 
@@ -216,16 +217,16 @@ class ServeProgram:
                     os._exit(128 + number)
                 self.signal = int(number)
                 self._stop.set()
-                # An HTTP server stops after `_stop` is set. Reading standard input can only be
-                # cancelled.
+                # An HTTP server stops after `_stop` is set. A server on standard input must be
+                # cancelled instead.
                 if self._options.http is None:
                     self._scope.cancel()
 
     async def _serve(self) -> None:
         # The port, the token and the file descriptors are claimed before anything is opened.
         serve = self._prepare_stdio() if self._options.http is None else self._prepare_http()
-        # The import runs in a thread, because it takes half a second and signals must be handled
-        # meanwhile.
+        # The import runs in a thread, because it takes half a second, during which signals must
+        # still be handled.
         protocol = await in_thread(import_module, "hilum_mcp.serving.protocol")
         await self._serve_session(protocol, serve)
 
@@ -298,7 +299,7 @@ class ServeProgram:
             nursery.cancel_scope.cancel()
 
     async def _stop_requests(self, runner: RequestRunner, notifications: Notifications) -> None:
-        """Stop all requests when the server ends, before the connections to clients close."""
+        """When the server ends, stop all requests before the connections to clients close."""
         await self._stop.wait()
         runner.stop()
         notifications.close()

@@ -21,7 +21,7 @@ MAX_PREFIX = 30
 class ServerConfig:
     """An MCP server as configured in a file.
 
-    Its variables are not expanded yet (see ``expansion``).
+    Variables in the configuration are not expanded yet (see ``expansion``).
 
     Args:
         name: The name in the file.
@@ -39,16 +39,17 @@ class ServerConfig:
             header to variable.
         oauth: OAuth options (``client_id``, ``client_secret``, ``scope``); ``None`` if the file
             has none.
-        login_allowed: Whether the user may log in with OAuth; the file can forbid it.
-        kind_guessed: Whether the file specifies a URL without a transport. If so, SSE is tried if
-            the server rejects streamable HTTP.
+        login_allowed: Whether OAuth login is allowed; the file can disable it.
+        kind_guessed: Whether the file specifies a URL without a transport. In that case, SSE is
+            tried if the server rejects streamable HTTP.
         enabled: Whether the file enables the server.
-        allowed_tools: The only tools that the server may offer; ``None`` for all.
-        excluded_tools: Tools that the server may not offer.
-        start_seconds: Time limit for a start; ``None`` for the default.
-        call_seconds: Time limit for a call; ``None`` for the default.
+        allowed_tools: The tools that the server is allowed to offer; ``None`` for all.
+        excluded_tools: Tools that the server is not allowed to offer.
+        start_seconds: Time limit for a start, in seconds; ``None`` for the default.
+        call_seconds: Time limit for a call, in seconds; ``None`` for the default.
         file: The file that contains this configuration.
-        notes: Notes about what hilum ignores or changes in the configuration, one sentence each.
+        notes: Notes about the parts of the configuration that hilum ignores or changes, one
+            sentence each.
     """
 
     name: str
@@ -77,8 +78,8 @@ class ServerConfig:
     def digest(self) -> str:
         """The hash of the parts of the configuration that an approval covers.
 
-        These parts determine which program is started or which URL is contacted, and which tools
-        are offered. Time limits and descriptions may change without a new approval.
+        The hashed parts determine which program is started or which URL is contacted, and which
+        tools are offered. Time limits and descriptions may change without a new approval.
         """
         parts = (
             self.name,
@@ -150,7 +151,7 @@ class ConfigMistake:
         line: The line number; 0 if unknown.
         level: ``error`` for a mistake that must be corrected; ``warning`` for a valid part that
             has no effect in hilum; ``info`` for a key that only other programs may know.
-        server: The server with the mistake; empty if the mistake does not concern one server.
+        server: The name of the server with the mistake; empty if the mistake is not in a server.
     """
 
     file: Path
@@ -194,7 +195,7 @@ class ConfigFile:
         file: The file.
         servers: The servers by name, disabled ones included.
         mistakes: The parts that could not be read. A mistake in one server does not affect the
-            others.
+            other servers.
         inputs: The inputs that the servers use, by id.
         table: The path of keys to the table of servers, joined by dots; ``None`` without a table.
     """

@@ -35,7 +35,7 @@ class ServerLog:
 
     Args:
         name: The server's ``prefix``.
-        file: The log file, if it is not the default one.
+        file: The path of the log file, if it is not the default.
     """
 
     def __init__(self, name: str, file: Path | None = None) -> None:
@@ -47,7 +47,7 @@ class ServerLog:
         self._lock = trio.Lock()
 
     def add(self, data: bytes) -> None:
-        """Add output of the server."""
+        """Add output from the server."""
         *lines, self._line = (self._line + data).split(b"\n")
         # A program that draws a progress bar may never write a line break.
         self._line = self._line[-MAX_LINE:]
@@ -73,7 +73,7 @@ class ServerLog:
         self._append(line.encode(errors="replace"))
 
     def last_lines(self, max_length: int = 300) -> str:
-        """Return the last output of the server, on one line."""
+        """Return the server's last output, on one line."""
         lines = [*self._last]
         if self._line.strip():
             lines.append(self._line)
@@ -84,7 +84,7 @@ class ServerLog:
     async def flush(self) -> None:
         """Write pending output. If the disk is full, only log lines are lost."""
         if self._lock.statistics().tasks_waiting:
-            return  # the waiting task also writes this output
+            return  # the task that waits for the lock also writes this output
         async with self._lock:
             data = bytes(self._pending)
             if not data:
@@ -96,8 +96,8 @@ class ServerLog:
             await in_thread(self._write, data)
 
     def _write(self, data: bytes) -> None:
-        # A server without a sandbox can write to the log folder. O_NOFOLLOW prevents it from
-        # redirecting the log by means of a link.
+        # A server without a sandbox can write to the log folder. O_NOFOLLOW prevents the server
+        # from redirecting the log with a symbolic link.
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

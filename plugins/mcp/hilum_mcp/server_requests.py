@@ -1,9 +1,9 @@
 """Answers a server's requests to its client: user input, the model, folders, log messages.
 
-Each request belongs to a call of one of the server's tools. The call determines which agent the
-user is told about, and whose budget pays for the model. Only the request for the list of folders
-is answered without asking the user. If nobody can be asked, all other requests are declined. The
-module imports the SDK.
+Each request belongs to a call of one of the server's tools. The call determines which agent is
+named to the user, and whose budget pays for the model. Only the request for the list of folders is
+answered without asking the user. If nobody can be asked, all requests except that one are declined.
+This module imports the MCP SDK.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ActiveCall:
         agent: The agent that made the call.
         id: The ID of the call.
         limit: Time limit in seconds, counted from the last progress message.
-        scope: Cancels the call.
+        scope: The scope that cancels the call.
         refusals: The number of the server's questions that the user declined.
     """
 
@@ -81,12 +81,12 @@ class ServerRequests:
         name: The server's name.
         settings: The settings of the session.
         log: The server's log.
-        claims_user: Whether to claim that a user can be asked even if there is none. Some servers
-            offer certain tools only to such clients, and the cached offer is meant for attended
-            sessions.
+        claims_user: Whether to claim that a user can be asked even if no user is present. Some
+            servers offer certain tools only to clients that can ask a user, and the cached offer is
+            meant for attended sessions.
 
     Attributes:
-        offer_changed: Set when the server's offer has changed.
+        offer_changed: An event that is set when the server's offer has changed.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class ServerRequests:
             self._calls.remove(active)
 
     def callbacks(self) -> dict[str, Any]:
-        """Return the callbacks for the SDK, which declares only the capabilities they implement."""
+        """Return the callbacks for the SDK, which declares only the implemented capabilities."""
         callbacks: dict[str, Any] = {
             "client_info": mcp_types.Implementation(name="hilum", version=__version__),
             "list_roots_callback": self._list_roots,
@@ -143,16 +143,16 @@ class ServerRequests:
         options: Sequence[str],
         multiple: bool = False,
     ) -> tuple[str, ...]:
-        """Ask the user, and return the answers, or none if nobody answered."""
+        """Ask the user, and return the answers; empty if nobody answered."""
         if not self._calls:
             return ()
-        # The protocol does not state to which call a request belongs. The latest call is the most
-        # likely one.
+        # The protocol does not state to which call a request belongs. The request most likely
+        # belongs to the latest call.
         call = self._calls[-1]
         plan = self._find_plan()
-        async with self._lock:  # one question per server at a time
-            # This is checked after waiting for the lock, because the user may have declined other
-            # questions in the meantime.
+        async with self._lock:  # each server may have only one open question at a time
+            # The limit is checked after waiting for the lock, because the user may have declined
+            # other questions in the meantime.
             if plan is None or call.refusals >= MAX_REFUSALS:
                 return ()
             with call.pause():
@@ -207,7 +207,7 @@ class ServerRequests:
         return mcp_types.ElicitResult(action="decline" if given else "cancel")
 
     async def _ask_field(self, question: str, field: FormField) -> tuple[Any, str]:
-        """Ask for one field. Return its value and, if the form ends here, the action to reply."""
+        """Ask for one field; return its value, and the action to reply if the form is aborted."""
         problem = ""
         for _ in range(MAX_ATTEMPTS):
             given = await self._ask(
@@ -256,7 +256,7 @@ class ServerRequests:
 
     async def _list_roots(self, _: Any) -> mcp_types.ListRootsResult:
         root = self._session.workspace.root
-        uri: Any = root.as_uri()  # the SDK converts the path
+        uri: Any = root.as_uri()  # the SDK converts the URI to its own type
         return mcp_types.ListRootsResult(roots=[mcp_types.Root(uri=uri, name=root.name)])
 
     async def _write_log(self, params: Any) -> None:
@@ -277,7 +277,8 @@ class ServerRequests:
 def _page_host(url: str) -> str:
     """Return the host of a page that the user may be asked to open, or an empty string.
 
-    Only HTTPS URLs and this machine are allowed. URLs that could hide the real host are rejected.
+    Only HTTPS URLs and URLs on this machine are allowed. URLs that could hide the real host are
+    rejected.
     """
     try:
         parts = urlsplit(url)

@@ -1,4 +1,4 @@
-"""Caches the servers of a workspace, as the last session saw them, in one small file.
+"""Caches the servers of a workspace, as the last session found them, in one small file.
 
 With this cache, a session starts without reading the configuration files of servers that it does
 not use. The cache is valid as long as its source files are unchanged: configurations, decisions and
@@ -25,10 +25,11 @@ from hilum_mcp.paths import (
     SHARED_FILES,
 )
 
-# Increased with each change to the format, so that older caches are ignored.
+# The version of the cache format, which increases with each change, so that older caches are
+# ignored.
 FORMAT = 3
-# Minimum age, in nanoseconds, of a file's last change. Only then are the file's timestamps certain
-# to show any further change, because file systems record times in steps of up to two seconds.
+# Minimum age, in nanoseconds, of a file's last change. A further change might otherwise leave the
+# timestamps unchanged, because file systems record times in steps of up to two seconds.
 SETTLED_NS = 2_000_000_000
 
 FileStamp = tuple[int, int, int, int, int]
@@ -52,12 +53,12 @@ class ServerSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     Args:
         name: The name of the server.
         digest: ``ServerConfig.digest``.
-        prefix: The prefix of its tools' names.
+        prefix: The prefix for the server's tool names.
         state: As in ``CatalogEntry``.
-        reason: Why the server is not on.
-        start_seconds: The time limit for a start in its configuration.
-        call_seconds: The time limit for a call in its configuration.
-        offer: Its last offer; ``None`` if unknown.
+        reason: Why the state is not ``on``.
+        start_seconds: The configured time limit for a start, in seconds.
+        call_seconds: The configured time limit for a call, in seconds.
+        offer: The server's last offer; ``None`` if unknown.
         names: The model's names for the server's tools, by the server's names for them, without
             the tools that the configuration excludes.
         is_local: Whether the server runs on this machine, so that its tools may change files here.
@@ -82,7 +83,7 @@ class _CachedServers(msgspec.Struct, frozen=True):
 
     Args:
         fingerprint: The state of the cache's source files.
-        trusted: Whether the project was trusted; ``None`` if it configures no servers.
+        trusted: Whether the user trusted the project; ``None`` if it configures no servers.
         servers: The servers.
     """
 
@@ -141,10 +142,10 @@ def save_summaries(
     trusted: bool | None,
     servers: Sequence[ServerSummary],
 ) -> None:
-    """Cache the servers of a workspace, if the next session can start with them. Blocks.
+    """Cache the servers of a workspace, if the next session can use the cache. Blocks.
 
     Args:
-        fingerprint: The state of the files before they were read.
+        fingerprint: The state of the source files before they were read.
         trusted: As in ``_CachedServers``.
         servers: The servers.
     """

@@ -1,8 +1,8 @@
 """The older HTTP transport, in which a stream of events announces the URL for messages.
 
-The SDK's own transport is not used for three reasons. It accepts events of at most 1 MB, but an
-image may be larger. It waits for each POST before it sends the next one, so nothing can be
-cancelled. If a POST fails, the request that waits for its response is never notified.
+The SDK's own transport is not used for three reasons. The SDK's transport accepts events of at most
+1 MB, but an image may be larger. It sends one POST at a time, so no request can be cancelled. If a
+POST fails, the request that waits for the response is never notified.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ async def sse_transport(
     Args:
         client: The client that sends the requests; it follows redirects within the server's origin.
         url: The URL of the stream of events.
-        state: Updated when the transport is lost.
+        state: The transport's state, which is updated when the transport is lost.
 
     Raises:
-        ServerProtocolError: The server announces no URL for messages, or one on another server.
+        ServerProtocolError: The server announces no URL for messages, or a URL with another origin.
         httpx2.HTTPError: The server cannot be reached, or refuses the request.
     """
     into, read = anyio.create_memory_object_stream[Any](0)
@@ -129,9 +129,10 @@ def _check_address(events: httpx2.EventSource, path: str) -> str:
 async def _write(client: httpx2.AsyncClient, address: str, out: Any, into: Any) -> None:
     """Send messages by POST.
 
-    No message waits for an earlier request, because a server may respond to a POST only when it has
-    processed the request. However, the next message waits until the server has accepted a
-    notification: before ``initialized``, a server may refuse any other request.
+    Messages are sent without waiting for earlier requests, because a server may respond to a POST
+    only after it has processed the request. After a notification, the next message waits until the
+    server has accepted the notification, because a server may refuse any request before
+    ``initialized``.
     """
     async with trio.open_nursery() as nursery:
         async for message in out:
@@ -149,11 +150,11 @@ async def _post(
     into: Any,
     accepted: trio.Event,
 ) -> None:
-    """POST a message. If it is refused, send the SDK an error, because no event will follow."""
+    """POST a message; if the server refuses it, send the SDK an error: no event will follow."""
     data = message.model_dump(by_alias=True, mode="json", exclude_unset=True)
     answer = await client.post(address, json=data)
     accepted.set()
-    # A redirect may turn the POST into a GET. In that case, the message did not arrive.
+    # A redirect may turn the POST into a GET, which does not deliver the message.
     is_delivered = answer.status_code < 400 and answer.request.method == "POST"
     if not is_delivered and isinstance(message, JSONRPCRequest):
         error = ErrorData(code=INTERNAL_ERROR, message=ERROR_STATUS)

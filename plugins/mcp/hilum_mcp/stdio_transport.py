@@ -1,4 +1,4 @@
-"""A transport for servers that are programs. The warden runs them and ends their process trees.
+"""A transport for servers that are programs, which run under the warden.
 
 ::
 
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 16
 
-# Maximum number of lines per start that are not messages. A server that writes more does not use
-# the protocol.
+# Maximum number of lines per start that are not messages. A server that writes more such lines does
+# not use the protocol.
 MAX_INVALID_LINES = 10_000
 
 # Maximum number of unread messages for a server that keeps writing without reading.
 MAX_UNREAD = 10_000
 
-# Seconds to write pending messages at the end.
+# Time limit, in seconds, for writing pending messages when the transport closes.
 FLUSH_TIMEOUT = 0.2
 
-# Seconds for a server to exit after its standard input is closed.
+# Seconds that a server has to exit after its standard input is closed.
 EXIT_TIMEOUT = 1.0
 
 # Seconds between SIGTERM and SIGKILL.
@@ -66,7 +66,7 @@ _PROGRAM_FOLDERS = {
     "XDG_CACHE_HOME": "cache",
 }
 
-# Variables that contain the paths of large downloads in the user's own cache, which the server
+# Variables that contain the paths of large downloads in the user's own cache, from which the server
 # reads.
 _DOWNLOAD_FOLDERS = {
     "PLAYWRIGHT_BROWSERS_PATH": "ms-playwright",
@@ -86,9 +86,9 @@ async def stdio_transport(
     """Start a server and yield the two streams that the SDK reads and writes.
 
     Args:
-        open_process: Starts the server's process with a pipe as standard input.
-        log: Receives standard error, and the lines on standard output that are not messages.
-        state: Updated when the transport is lost.
+        open_process: A function that starts the server's process with a pipe as standard input.
+        log: The log for standard error, and for lines on standard output that are not messages.
+        state: The transport's state, which is updated when the transport is lost.
 
     Raises:
         ToolError: The server cannot be started.
@@ -104,10 +104,10 @@ async def stdio_transport(
         try:
             yield read, write
         finally:
-            # This is set first, so that the end of the output is not reported as a failure.
+            # The flag is set first, so that the end of the output is not reported as a failure.
             pipes.closing = True
-            # This is shielded from cancellation, so that the servers of a cancelled session can
-            # exit properly, too.
+            # Closing is shielded from cancellation, so that the servers of a cancelled session can
+            # also exit properly.
             with trio.CancelScope(shield=True):
                 read.close()
                 write.close()
@@ -184,7 +184,7 @@ class _Pipes:
             pass
 
     def _complete_lines(self, chunk: bytes) -> list[bytes]:
-        """Return the lines that are now complete, and keep the rest."""
+        """Return the lines that are now complete, and keep the incomplete rest."""
         *lines, rest = chunk.split(b"\n")
         if lines:
             lines[0] = bytes(self._partial_line) + lines[0]
@@ -228,7 +228,7 @@ class _Pipes:
         return f"{end}; its last output: {last}{hint}"
 
     async def write(self) -> None:
-        """Write messages until there are no more."""
+        """Write messages until the stream ends."""
         stdin = self._process.stdin
         assert stdin is not None
         try:
@@ -253,8 +253,8 @@ class _Pipes:
     async def close(self) -> None:
         """Close standard input and give the server time to exit.
 
-        A server that has never responded gets no extra time. Whoever opened the process ends it
-        afterwards.
+        A server that has never responded gets no extra time. The caller, which opened the process,
+        ends it afterwards.
         """
         assert self._process.stdin is not None
         if self._answered:
@@ -280,7 +280,7 @@ def make_environment(given: Mapping[str, str], cache: Path | None = None) -> dic
     """Return the environment variables of a server.
 
     Args:
-        given: The variables of its configuration.
+        given: The environment variables in the server's configuration.
         cache: The folder in which uvx and other tools store programs; ``None`` for their default
             folders.
     """

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 
 MAX_DESCRIPTION = 2_000
-_ALLOWED = "\n\t\u200c\u200d"  # joiners: Persian and emoji need them
+_ALLOWED = "\n\t\u200c\u200d"  # Persian and emoji need the joiners
 # Control, format (direction marks, tags), surrogate, private and unassigned characters.
 _INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Cn")
 
@@ -31,7 +31,7 @@ def _is_visible(character: str) -> bool:
 
 
 def join_names(names: Sequence[str], limit: int) -> str:
-    """Return the first names, separated by commas, and the number of the others."""
+    """Return the first names, separated by commas, and the number of remaining names."""
     joined = ", ".join(names[:limit])
     left_out = len(names) - limit
     return f"{joined} and {left_out} more" if left_out > 0 else joined

@@ -45,11 +45,10 @@ else:
 def token_file(server: ServerConfig) -> Path:
     """Return the path of the file that stores the login to a server.
 
-    The path is derived from the configuration file, the server's name and URL, and the OAuth
-    options.
+    The path depends on the configuration file, the server's name and URL, and the OAuth options.
     """
-    # If the URL changes, so does the file, so that tokens are never sent to a server for which they
-    # were not issued.
+    # The file depends on the URL, so that tokens are never sent to a server for which they were not
+    # issued.
     options = sorted((server.oauth or {}).items())
     bound = json.dumps([str(server.file), server.name, server.url, options])
     digest = hashlib.sha256(bound.encode()).hexdigest()[:16]
@@ -57,7 +56,7 @@ def token_file(server: ServerConfig) -> Path:
 
 
 def forget_login(server: ServerConfig) -> bool:
-    """Remove the login to a server, and return whether there was one. Blocks."""
+    """Remove the login to a server, and return whether a login was stored. Blocks."""
     path = token_file(server)
     is_there = path.exists()
     path.unlink(missing_ok=True)
@@ -114,7 +113,7 @@ class TokenStore:
     @asynccontextmanager
     async def renewal_lock(self) -> AsyncIterator[None]:
         """Prevent other sessions from renewing these tokens while the block runs."""
-        # A separate file, because every change replaces the file with the tokens.
+        # The lock is a separate file, because every change replaces the file with the tokens.
         handle = await in_thread(_open_lock, self.file.with_suffix(".lock"))
         try:
             for _ in range(LOCK_ATTEMPTS):  # a session that holds the lock for longer is stuck

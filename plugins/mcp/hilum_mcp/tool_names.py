@@ -38,7 +38,7 @@ def make_tool_names(prefix: str, tools: Iterable[str]) -> dict[str, str]:
     valid = {tool: re.sub(r"[^A-Za-z0-9_-]", "_", tool) or "tool" for tool in tools}
     taken = set[str]()
     names = dict[str, str]()
-    # Valid names come first, so that no changed name conflicts with one of them.
+    # Valid names are assigned first, so that no changed name conflicts with a valid name.
     in_order = sorted(valid.items(), key=lambda item: item[0] != item[1])
     for tool, name in in_order:
         names[tool] = _take_name(f"{prefix}__{name}", taken, MAX_NAME, tool)
@@ -52,9 +52,9 @@ def name_tools(server: ServerConfig, prefix: str, offer: Offer) -> dict[str, str
 
 
 def _take_name(name: str, taken: set[str], longest: int, original: str = "") -> str:
-    """Return a name that is short enough and not taken, and mark it as taken.
+    """Return a valid name that is not yet taken, and mark it as taken.
 
-    A truncated or changed name ends with a hash, which is the same each time.
+    A truncated or changed name ends with a deterministic hash.
     """
     if len(name) <= longest and name not in taken:
         taken.add(name)

@@ -11,7 +11,7 @@ class TransportState:
     """The state of one transport.
 
     Attributes:
-        lost: Set when no further message can arrive.
+        lost: An event that is set when no further message can arrive.
         reason: Why the transport is lost, in one sentence; empty while the reason is unknown.
         status: The last HTTP status; 0 for none.
         refusal: The last refused request, in one sentence; empty for none.

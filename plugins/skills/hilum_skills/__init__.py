@@ -1,7 +1,7 @@
 """Skills: instructions for specific tasks that the model reads when it needs them.
 
-They come from Git repositories and folders. Importing the package reads no skill files and imports
-neither YAML nor cattrs.
+Skills come from Git repositories and folders. Importing the package reads no skill files and
+imports neither YAML nor cattrs.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # Stored in the module, so that ``__getattr__`` runs only once for each name.
+    # The value is stored in the module, so that ``__getattr__`` runs only once for each name.
     module = getattr(lazy, _MODULES[name])
     value = globals()[name] = getattr(module, name)
     return value
@@ -69,7 +69,7 @@ async def limit_skills(agent: Agent) -> Sequence[str] | None:
 async def open_kernel(kernel: Kernel) -> AsyncIterator[Fetcher]:
     """Fetch missing repositories in the background until the kernel closes."""
     # The kernel, not a session, owns the fetches: a session that closes early does not interrupt
-    # them, and later sessions share their results.
+    # the fetches, and later sessions share the results.
     async with lazy.fetcher.open_fetcher(kernel) as fetcher:
         yield fetcher
 
@@ -86,10 +86,11 @@ async def open_session(session: Session) -> AsyncIterator[Skills]:
     if fetcher is not None:
         clones = fetcher.clones
         failed = fetcher.failed
-        # The hook has a deadline of 30 seconds.
+        # The kernel limits the hook to 30 seconds.
         with trio.move_on_after(min(settings.wait, 25.0)):
             await fetcher.done.wait()
     skills = lazy.session_skills.Skills(session, settings, clones, failed)
-    # Scan before the session starts, because its list of tools depends on whether there are skills.
+    # Scan before the session starts, because the session's tool list depends on whether there are
+    # skills.
     await skills.refresh(first=True)
     yield skills

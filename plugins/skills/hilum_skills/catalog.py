@@ -1,4 +1,4 @@
-"""The catalog of a session's skills, with their sources and whether the model may use them."""
+"""The catalog of a session's skills, with their sources and states."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from hilum_skills.skill import Skill
 from hilum_skills.source import SkillSource, parse_source
 from hilum_skills.user_choices import UserChoices, choices_path, read_choices
 
-# hilum's own folder, the folder shared by several coding agents, and Claude Code's folder.
+# The skill folders: hilum's own, one shared by several coding agents, and Claude Code's.
 SKILL_FOLDERS = (".hilum/skills", ".agents/skills", ".claude/skills")
 State = Literal["on", "off", "untrusted", "hidden", "broken"]
 PlaceKind = Literal["project", "user", "source"]
 
 
 class CatalogEntry(msgspec.Struct, frozen=True):
-    """A skill, and whether the model may use it.
+    """A skill in the catalog, with its state.
 
     Attributes:
         skill: The skill.
-        source: Name of its source.
+        source: Name of the skill's source.
         kind: ``project``, ``user`` or ``source``.
         state: ``on``; ``off`` (disabled), ``untrusted`` (in a project that the user does not
             trust), ``hidden`` (another skill with that name takes precedence), ``broken``
             (unusable).
         reason: The reason for any state except ``on``.
-        same: Whether it is hidden by a skill with the same text, for example because one folder
-            links to another. Such a skill is not reported.
+        same: Whether the skill is hidden by one with the same text, for example because one folder
+            links to another. A skill that is hidden for this reason is not reported.
     """
 
     skill: Skill
@@ -51,10 +51,10 @@ class SkillCatalog(msgspec.Struct, frozen=True):
     """The skills that a scan has found.
 
     Attributes:
-        entries: The skills; if two have the same name, the first takes precedence.
+        entries: The skills; if two skills have the same name, the first one takes precedence.
         missing: Repositories that have not been fetched yet.
         complaints: Problems with sources and folders.
-        stamp: The state of the disk when the catalog was built.
+        stamp: The state of the watched files when the catalog was built.
         watched: The files and folders that the stamp describes.
         distrust: Why an untrusted project's skills are off, and what to do.
     """
@@ -71,7 +71,7 @@ class SkillCatalog(msgspec.Struct, frozen=True):
         return [entry for entry in self.entries if entry.state == "on"]
 
     def get(self, name: str) -> CatalogEntry | None:
-        """Return the first skill with a name; an enabled one takes precedence."""
+        """Return the first skill with the given name; an enabled skill takes precedence."""
         named = [entry for entry in self.entries if entry.skill.name == name]
         # A disabled or untrusted skill may come before an enabled one with the same name.
         return min(named, key=lambda entry: entry.state != "on", default=None)
@@ -83,25 +83,25 @@ class SkillCatalog(msgspec.Struct, frozen=True):
 
 
 class _Search:
-    """A search of all sources, with its findings so far.
+    """A search of all sources, with the skills and problems found so far.
 
     Attributes:
-        entries: The skills, whose states are not determined yet.
+        entries: The skills found so far, with states that are not determined yet.
         missing: Repositories that have not been fetched yet.
-        watched: Files and folders that were read.
+        watched: Files and folders that the search has read.
         complaints: Problems with sources and folders.
     """
 
     def __init__(self) -> None:
         self.entries: list[CatalogEntry] = []
         self.missing: list[SkillSource] = []
-        # Watched, so that ``hilum skills disable`` in another terminal affects running sessions,
-        # too.
+        # The file is watched, so that ``hilum skills disable`` in another terminal also affects
+        # running sessions.
         self.watched = [choices_path()]
         self.complaints: list[str] = []
 
     def add(self, source: str, kind: PlaceKind, found: DiscoveredSkills) -> None:
-        """Add the skills of a source."""
+        """Add the skills from a source."""
         self.entries += [CatalogEntry(skill, source, kind) for skill in found.skills]
         self.watched += found.watched
         self.complaints += found.complaints
@@ -113,7 +113,8 @@ class _Search:
             self._search_project(workspace, home)
         # The user's own links may lead anywhere, for example to a folder of dotfiles.
         self.add("user skills", "user", find_skills(config_folder() / "skills", None))
-        # Not ``~/.hilum/skills``: for the user's own skills, the settings folder takes its place.
+        # ``~/.hilum/skills`` is not searched: for the user's own skills, the settings folder takes
+        # its place.
         for name in SKILL_FOLDERS[1:]:
             self.add(f"user ~/{name}", "user", find_skills(home / name, None))
 
@@ -152,19 +153,20 @@ def build_catalog(settings: SkillsSettings, workspace: Path | None, clones: Clon
     found = _Search()
     if choices.mistake:
         found.complaints.append(choices.mistake)
-    # Project and home folders come before sources, so their skills hide others with the same name.
+    # Project and home folders come before sources, so their skills hide skills from sources that
+    # have the same name.
     if settings.folders:
         found.search_folders(workspace)
     for source in list_sources(settings, choices, found.complaints):
         found.search_source(source, clones)
-    # Trust is checked only if it matters, because the check reads the project's files.
+    # Trust is checked only if the project has skills, because the check reads the project's files.
     has_project_skills = any(entry.kind == "project" for entry in found.entries)
-    # None means that trust was not checked; ``has_changed`` does not check it then, either.
+    # None means that trust was not checked, so ``has_changed`` does not check trust either.
     trusts = _is_trusted(workspace) if has_project_skills else None
     disabled = {*settings.disabled, *choices.disabled}
     judged = tuple(_judge(found.entries, disabled, bool(trusts)))
     is_untrusted = any(entry.state == "untrusted" for entry in judged)
-    # Sources may overlap, but each file needs to be checked only once per prompt.
+    # Sources may overlap, but each file needs to be checked for changes only once per prompt.
     watched = tuple(dict.fromkeys(found.watched))
     return SkillCatalog(
         judged,
@@ -196,7 +198,7 @@ def list_sources(
     choices: UserChoices,
     complaints: list[str],
 ) -> Iterator[SkillSource]:
-    """Yield the user's sources without duplicates. Invalid ones are added to the complaints."""
+    """Yield the user's sources without duplicates. Invalid sources are added to the complaints."""
     for text in dict.fromkeys((*choices.sources, *settings.sources)):
         try:
             yield parse_source(text)
@@ -220,16 +222,16 @@ def _search_clone(source: SkillSource, clone: Clone) -> DiscoveredSkills:
 
 def _search_user_folder(source: SkillSource) -> DiscoveredSkills:
     found = find_skills(Path(source.where), None, whole=True)
-    # A folder that the user named must exist, unlike those in ``SKILL_FOLDERS``.
+    # A folder that the user named must exist, unlike the folders in ``SKILL_FOLDERS``.
     if os.path.lexists(source.where):
         return found
     return msgspec.structs.replace(found, complaints=(f"There is no folder {source.where}.",))
 
 
 def _without_commit(skill: Skill, source: SkillSource, root: Path) -> Skill:
-    """Return a fetched repository's skill without problems caused by its folder's name.
+    """Return a fetched skill without problems that the name of its folder causes.
 
-    A skill at the top of a repository is in a folder named after the commit.
+    The folder of a skill at the top of a repository is named after the commit.
     """
     # As a skill's name, a commit id would be meaningless to the user and the model.
     if skill.name == root.name:
@@ -246,7 +248,7 @@ def _judge(
     disabled: set[str],
     trusts: bool,
 ) -> Iterator[CatalogEntry]:
-    """Yield each skill with its state. If two have the same name, only the first can be on."""
+    """Yield each skill with its state. If two skills share a name, only the first can be on."""
     taken: dict[str, CatalogEntry] = {}
     for entry in entries:
         name = entry.skill.name
@@ -254,15 +256,16 @@ def _judge(
             yield msgspec.structs.replace(entry, state="broken", reason=entry.skill.error)
         elif name in disabled:
             yield msgspec.structs.replace(entry, state="off", reason="disabled")
-        # The model follows a cloned project's instructions with the user's authority, so the user
-        # must trust the project first.
+        # The model follows a project's instructions with the user's authority, so the user must
+        # trust a cloned project first.
         elif entry.kind == "project" and not trusts:
             yield msgspec.structs.replace(
                 entry,
                 state="untrusted",
                 reason="the project is not trusted",
             )
-        # This check comes last, so that an unusable skill never hides a usable one.
+        # This check comes last, so that an unusable skill never hides a usable skill with the same
+        # name.
         elif name in taken:
             first = taken[name].skill
             mine = entry.skill

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _TEMPORARY = ".new-"
 # Seconds to wait while another process is fetching.
 LOCK_TIMEOUT = 300.0
-# Maximum number of left-out files to store.
+# Maximum number of omitted files to list in ``heads.json``.
 MAX_LEFT_OUT = 50
 
 
@@ -49,11 +49,11 @@ class Clone(msgspec.Struct, frozen=True):
     """A fetched commit.
 
     Attributes:
-        folder: The folder with its files.
+        folder: The folder with the commit's files.
         commit: Its id.
-        at: Unix time at which it was fetched or last confirmed to be the newest commit.
+        at: Unix time at which the commit was fetched or last confirmed to be the newest.
         left_out: Files that were not written, with the reasons.
-        new: Whether this call fetched it.
+        new: Whether this call fetched the commit.
     """
 
     folder: Path
@@ -67,7 +67,7 @@ class Clones(msgspec.Struct, frozen=True):
     """The cache of fetched repositories.
 
     Args:
-        root: The folder that contains them.
+        root: The folder that contains the repositories.
     """
 
     root: Path = msgspec.field(default_factory=lambda: cache_folder() / "skills")
@@ -98,30 +98,32 @@ class Clones(msgspec.Struct, frozen=True):
     ) -> Clone:
         """Fetch a source that is missing or, with ``update``, outdated.
 
-        If several processes do this at once, one of them fetches and the others use its result.
+        If several processes fetch a source at once, one of them fetches it and the others use the
+        result.
 
         Args:
             source: A source of the kind ``git``.
             git: The Git client.
             update: Whether to check for a newer commit if the source has already been fetched.
-            progress: A function that is called with a description of each step.
+            progress: A function to call with a description of each step.
 
         Raises:
-            FetchError: The source cannot be fetched. An earlier fetched commit remains available.
-            HilumError: Another process has been fetching it for minutes, or the cache cannot be
-                written.
+            FetchError: The source cannot be fetched. A commit that was fetched earlier remains
+                available.
+            HilumError: Another process has been fetching the source for minutes, or the cache
+                cannot be written.
         """
         try:
-            # Read before the lock is acquired, so that a fetch by another process in the meantime
-            # counts as new enough.
+            # The time is read before the lock is acquired, so that a fetch by another process in
+            # the meantime counts as new enough.
             begun = time.time()
             async with self._hold_lock(source, progress):
                 known = await trio.to_thread.run_sync(self.find, source)
-                # Another process may have fetched it while this one waited for the lock.
+                # Another process may have fetched the source while this one waited for the lock.
                 if known is not None and (not update or known.at >= begun):
                     return known
                 if known is not None and await self._is_newest(known, source, git):
-                    # Store the time, so that processes waiting for the lock do not contact the
+                    # Store the time, so that processes that wait for the lock do not contact the
                     # server again.
                     confirmed = msgspec.structs.replace(known, at=time.time())
                     await trio.to_thread.run_sync(self._record_commit, source, confirmed)
@@ -151,7 +153,8 @@ class Clones(msgspec.Struct, frozen=True):
         await trio.to_thread.run_sync(_remove_leftovers, home)
         made = home / f"{_TEMPORARY}{os.urandom(8).hex()}"
         # The temporary folder is next to its target, because a rename is atomic only within one
-        # file system. Its mode denies other users access, because a repository may be private.
+        # file system. The folder's mode denies other users access, because a repository may be
+        # private.
         made.mkdir(mode=0o700, parents=True)
         try:
             bare = made / "git"
@@ -161,13 +164,14 @@ class Clones(msgspec.Struct, frozen=True):
             chosen = selection.select_files(selection.parse_listing(listing))
             progress(f"writing {len(chosen.entries)} files")
             objects = [entry.object for entry in chosen.entries]
-            # The output contains a header of about 60 bytes for each file.
+            # Git's output contains a header of about 60 bytes for each file.
             contents = await git.read_objects(bare, objects, selection.MAX_BYTES + 1_000_000)
             tree = made / "tree"
             await trio.to_thread.run_sync(selection.write_files, chosen.entries, contents, tree)
             left_out = tuple(chosen.left_out[:MAX_LEFT_OUT])
             clone = Clone(home / commit, commit, time.time(), left_out, new=True)
-            # Another ref may point to the same commit. Its files never change, so they are kept.
+            # Another ref may point to the same commit. The commit's files never change, so they are
+            # kept.
             if not clone.folder.exists():
                 tree.rename(clone.folder)
             await trio.to_thread.run_sync(self._record_commit, source, clone)
@@ -183,23 +187,23 @@ class Clones(msgspec.Struct, frozen=True):
         home = self.root / source.key
         heads = _read_heads(home)
         heads[source.ref] = _Head(clone.commit, clone.at, clone.left_out, source.where)
-        # Sessions read this file without the lock, so it is replaced as a whole.
+        # Sessions read ``heads.json`` without the lock, so the file is replaced atomically.
         new = home / f"{_TEMPORARY}{os.urandom(8).hex()}"
         new.write_bytes(msgspec.json.format(msgspec.json.encode(heads), indent=1))
         new.replace(home / "heads.json")
-        # Old commits are removed only now, because sessions read them until ``heads.json`` names
-        # the new commit.
+        # Old commits are removed only now, because sessions use them until ``heads.json`` names the
+        # new commit.
         kept = {head.commit for head in heads.values()}
         for path in home.iterdir():
-            # Temporary folders are left alone: the one used by this fetch still contains the
-            # repository.
+            # Temporary folders are kept, because this fetch's own temporary folder still contains
+            # the repository.
             is_temporary = path.name.startswith(_TEMPORARY)
             if path.is_dir() and path.name not in kept and not is_temporary:
                 shutil.rmtree(path, ignore_errors=True)
 
     @asynccontextmanager
     async def _hold_lock(self, source: SkillSource, progress: Progress) -> AsyncIterator[None]:
-        """Hold the lock on a repository; do nothing where locks are not supported."""
+        """Hold the lock on a repository, or do nothing if the disk does not support locks."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = os.open(
             # The lock is next to the folder, because ``remove`` renames the folder while holding
@@ -224,7 +228,7 @@ async def _wait_for_lock(file: int, source: SkillSource) -> None:
         if trio.current_time() > until:
             message = f"Another hilum process has been fetching {source.text} for minutes."
             raise HilumError(message, code=E_BUSY, hint="Wait, or stop the other process.")
-        # Short enough not to be noticed, and long enough to use hardly any CPU time.
+        # The delay is short enough not to be noticed, and long enough to use hardly any CPU time.
         await trio.sleep(0.05)
 
 
@@ -255,14 +259,14 @@ class _Head(msgspec.Struct, frozen=True):
     commit: Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z]+$")]
     at: float
     left_out: tuple[str, ...] = ()
-    # Not read by hilum; shows people which repository the folder contains.
+    # hilum does not read the URL; it shows people which repository the folder contains.
     url: str = msgspec.field(name="from", default="")
 
 
 def _read_heads(home: Path) -> dict[str, _Head]:
-    """Read the commit of each ref of a repository.
+    """Read the commit of each ref in a repository.
 
-    An unreadable file counts as missing, so the repository is fetched again.
+    An unreadable ``heads.json`` counts as missing, so the repository is fetched again.
     """
     try:
         return msgspec.json.decode((home / "heads.json").read_bytes(), type=dict[str, _Head])

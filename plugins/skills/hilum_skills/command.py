@@ -1,4 +1,4 @@
-"""The command ``hilum skills``. It needs no model and no key."""
+"""The command ``hilum skills``. The command needs neither a model nor an API key."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def _switch(options: argparse.Namespace, *, on: bool) -> int:
         # A skill that no longer exists can still be removed from the list of disabled skills.
         if not on or name not in read_choices().disabled:
             _named(catalog, name)
-        # The command changes only its own list; it never edits the user's settings file.
+        # The command changes only its own list, never the user's settings file.
         if on and name in settings.disabled:
             hint = "Remove it from the setting skills.disabled; hilum config shows the file."
             raise UsageError(f"{name} is disabled in the settings.", hint=hint)
@@ -182,7 +182,7 @@ def _switch(options: argparse.Namespace, *, on: bool) -> int:
 def _add(options: argparse.Namespace) -> int:
     for text in options.what:
         source = parse_source(text)
-        # Checked before the fetch, which may take minutes.
+        # This check comes before the fetch, which may take minutes.
         _check_place(source)
         if source.kind == "git":
             # Fetch the source before adding it, so that a source that does not work is never
@@ -207,7 +207,7 @@ def _add(options: argparse.Namespace) -> int:
 
 
 def _check_place(source: SkillSource) -> None:
-    """Reject a source that is probably a mistake before anything is fetched or searched.
+    """Reject a source that is probably a mistake, before anything is fetched or searched.
 
     Raises:
         UsageError: The folder does not exist, contains the user's home folder, or could be mistaken
@@ -223,8 +223,8 @@ def _check_place(source: SkillSource) -> None:
             f"There is no {source.where}.",
             hint="owner/name without ./ means a GitHub repository.",
         )
-    # This also rejects ``/``. Otherwise, instructions from any project would become the user's own
-    # trusted skills.
+    # This check also rejects ``/``. If the home folder were a source, instructions from any project
+    # would become the user's own trusted skills.
     elif Path.home().resolve().is_relative_to(os.path.realpath(source.where)):
         message = (
             f"{source.where} contains your whole home folder, with the skills of every project in"
@@ -237,7 +237,8 @@ def _check_skills(options: argparse.Namespace, source: SkillSource, clone: Clone
     """Reject a source without a usable skill, and remove its fetched files.
 
     Raises:
-        UsageError: There is no usable skill. The message names the files that were looked for.
+        UsageError: The source contains no usable skill. The message names the files that hilum
+            looked for.
     """
     if clone is None:
         root = Path(source.where)
@@ -280,7 +281,7 @@ def _update(options: argparse.Namespace) -> int:
     if not wanted:
         say("There are no repositories to update.")
         return 0
-    # Read before fetching, so that changes can be detected.
+    # The commits are read before fetching, so that changes can be detected.
     before = {source.text: Clones().find(source) for source in wanted}
     outcomes = trio.run(_fetch, options, wanted, True)
     for source, outcome in zip(wanted, outcomes, strict=True):
@@ -289,7 +290,7 @@ def _update(options: argparse.Namespace) -> int:
 
 
 def _choose_repositories(options: argparse.Namespace) -> list[SkillSource]:
-    """Return the repositories to update: those that the command names, or all.
+    """Return the repositories to update: those that the command names, or all repositories.
 
     Raises:
         UsageError: ``skills.toml`` cannot be read, or there is no such repository.
@@ -329,8 +330,7 @@ async def _fetch(
     results = list[Clone | HilumError]()
     async with Warden() as warden:
         git = lazy.git.GitClient(warden, settings.timeout, settings.megabytes * 1_000_000)
-        # Sources are fetched one after another, because their progress is shown on the same
-        # terminal line.
+        # Sources are fetched one after another, because all progress is shown on one terminal line.
         for source in wanted:
             with formatting.show_progress(source.text) as step:
                 try:
@@ -343,8 +343,7 @@ async def _fetch(
 def _remove(options: argparse.Namespace) -> int:
     chosen = read_choices()
     for text in options.what:
-        # First compare the text as typed, because it may no longer be possible to parse the stored
-        # source.
+        # Compare the text as typed first, because the stored source may no longer be valid.
         found = text if text in chosen.sources else parse_source(text).text
         if found not in chosen.sources:
             hint = "hilum skills lists them."

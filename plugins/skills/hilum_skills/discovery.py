@@ -1,4 +1,4 @@
-"""Finds the skills in a folder with a bounded walk that does not follow links out of it."""
+"""Finds the skills in a folder with a bounded walk that does not follow links out of the folder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class DiscoveredSkills(msgspec.Struct, frozen=True):
 
     Attributes:
         skills: The skills in the order of their paths, unusable ones included.
-        watched: The folders and files that were read; if any of them changes, search again.
+        watched: The folders and files that were read; a change to any of them requires a new
+            search.
         complaints: Skipped files and folders, with the reasons.
     """
 
@@ -36,7 +37,7 @@ class DiscoveredSkills(msgspec.Struct, frozen=True):
 
 
 class _Visit(NamedTuple):
-    """A visited folder, the skill file in it, and a complaint about it."""
+    """A visited folder, the skill file in it, and a complaint about the folder."""
 
     folder: Path
     file: Path | None = None
@@ -48,12 +49,13 @@ def find_skills(root: Path, inside: Path | None, *, whole: bool = False) -> Disc
 
     Args:
         root: The folder, or a single file.
-        inside: Folder that links must not lead out of; ``None`` for no restriction.
+        inside: The folder that links must not lead out of; ``None`` for no restriction.
         whole: Whether to treat the file itself, or the README of a folder without skills, as a
             skill.
     """
     if not os.path.lexists(root):
-        # A missing folder is watched, too, so that skills are found as soon as it is created.
+        # A missing folder is also watched, so that skills are found as soon as the folder is
+        # created.
         return DiscoveredSkills(watched=(root,))
     if not _is_allowed(root, inside):
         return DiscoveredSkills(watched=(root,), complaints=(f"{root} leads out of {inside}.",))
@@ -97,8 +99,8 @@ def _walk(root: Path, inside: Path | None) -> Iterator[_Visit]:
     waiting = [(root, 0)]
     seen = set[str]()
     while waiting:
-        # Breadth first, so that if there are too many folders, the top ones, which usually contain
-        # the skills, are searched.
+        # The search is breadth first: if there are too many folders, it covers the top ones, which
+        # usually contain the skills.
         folder, depth = waiting.pop(0)
         # Links may form a loop.
         real = os.path.realpath(folder)
@@ -110,8 +112,8 @@ def _walk(root: Path, inside: Path | None) -> Iterator[_Visit]:
             yield _Visit(root, complaint=message)
             return
         try:
-            # Sorted, because the order of directory entries differs between disks and would change
-            # the cached prefix of the prompt.
+            # Entries are sorted, because their order differs between disks and would change the
+            # cached prefix of the prompt.
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as error:
             message = f"{folder} cannot be read: {error.strerror or error}."
@@ -119,7 +121,7 @@ def _walk(root: Path, inside: Path | None) -> Iterator[_Visit]:
             continue
         visit = _visit(folder, inside)
         yield visit
-        # Folders below a skill contain the skill's files; a SKILL.md there is an example or a
+        # Folders below a skill contain the skill's files, so a SKILL.md in them is an example or a
         # template.
         if visit.file is None and depth < MAX_DEPTH:
             for path in _find_subfolders(entries):
@@ -147,13 +149,14 @@ def _find_subfolders(entries: list[os.DirEntry[str]]) -> list[Path]:
 def _is_allowed(path: Path, inside: Path | None) -> bool:
     if inside is None:
         return True
-    # Otherwise, a project could expose any of the user's files as a skill.
+    # Without this check, a project could expose any of the user's files as a skill.
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(inside))
 
 
 def _find_readme(root: Path) -> Path | None:
     try:
-        # In reverse order, so that if two names differ only in case, the first one is kept.
+        # Names are processed in reverse order, so that if two differ only in case, the first one is
+        # kept.
         names = {name.casefold(): name for name in sorted(os.listdir(root), reverse=True)}
     except OSError:
         return None
@@ -162,7 +165,7 @@ def _find_readme(root: Path) -> Path | None:
 
 
 def _named(skill: Skill, root: Path) -> Skill:
-    """Return a README with the name of its folder, unless its front matter has a name.
+    """Return a README skill under its folder's name, unless its front matter has a name.
 
     A fetched commit's folder is named after the commit; the caller replaces that name.
     """

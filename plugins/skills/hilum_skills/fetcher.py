@@ -26,7 +26,7 @@ class Fetcher:
     Attributes:
         clones: The fetched repositories.
         failed: Why sources could not be fetched, by source.
-        done: Set when there is nothing left to fetch.
+        done: An event that is set when there is nothing left to fetch.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ async def open_fetcher(kernel: Kernel) -> AsyncIterator[Fetcher]:
     """Fetch missing repositories in the background until the kernel closes."""
     settings = kernel.settings(SkillsSettings)
     fetcher = Fetcher()
-    # In a thread, because reading the cache blocks.
+    # This runs in a thread, because reading the cache blocks.
     missing = await trio.to_thread.run_sync(_find_missing, settings, fetcher.clones)
     async with trio.open_nursery() as nursery:
         if missing:
@@ -70,8 +70,8 @@ async def _fetch_all(
             try:
                 await fetcher.clones.fetch(source, git)
             except HilumError as error:
-                # A failed fetch must not end the other fetches or the kernel; the session reports
-                # it.
+                # A failed fetch must not end other fetches or the kernel; the session reports the
+                # failure.
                 fetcher.failed[source.text] = str(error)
 
     # If the kernel closes during a fetch, the warden ends Git and its child processes.

@@ -88,7 +88,8 @@ def format_skill(entry: CatalogEntry) -> str:
     """Return all details of a skill as text."""
     skill = entry.skill
     tools = ""
-    # The list is only displayed: a skill from a repository must not approve its own tool calls.
+    # The list of tools is only displayed: a skill from a repository must not approve its own tool
+    # calls.
     if skill.allowed_tools:
         tools = f"{', '.join(skill.allowed_tools)} (listed by the skill; this does not approve any call)"
     facts = {
@@ -157,7 +158,7 @@ def catalog_data(
 
 @contextmanager
 def show_progress(name: str) -> Iterator[Callable[[str], None]]:
-    """Show progress on standard error: in place on a terminal, otherwise one line per new step."""
+    """Show progress on standard error: in place on a terminal, otherwise one line per step."""
     terminal = sys.stderr.isatty()
     last = ""
     width = 0

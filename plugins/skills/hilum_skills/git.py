@@ -1,14 +1,14 @@
 """The Git client that fetches one commit of an untrusted repository.
 
 No hook, filter, submodule, credential prompt or program named by a repository runs: Git never
-writes a working tree. A commit is fetched into a bare repository created by hilum, and files are
-read from there by name (see ``selection``). The user's own Git configuration applies (proxies,
-credential helpers), except for settings that could run a program.
+writes a working tree. A commit is fetched into a bare repository that hilum creates, and files are
+read by name from that repository (see ``selection``). The user's own Git configuration applies
+(proxies, credential helpers), except for settings that could run a program.
 
 Git child processes, not GitPython, also read objects: GitPython's default backend starts ``git
-cat-file`` itself, which neither the warden nor a cancellation would end, and its pure Python
-backend is deprecated as insecure. A malicious pack can expand to any size, but in a child process
-it cannot exhaust hilum's memory. Reading 300 files takes 17 ms.
+cat-file`` itself, and neither the warden nor a cancellation would end that process. GitPython's
+pure Python backend is deprecated as insecure. A malicious pack can expand to any size, but in a
+child process it cannot exhaust hilum's memory. Reading 300 files takes 17 ms.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ class GitClient:
     """A client that fetches repositories with Git.
 
     Args:
-        warden: Runs and ends the child processes.
-        timeout: Time limit of one fetch in seconds.
-        max_bytes: Maximum disk space, in bytes, of one fetch.
+        warden: The warden that runs and ends the child processes.
+        timeout: Time limit for one fetch, in seconds.
+        max_bytes: Maximum disk space for one fetch, in bytes.
     """
 
     warden: Warden
@@ -93,8 +93,8 @@ class GitClient:
 
         Args:
             source: The source.
-            folder: Where to create the repository.
-            progress: Called with a description of each step.
+            folder: The path at which to create the repository.
+            progress: A function to call with a description of each step.
 
         Returns:
             The id of the commit. The ref in this module's constant ``HEAD`` points to it.
@@ -103,7 +103,7 @@ class GitClient:
             FetchError: The repository cannot be reached, requires a password, does not contain the
                 ref, or exceeds the size or time limit.
         """
-        # An empty template, because the user's ``init.templateDir`` may contain hooks.
+        # The template is empty, because the user's ``init.templateDir`` may contain hooks.
         await self._run_local(
             ["init", "--quiet", "--bare", "--template=", "--", str(folder)], folder.parent
         )
@@ -143,7 +143,7 @@ class GitClient:
             ref = source.ref or "HEAD"
             message = f"{ref!r} of {source.text} is not a commit but another kind of Git object."
             # A tag may also point to a tree or a single file.
-            raise FetchError(message, hint="Use a branch, a tag of a commit, or a commit.")
+            raise FetchError(message, hint="Use a branch, a commit, or a tag of a commit.")
         return commit
 
     async def find_newest_commit(self, source: SkillSource, folder: Path) -> str:
@@ -151,7 +151,7 @@ class GitClient:
 
         Args:
             source: The source.
-            folder: An existing folder to run in.
+            folder: An existing folder in which Git runs.
 
         Raises:
             FetchError: The repository cannot be reached, or requires a password.
@@ -172,7 +172,8 @@ class GitClient:
             commit, _, name = row.partition("\t")
             refs[name] = commit
         if source.ref:
-            # "^{}" is the commit that an annotated tag points to; it comes before the tag itself.
+            # "^{}" marks the commit to which an annotated tag points; it takes precedence over the
+            # tag itself.
             names = [
                 f"refs/tags/{source.ref}^{{}}",
                 f"refs/tags/{source.ref}",
@@ -186,14 +187,14 @@ class GitClient:
         """Return the output of ``git ls-tree -r -l -z`` for the fetched commit.
 
         Raises:
-            FetchError: There are too many files; a few objects can describe billions of files.
+            FetchError: The commit has too many files; a few objects can describe billions of files.
         """
         seen = 0
 
         def count(_: str, chunk: bytes) -> None:
             nonlocal seen
-            # Counted while Git runs, so that the command ends at the limit instead of filling the
-            # memory.
+            # Bytes are counted while Git runs, so that the command ends at the limit instead of
+            # filling the memory.
             seen += len(chunk)
             if seen > _MAX_LISTING:
                 message = "The repository has too many files."
@@ -211,11 +212,10 @@ class GitClient:
         Args:
             folder: The repository.
             objects: Ids of the files.
-            most: Maximum total size of the files in bytes.
+            most: Maximum total size of the files, in bytes.
         """
         given = "".join(f"{name}\n" for name in objects).encode()
-        # If the output is longer, the warden keeps its beginning and end, each up to half of the
-        # limit.
+        # The warden keeps the beginning and the end of longer output, each up to half of the limit.
         done = await self._run_local(["cat-file", "--batch"], folder, given, limit=2 * most)
         return done.stdout
 
@@ -295,7 +295,7 @@ class GitClient:
             message = f"{source.text} is larger than {self.max_bytes // 1_000_000:,} MB."
             raise FetchError(
                 message,
-                hint="Raise skills.megabytes, or copy its skills into a folder and add that folder.",
+                hint="Raise skills.megabytes, or copy the skills to a folder and add that folder.",
             )
         return done
 
@@ -320,14 +320,14 @@ def make_environment(given: Mapping[str, str], schemes: str) -> dict[str, str]:
     kept = {
         name: value
         for name, value in given.items()
-        # This removes, for example, ``GIT_CONFIG_COUNT`` and ``GIT_DIR``, which is set if hilum
-        # runs in a Git hook.
+        # The filter removes, for example, ``GIT_CONFIG_COUNT`` and ``GIT_DIR``, which Git sets if
+        # hilum runs in a Git hook.
         if not name.startswith("GIT_") or re.fullmatch(_KEPT, name)
     }
     ssh = kept.get("GIT_SSH_COMMAND", "ssh")
     return kept | {
-        # Otherwise, Git would prompt on the terminal that hilum is using, and wait until the time
-        # limit.
+        # Without these variables, Git would prompt on the terminal that hilum is using, and wait
+        # until the time limit.
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ASKPASS": "true",
         "SSH_ASKPASS": "true",

@@ -27,5 +27,5 @@ def __getattr__(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name != path:
             raise
-        # pluggy and other code that inspects modules look up attributes that do not exist.
+        # pluggy and other code that inspects modules look up attributes that no module has.
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

@@ -13,11 +13,13 @@ from hilum_skills.settings import SkillsSettings
 from hilum_skills.skill import MAX_DESCRIPTION, MAX_NAME, Skill
 
 Limits = tuple[tuple[str, ...], ...]
-# After rules (40): skills change more often, and the cached prefix ends at the first changed layer.
+# Skills come after rules (40): they change more often, and the cached prefix ends at the first
+# changed layer.
 RANK = 50
 MAX_BODY = 100_000
 MAX_LISTED = 100
-# Only at the start of a line, as ``format_instructions`` writes it, not in quoted text.
+# Matches the tag only at the start of a line, as ``format_instructions`` writes it, not in quoted
+# text.
 _OPENING = r'(?m)^<skill name="([^"\n]{1,500})" version="'
 _INDEX = """\
 Skills are instructions for special tasks, chosen by the user. Before a task that fits the
@@ -43,14 +45,15 @@ def make_layers(
     usable: bool,
     limits: Limits = (),
 ) -> list[Layer]:
-    """Create the prompt layers, either one for each skill or one for each source.
+    """Create the prompt layers, one for each skill or one for each source.
 
-    With separate layers, the other layers stay the same when one changes.
+    With separate layers, a change to one layer leaves the other layers unchanged.
 
     Args:
         catalog: The skills.
         settings: The settings.
-        usable: Whether the agent has the tool ``use_skill``, without which an index is useless.
+        usable: Whether the agent has the tool ``use_skill``, without which an index of skills is
+            useless.
         limits: Lists of names or patterns. Only skills that match every list are included.
     """
     shown = [entry for entry in _list_shown(catalog) if _is_allowed(entry.skill.name, limits)]
@@ -70,7 +73,8 @@ def make_layers(
         name = entry.skill.name[: 2 * MAX_NAME]
         description = entry.skill.description[:MAX_DESCRIPTION]
         listed.setdefault(entry.source, []).append(f"- {name}: {description}")
-    # One layer for each source: with one for each of hundreds of skills, layers would be tiny.
+    # There is one layer for each source, because a layer for each of hundreds of skills would be
+    # tiny.
     layers = [Layer(RANK, "skills", _INDEX)]
     for source, lines in listed.items():
         layers.append(Layer(RANK, f"skills of {source}", "\n".join(lines)))
@@ -78,8 +82,8 @@ def make_layers(
 
 
 def format_instructions(skill: Skill) -> str:
-    """Return a skill's instructions in an element that their text cannot close."""
-    # With ``</skill>`` in it, a body could make the text that follows look like the user's.
+    """Return a skill's instructions in an element that the instructions cannot close."""
+    # A body that contains ``</skill>`` could make the text that follows look like the user's.
     body = re.sub(r"<(?=\s*(?:/\s*)?skill\b)", r"<\\", skill.body[:MAX_BODY], flags=re.IGNORECASE)
     if len(skill.body) > MAX_BODY:
         cut = f'\n[Cut here; read on with resource="{skill.file.name}".]'
@@ -116,7 +120,7 @@ def _matches_any(name: str, patterns: Iterable[str]) -> bool:
 
 
 def find_active_names(texts: Iterable[str], known: Iterable[str]) -> list[str]:
-    """Return the names of known skills whose instructions are in the texts, without duplicates."""
+    """Return the unique names of known skills whose instructions are in the texts."""
     by_attribute = {_attribute(name): name for name in known}
     found: dict[str, None] = {}
     for text in texts:

@@ -15,7 +15,7 @@ import attrs
 from hilum_skills.git import FetchError
 from hilum_skills.skill import SKILL_FILE
 
-# Limits, because anybody may have written the repository.
+# These limits protect against malicious repositories.
 MAX_FILES = 5_000
 MAX_BYTES = 50_000_000
 MAX_FILE_BYTES = 5_000_000
@@ -35,7 +35,7 @@ class RepositoryFile:
 
 @attrs.frozen
 class Selection:
-    """The files to write, and messages to the user about files that are left out."""
+    """The files to write, and messages to the user about omitted files."""
 
     entries: list[RepositoryFile]
     left_out: list[str]
@@ -55,8 +55,8 @@ def parse_listing(data: bytes) -> list[RepositoryFile]:
         about, _, raw = row.partition(b"\t")
         # "MODE TYPE OBJECT SIZE", where the size of a submodule is "-"; see git-ls-tree(1).
         mode, _, name, size = about.decode("ascii", "replace").split()
-        # Git does not require UTF-8; other bytes are kept here, and ``_explain_bad_path`` rejects
-        # them.
+        # Git does not require UTF-8 names; other bytes are kept here, and ``_explain_bad_path``
+        # rejects them.
         path = raw.decode("utf-8", "surrogateescape")
         if any(_is_malicious(part) for part in path.split("/")):
             message = (
@@ -77,7 +77,7 @@ def _is_malicious(part: str) -> bool:
 
 
 def _fold(name: str) -> str:
-    """Return a name in the normalized form that the most lenient file system would compare."""
+    """Return a name in the normalized form in which the most lenient file system compares it."""
     # HFS+ ignores some invisible characters; NTFS ignores case and trailing spaces and dots.
     letters = unicodedata.normalize("NFKC", name)
     kept = "".join(letter for letter in letters if letter.isprintable())
@@ -87,13 +87,13 @@ def _fold(name: str) -> str:
 def select_files(files: Iterable[RepositoryFile]) -> Selection:
     """Select all files in folders with a skill, and Markdown files elsewhere.
 
-    Links, submodules and huge files are left out.
+    Links, submodules and huge files are omitted.
     """
     by_path = {file.path: file for file in files}
     roots = {str(PurePosixPath(path).parent) for path in by_path if _is_skill(path)}
     selector = _Selector()
 
-    # Skills come first, so that if a repository is too large, other files are left out.
+    # Skills come first, so that if a repository is too large, other files are omitted.
     def order(file: RepositoryFile) -> tuple[bool, bool, str]:
         return not _is_in(file.path, roots), not _is_skill(file.path), file.path
 
@@ -115,10 +115,10 @@ class _Selector:
     _bytes: int = 0
 
     def add(self, file: RepositoryFile, *, report: bool) -> None:
-        """Select a file, or report why it is left out."""
+        """Select a file, or report why it is omitted."""
         why = _explain_unsupported(file) or self._explain_conflict(file)
         if not why:
-            # The folded name is recorded only for files that are written, because a left-out file
+            # The folded name is recorded only for files that are written, because an omitted file
             # cannot cause a conflict.
             self._names.add(_fold(file.path))
             self._bytes += file.size
@@ -127,7 +127,7 @@ class _Selector:
             self.left_out.append(f"{file.path!a} is left out: {why}.")
 
     def _explain_conflict(self, file: RepositoryFile) -> str:
-        """Return why a file cannot be added to the selected ones; empty if it can."""
+        """Return why a file cannot be added to the selected files; empty if it can."""
         # On a case-insensitive disk, the second file would overwrite the first.
         if _fold(file.path) in self._names:
             return "its name differs from another one only in letter case"
@@ -147,7 +147,7 @@ def _is_in(path: str, roots: set[str]) -> bool:
 
 
 def _explain_unsupported(file: RepositoryFile) -> str:
-    """Return why a file must not be written; empty if it may be."""
+    """Return why a file must not be written; empty if writing is allowed."""
     if file.kind not in ("100644", "100755", "100664"):
         # A link could lead out of the repository, and a submodule would need another fetch.
         kinds = {"160000": "it is a submodule", "120000": "it is a link"}
@@ -181,7 +181,7 @@ def write_files(chosen: list[RepositoryFile], contents: bytes, folder: Path) -> 
         folder: The folder, which is created.
 
     Raises:
-        FetchError: The contents do not match the files.
+        FetchError: The contents do not match the list of files.
         OSError: The files cannot be written.
     """
     folder.mkdir(parents=True)
@@ -197,7 +197,7 @@ def write_files(chosen: list[RepositoryFile], contents: bytes, folder: Path) -> 
 
 
 def _split_blobs(contents: bytes, chosen: list[RepositoryFile]) -> Iterator[bytes]:
-    """Yield the content of each file. See "Batch output" in the manual of ``git cat-file``."""
+    """Yield the content of each file. See "Batch output" in the ``git cat-file`` manual."""
     at = 0
     for entry in chosen:
         head_end = contents.find(b"\n", at)

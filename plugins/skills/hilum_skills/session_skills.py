@@ -45,13 +45,13 @@ class Skills:
 
     Args:
         session: The session.
-        settings: The settings of its workspace.
+        settings: The settings of the session's workspace.
         clones: The fetched repositories.
-        failed: Why sources could not be fetched, by source. Entries are added while fetching
-            continues.
+        failed: Why sources could not be fetched, by source. Entries are added while repositories
+            are being fetched.
 
     Attributes:
-        catalog: The skills found by the most recent scan.
+        catalog: The skills that the most recent scan found.
     """
 
     def __init__(
@@ -68,14 +68,15 @@ class Skills:
         self._reported: set[str] = set()
         self._reported_failures: set[str] = set()
         self._lock = trio.Lock()
-        # Cached, because otherwise all skills would be formatted again for every agent and prompt.
+        # Layers are cached, because otherwise all skills would be formatted again for every agent
+        # and prompt.
         self._layers: dict[tuple[bool, prompt_layers.Limits], list[Layer]] = {}
         self.catalog = SkillCatalog()
 
     async def refresh(self, *, first: bool = False) -> None:
         """Scan again if watched files have changed, and report new problems to the user."""
         root = self._session.workspace.root
-        # Agents may build their prompts at the same time, but only one of them scans.
+        # Agents may build their prompts at the same time, but only one agent scans.
         async with self._lock:
             if not first and not await trio.to_thread.run_sync(has_changed, self.catalog, root):
                 # A fetch that fails after the session has started does not change a watched file.
@@ -140,10 +141,10 @@ class Skills:
         skills = [entry.skill for entry in self.catalog.enabled()]
         return [PromptCommand(skill.name, skill.description, "[REQUEST]") for skill in skills]
 
-    # Skills come last: the commands of other plugins keep their names.
+    # Skills come last, so that they do not take the names of other plugins' commands.
     @hookimpl(trylast=True)
     def interpret_prompt(self, text: str) -> Interpretation | None:
-        """Return the request to use a skill for ``/name request``."""
+        """Return the prompt that replaces ``/name request``: a request to use the skill."""
         if not text.startswith("/"):
             return None
         name, _, request = text[1:].partition(" ")
@@ -252,7 +253,7 @@ class Skills:
         return _cut_lines(content, start, path)
 
     def _report(self) -> None:
-        """Report problems to the user, each once per session."""
+        """Report each problem to the user once per session."""
         self._reported_failures.update(self._failed)
         self._report_untrusted()
         complaints = dict.fromkeys(self._find_complaints())
@@ -312,7 +313,7 @@ def _make_relative(path: str, skill: Skill) -> str:
 
 
 async def _list_files(skill: Skill) -> list[str]:
-    # The thread only reads, so it can be abandoned on cancellation if the disk is slow.
+    # The thread only reads, so it can be abandoned if the call is cancelled while the disk is slow.
     return await trio.to_thread.run_sync(skill.resources, abandon_on_cancel=True)
 
 
@@ -323,7 +324,7 @@ async def _format_skill(skill: Skill) -> tuple[str, str]:
 
 
 def _cut_lines(content: str, start: int, path: str, room: int = MAX_RESOURCE) -> str:
-    """Return the lines from ``start`` that fit, with a notice about the remaining lines."""
+    """Return as many lines from ``start`` as fit, with a notice about the remaining lines."""
     lines = content.split("\n")
     if content.endswith("\n"):
         lines.pop()

@@ -17,7 +17,7 @@ import msgspec
 from hilum.frontmatter import Document, Problem, flag, names, read, text
 
 SKILL_FILE = "SKILL.md"
-# Maximum size of a file in bytes; larger than the context window of any model that reads it.
+# Maximum size of a file, in bytes; larger than any model's context window.
 MAX_BYTES = 1_000_000
 MAX_RESOURCES = 2_000
 # Limits of the Agent Skills specification.
@@ -33,14 +33,14 @@ class Skill(msgspec.Struct, frozen=True):
     Attributes:
         name: Its name.
         description: Its purpose and when to use it.
-        file: The file it was read from.
+        file: The file from which it was read.
         body: Its instructions.
         fields: All fields of its front matter.
         problems: Mistakes in the file, with line numbers.
         error: Why the skill cannot be used; empty if it can.
-        allowed_tools: Tools that it lists. They are shown to the user, but this does not approve
-            their calls.
-        by_model: Whether the model may choose it (``disable-model-invocation`` is not set).
+        allowed_tools: Tools that the skill lists. hilum shows the list to the user, but does not
+            approve calls of these tools.
+        by_model: Whether the model may choose the skill (``disable-model-invocation`` is not set).
     """
 
     name: str
@@ -55,19 +55,19 @@ class Skill(msgspec.Struct, frozen=True):
 
     @property
     def folder(self) -> Path:
-        """The folder that contains its other files."""
+        """The folder that contains the skill's other files."""
         return self.file.parent
 
     @property
     def version(self) -> str:
-        """A short digest of its instructions."""
-        # The digest lets the model notice that the instructions have changed since it read them.
+        """A short digest of the skill's instructions."""
+        # The digest shows the model whether the instructions have changed since it read them.
         return hashlib.sha256(self.body.encode(errors="replace")).hexdigest()[:8]
 
     def resources(self) -> list[str]:
         """Return the other files of the skill, relative to its folder. Blocks.
 
-        Hidden files and links are left out.
+        Hidden files and links are omitted.
         """
         files = _walk_files(self.folder, self.file)
         return sorted(islice(files, MAX_RESOURCES))
@@ -77,9 +77,9 @@ def load_skill(path: str | os.PathLike[str], *, described: bool = True) -> Skill
     """Read a skill. Blocks.
 
     Args:
-        path: Its folder, or its file.
-        described: Whether it must have a description. If not, as for a ``README.md``, a missing
-            description is replaced by the first words of the text.
+        path: The skill's folder or file.
+        described: Whether a description is required. Otherwise, as for a ``README.md``, the first
+            words of the text replace a missing description.
 
     Returns:
         The skill, with all mistakes in ``problems``. A skill with an ``error`` cannot be used.
@@ -116,12 +116,12 @@ def find_skill_file(folder: Path) -> Path | None:
         return None
     if not names:
         return None
-    # On most file systems, several names may differ only in case.
+    # On most file systems, the folder may contain several names that differ only in case.
     return folder / (SKILL_FILE if SKILL_FILE in names else min(names))
 
 
 def _read(file: Path) -> bytes:
-    # Opening a pipe would block until somebody writes to it.
+    # Opening a pipe would block until a process writes to it.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     descriptor = os.open(file, flags)
     with os.fdopen(descriptor, "rb") as stream:

@@ -1,4 +1,4 @@
-"""Parses sources of skills as written by the user: ``owner/name``, repository URLs, folders."""
+"""Parses user-written sources of skills: ``owner/name``, repository URLs, folders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hilum.errors import E_BAD_ARGS
 # GitHub's rules for names. A name that consists only of dots would be a path.
 _OWNER = r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/(?!\.{1,2}(?:[/@]|$))[\w.][\w.-]{0,99}"
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?|\[[0-9a-fA-F:.]{2,45}\]"
-# Without encryption, anybody on the network path could change the skills.
+# Without encryption, anyone on the network path could change the skills.
 _LOOPBACK = r"localhost|127(\.\d{1,3}){3}|\[::1\]"
 _HINT = (
     "For example: owner/name, owner/name/path@v1, https://host/name.git@main#path, or a folder such"
@@ -28,9 +28,9 @@ class SkillSource(msgspec.Struct, frozen=True):
     """A repository or a folder with skills.
 
     Attributes:
-        text: The source as it is stored and shown; the absolute path of a folder.
+        text: The source as stored and shown; for a folder, its absolute path.
         kind: ``git`` or ``folder``.
-        where: The URL that Git fetches from, or the absolute path of the folder.
+        where: The URL from which Git fetches, or the absolute path of the folder.
         ref: Branch, tag or commit; empty for the repository's default branch.
         path: Path of a folder or file in the repository, with slashes; empty for the whole
             repository.
@@ -60,17 +60,17 @@ def parse_source(text: str) -> SkillSource:
     Args:
         text: ``owner/name`` (on GitHub), an ``https://``, ``ssh://`` or ``file://`` URL, or
             ``user@host:path``; each may be followed by ``@ref`` and a path (``owner/name/path``,
-            or ``URL#path``). Or a folder that begins with ``/``, ``./``, ``../`` or ``~``. An
-            ``http://`` URL is accepted for this machine only.
+            or ``URL#path``). The text may also be a folder that begins with ``/``, ``./``, ``../``
+            or ``~``. An ``http://`` URL is accepted for this machine only.
 
     Raises:
-        UsageError: The text has none of these forms, or contains something forbidden: options,
-            other protocols, ``..``, passwords.
+        UsageError: The text has none of these forms, or contains a forbidden part: an option,
+            another protocol, ``..``, a password.
     """
     text = text.strip()
     if not text or not text.isprintable() or len(text) > 1000:
         _refuse(text, "it is empty or too long, or contains control characters")
-    # Git would interpret it as an option, such as --upload-pack=PROGRAM.
+    # Git would interpret such a text as an option, such as --upload-pack=PROGRAM.
     if text.startswith("-"):
         _refuse(text, "it looks like an option")
     if re.match(r"(~|\.\.?)?(/|$)", text):
@@ -159,8 +159,8 @@ def _check_user(text: str, parts: SplitResult) -> None:
 
 def _check_repository_path(text: str, path: str) -> None:
     names = unquote(path).strip("/").split("/")
-    # Checked after decoding, because servers decode ``%2e%2e`` and ``%2d``. Git on an SSH server
-    # would interpret a path with a leading hyphen as an option.
+    # The path is checked after decoding, because servers decode ``%2e%2e`` and ``%2d``. Git on an
+    # SSH server would interpret a path with a leading hyphen as an option.
     if any(name in (".", "..", "") or name.startswith("-") for name in names):
         _refuse(text, "its path has '..', an empty name, or one that looks like an option")
 

@@ -57,7 +57,7 @@ def validate(path: str | os.PathLike[str]) -> list[Problem]:
     """Check a skill against the specification. Blocks.
 
     Args:
-        path: Its folder, or its ``SKILL.md``.
+        path: The skill's folder or ``SKILL.md``.
 
     Returns:
         Violations of the specification (``fatal``), and deviations from its recommendations.
@@ -84,7 +84,7 @@ def validate(path: str | os.PathLike[str]) -> list[Problem]:
 
 def _check_fields(document: Document, folder: str) -> list[Problem]:
     """Return a problem for each field that violates the specification."""
-    # Missing required fields are reported like invalid ones.
+    # Missing required fields are reported like invalid fields.
     fields = {"name": None, "description": None, **document.fields}
     _, mistakes = structure(_make_field_converter(folder), fields, SpecifiedFields)
     return [
@@ -114,7 +114,7 @@ def _give_advice(document: Document) -> list[Problem]:
 
 
 def _make_field_converter(folder: str) -> Converter:
-    """Create the converter for the fields of a skill in a folder with this name."""
+    """Create the converter for the fields of a skill in a folder with the given name."""
     converter = make_converter(
         {
             Name: lambda value, _: _check_name(value, folder),

@@ -1,6 +1,6 @@
-"""Converts user-written data strictly, and reports every mistake with key, found and expected.
+"""Converts user-written data strictly; reports the key, found and expected value of each mistake.
 
-Importing this module imports cattrs (40 ms), so import it only when there is something to check.
+Importing this module imports cattrs (40 ms), so import it only if there is something to check.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Mistake(NamedTuple):
 
     Attributes:
         key: The key of the value.
-        message: What was found and what was expected, as a sentence.
+        message: A sentence that states the value found and the value expected.
     """
 
     key: str
@@ -43,10 +43,12 @@ def make_converter(hooks: Mapping[Any, Hook]) -> Converter:
     """Create a converter that rejects unknown keys and reports every mistake.
 
     Args:
-        hooks: A function for each type that cattrs would convert too leniently. By default, cattrs
-            converts any value to a string, and a string to a list of its characters.
+        hooks: A conversion function for each type that cattrs would convert too leniently. By
+            default, cattrs converts any value to a string, and a string to a list of its
+            characters.
     """
-    # Detailed validation collects all mistakes; otherwise, the first one would end the conversion.
+    # Detailed validation collects all mistakes; otherwise, the first mistake would end the
+    # conversion.
     converter = Converter(forbid_extra_keys=True, detailed_validation=True)
     for kind, hook in hooks.items():
         converter.register_structure_hook(kind, hook)
@@ -62,7 +64,7 @@ def find_mistakes(error: ClassValidationError) -> Iterator[Mistake]:
             yield Mistake(note.name, message)
     for each in without_key:
         if isinstance(each, ForbiddenExtraKeysError):
-            # An empty message lets the caller add the known keys.
+            # With an empty message, the caller adds a sentence that lists the known keys.
             for key in sorted(each.extra_fields):
                 yield Mistake(key, "")
         elif isinstance(each, KeyError):
@@ -84,7 +86,7 @@ def check_texts(value: object, _: object) -> tuple[str, ...]:
 
 
 def describe(value: object) -> str:
-    """Return a value in the form in which messages quote it."""
+    """Return a value as messages quote it."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:59]}…"
 

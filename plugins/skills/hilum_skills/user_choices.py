@@ -1,6 +1,6 @@
 """The user's choices made with ``hilum skills``: sources and disabled skills.
 
-They are stored in ``skills.toml``, in the settings folder.
+The choices are stored in ``skills.toml``, in the settings folder.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class UserChoices(ChoicesFile):
 
 
 def choices_path() -> Path:
-    """Return the path of the file."""
+    """Return the path of ``skills.toml``."""
     return config_folder() / FILE
 
 
 def read_choices() -> UserChoices:
-    """Read the file, if there is one. Blocks."""
+    """Read ``skills.toml``, if it exists. Blocks."""
     path = choices_path()
     try:
         table = _read_table(path)
@@ -63,13 +63,13 @@ def read_choices() -> UserChoices:
 
 def _read_table(path: Path) -> dict[str, object]:
     data = _read_bytes(path)
-    import tomllib  # imported here: takes 7 ms, and most users have no such file
+    import tomllib  # imported here, because it takes 7 ms and most users have no such file
 
     return tomllib.loads(data.decode())
 
 
 def _read_bytes(path: Path) -> bytes:
-    # Opening a pipe would block until somebody writes to it.
+    # Opening a pipe would block until a process writes to it.
     if path.exists() and not path.is_file():
         raise ValueError("it is not a regular file")
     with path.open("rb") as file:
@@ -82,7 +82,7 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _structure(path: Path, table: dict[str, object]) -> UserChoices:
-    # Strict, because a misspelled ``disabled`` would silently enable skills.
+    # The check is strict, because a misspelled ``disabled`` would silently enable skills.
     converter = lazy.structure.make_converter({Texts: lazy.structure.check_texts})
     choices, mistakes = lazy.structure.structure(converter, table, ChoicesFile)
     if choices is not None:

@@ -1,4 +1,4 @@
-"""The catalog of all agents for a workspace, with their sources and whether they can be called."""
+"""The catalog of all agents for a workspace, with their sources and states."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ State = Literal["on", "untrusted", "hidden", "broken"]
 
 @attrs.frozen
 class CatalogEntry:
-    """An agent and whether it can be called.
+    """An agent in the catalog, with its state.
 
     Attributes:
         definition: The agent.
-        source: Description of the folder that contains its file.
+        source: Description of the folder that contains the agent's file.
         state: ``on``, ``untrusted`` (its project is not trusted), ``hidden`` (another agent with
             this name takes precedence), ``broken`` (the file cannot be loaded).
         reason: The reason for any state except ``on``.
-        hides: Sources of other agents that have the same name and are hidden by this one.
+        hides: Sources of other agents with the same name, which this agent hides.
     """
 
     definition: Definition
@@ -65,15 +65,15 @@ class Catalog:
         return [entry for entry in self.entries if entry.state == "on"]
 
     def in_scope(self, scope: str) -> list[CatalogEntry]:
-        """Return the agents with a scope, or all agents if the scope is empty."""
+        """Return the agents with the given scope, or all agents if the scope is empty."""
         return [entry for entry in self.entries if scope in ("", entry.definition.scope)]
 
     def get(self, name: str, scope: str = "") -> CatalogEntry | None:
-        """Return the agent with a name, preferably one that can be called.
+        """Return the agent with the given name, preferably one that can be called.
 
         Args:
             name: The name; case is ignored.
-            scope: If not empty, only agents with this scope are considered.
+            scope: The scope of the agents to consider; empty for all agents.
         """
         entries = self.in_scope(scope)
         named = [entry for entry in entries if entry.definition.name == name.casefold()]
@@ -100,7 +100,7 @@ def find_agents(workspace: Path | None, *, folders: bool = True) -> Catalog:
         for path in search.files(folder):
             definition = load_definition(path, scope=folder.scope, dialect=dialect)
             entries.append(CatalogEntry(definition, folder.source))
-    # Checking whether a project is trusted reads files, so this is done only if needed.
+    # Trust in a project is checked only if needed, because the check reads files.
     trusts: bool | None = None
     if any(entry.definition.scope == "project" for entry in entries):
         trusts = _is_trusted(workspace)
@@ -129,7 +129,8 @@ class _Search:
     """A search for agent files.
 
     Attributes:
-        watched: All files and folders that were looked up, including those that do not exist.
+        watched: All files and folders that the search looked for, including those that do not
+            exist.
         complaints: Files and folders that were ignored, and why.
     """
 
@@ -177,7 +178,7 @@ class _Search:
             return []
         self.watched.append(path)
         try:
-            # In a fixed order, because the first of several agents with the same name takes
+            # The order is fixed, because the first of several agents with the same name takes
             # precedence.
             return sorted(os.scandir(path), key=lambda entry: entry.name)
         except OSError as error:
@@ -185,11 +186,11 @@ class _Search:
             return []
 
     def _is_inside(self, path: Path, folder: AgentFolder) -> bool:
-        """Return whether a path is inside the project of its folder; record a complaint if not."""
+        """Return whether a path is inside the folder's project; if not, record a complaint."""
         inside = folder.inside
         if inside is None:
             return True
-        # Trust in a project covers only its own files, not files that its symbolic links lead to.
+        # Trust in a project covers only its own files, not the targets of its symbolic links.
         if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(inside)):
             return True
         self.complaints.append(f"{path} is a link that leads out of {inside}; it is ignored.")
@@ -200,12 +201,12 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
     except OSError:
-        # The entry is a symbolic link to itself. Loading it as a file reports the problem.
+        # The entry is a symbolic link to itself. Loading the link as a file reports the problem.
         return False
 
 
 def _judge(entries: Iterable[CatalogEntry], trusts: bool) -> Iterator[CatalogEntry]:
-    """Yield the entries with their states."""
+    """Yield the catalog entries with their states."""
     first: dict[str, CatalogEntry] = {}
     judged: list[CatalogEntry] = []
     for entry in entries:
@@ -241,6 +242,6 @@ def _status(path: Path) -> tuple[int, ...] | None:
         status = os.stat(path)
     except OSError:
         return None
-    # Two changes may have the same modification time, but most editors replace the file, which
+    # A change may leave the modification time the same, but most editors replace the file, which
     # changes the inode.
     return status.st_mtime_ns, status.st_ino, status.st_size

@@ -22,12 +22,12 @@ DEFAULT_TURNS = 10
 class Permission:
     """A rule in an agent's file for the agent's calls, applied in addition to the user's rules.
 
-    If several rules match a call, the last one applies.
+    If several rules match a call, the last rule applies.
 
     Attributes:
         effect: ``deny`` or ``ask``; ``allow`` only cancels an earlier rule in the same file.
         tool: Name of the tool, or a pattern.
-        pattern: Pattern for a command or a path, as in ``permissions.toml``; ``None`` for every
+        pattern: Pattern for a command or a path, as in ``permissions.toml``; ``None`` matches every
             call.
     """
 
@@ -49,29 +49,29 @@ class Definition:
     """An agent as described by its file.
 
     Attributes:
-        name: Name by which it is called.
+        name: Name by which the agent is called.
         path: The file.
         title: Title shown to the user.
-        description: Its purpose and when to use it.
+        description: Its purpose, and when to use it.
         prompt: Its instructions.
         model: ``provider/name`` or a role; empty for the session's model.
         written_model: The model exactly as written in the file.
         scope: ``project``, ``user`` or ``builtin``.
         version: Its version.
-        kind: The dialect of its file.
-        tools: Filter for the tools that it may use.
-        agents: Names or patterns of the agents that it may start; ``None`` for all.
-        servers: Names of the MCP servers that it uses.
-        own_servers: MCP servers that the file itself defines, by name. hilum does not start them,
-            because a project file must not start programs.
-        skills: Names of the skills that it may use; ``None`` for all.
+        kind: The dialect of the agent's file.
+        tools: Filter for the tools that the agent may use.
+        agents: Names or patterns of the agents that this agent may start; ``None`` for all.
+        servers: Names of the MCP servers that the agent uses.
+        own_servers: MCP servers that the file itself defines, by name. hilum does not start such
+            servers, because a project file must not start programs.
+        skills: Names of the skills that the agent may use; ``None`` for all.
         permissions: Rules for its calls.
-        answer: Name of its answer form (see ``hilum_agents.answers``); empty for none.
-        form: Custom answer form defined in the file (see ``hilum_agents.forms``).
+        answer: Name of the agent's answer form (see ``hilum_agents.answers``); empty for none.
+        form: Custom answer form that the file defines (see ``hilum_agents.forms``).
         turns: Maximum number of model calls per run.
         timeout: Time limit per run in seconds; ``None`` for the session's setting.
         token_limit: Maximum number of tokens per run; ``None`` for the session's setting.
-        fields: All fields of its front matter.
+        fields: All fields in the file's front matter.
         problems: All problems found in the file, with line numbers.
         error: The reason why the file cannot be loaded; empty if it can.
     """
@@ -122,7 +122,7 @@ class Definition:
                 f"Skills for your work: {', '.join(self.skills)}. Read each with use_skill before"
                 " you need it."
             )
-        # A prompt that contains a JSON block already shows the form.
+        # A prompt that contains a JSON block already shows the answer form.
         if (self.answer or self.form) and "```json" not in self.prompt:
             form = make_type(self.form) if self.form else FORMS[self.answer]
             parts.append(instructions(form))

@@ -28,7 +28,7 @@ _LIKELY_KEYS: tuple[tuple[frozenset[str], Dialect], ...] = (
 
 
 def detect_dialect(file: Path, fields: Mapping[str, object]) -> Dialect:
-    """Return the dialect of a file, based on unambiguous keys, its folder, then likely keys."""
+    """Return a file's dialect, based on its unambiguous keys, its folder, and its likely keys."""
     # hilum's own keys are unambiguous, even in other programs' folders.
     if _is_own(fields):
         return "hilum"
@@ -36,7 +36,7 @@ def detect_dialect(file: Path, fields: Mapping[str, object]) -> Dialect:
         return "codex"
     if file.name.endswith((".agent.md", ".chatmode.md")):
         return "copilot"
-    # The innermost folder decides.
+    # The innermost known folder determines the dialect.
     for folder in reversed(file.absolute().parts[:-1]):
         if folder in _FOLDERS:
             return _FOLDERS[folder]
@@ -53,7 +53,7 @@ def _is_own(fields: Mapping[str, object]) -> bool:
 
 def _dialect_of_keys(fields: Mapping[str, object]) -> Dialect:
     is_mapping = isinstance(fields.get("tools"), dict)
-    # Of the other programs, only opencode writes tools as a mapping.
+    # Among the other programs, only opencode uses a mapping for tools.
     if is_mapping or fields.get("mode") in ("subagent", "primary", "all"):
         return "opencode"
     if "permission" not in fields and fields.get("kind") in ("local", "remote"):

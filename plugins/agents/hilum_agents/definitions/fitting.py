@@ -20,7 +20,7 @@ from hilum_agents.definitions.permissions import (
 from hilum_agents.definitions.schema import PermissionRules
 from hilum_agents.definitions.tools import Doubt, describe_doubts, translate_tool
 
-# A function that reports a problem: it takes the key and a message.
+# A function that reports a problem; its arguments are the key and a message.
 Report = Callable[[str, str], None]
 TOOL_KEYS = ("tools", "allowed-tools", "allowedTools", "allowed_tools")
 DENY_KEYS = ("disallowedTools", "disallowed-tools", "disallowed_tools", "excludeTools")
@@ -41,7 +41,7 @@ class Fitted:
 
 
 class _ToolList:
-    """A list of tools: entries such as ``Read``, ``Bash(git:*)``, ``Agent(x)``, ``mcp__server``.
+    """A tool list with entries such as ``Read``, ``Bash(git:*)``, ``Agent(x)``, ``mcp__server``.
 
     Args:
         dialect: The dialect of the file.
@@ -97,8 +97,8 @@ class _ToolList:
             self.permissions += [Permission("deny", tool, words) for tool in tools]
         else:
             self._add_names(tools)
-            # `Bash` means the shell and the tools for its background services; a pattern matches
-            # only commands.
+            # `Bash` stands for the shell and the tools for background services, but its patterns
+            # match only commands.
             for tool in tools[:1]:
                 permission = Permission("allow", tool, convert_pattern(pattern))
                 self._partial.setdefault(tool, []).append(permission)
@@ -108,7 +108,7 @@ class _ToolList:
 
     def _add_whole(self, tools: Sequence[str]) -> None:
         if _starts_agents(tools) and not self._deny:
-            self.agents = None  # allowing all agents includes those listed elsewhere
+            self.agents = None  # allowing all agents includes agents that are listed elsewhere
         self._add_names(tools)
         self._whole.update(tools)
 
@@ -134,7 +134,7 @@ class _Fitter:
     Args:
         document: The file.
         dialect: Its dialect.
-        report: Called with each problem.
+        report: A function to call with each problem.
     """
 
     def __init__(self, document: Document, dialect: Dialect, report: Report) -> None:
@@ -153,7 +153,7 @@ class _Fitter:
             rules: The table ``permissions``.
         """
         self._read_tools()
-        # Gemini CLI calls this field excludeTools, and Claude Code calls it disallowedTools; a file
+        # This field is called excludeTools in Gemini CLI and disallowedTools in Claude Code; a file
         # may contain both.
         for key in DENY_KEYS:
             entries = _list_entries(self._document, key, self._report)
@@ -161,7 +161,7 @@ class _Fitter:
                 self._read_denied(key, entries, self._dialect)
         self._read_permissions(rules)
         self._read_sandbox_mode()
-        # A tool that is always denied need not be shown to the model.
+        # Tools that are always denied need not be shown to the model.
         always_denied = _always_denied(self._permissions)
         self._read_modes()
         model = read_model(self._document.fields.get("model"))
@@ -263,8 +263,8 @@ class _Fitter:
         if self._dialect != "codex":
             return
         mode = text(self._document, "sandbox_mode").casefold()
-        # In Codex's read-only sandbox, commands run but cannot write. hilum asks before it runs
-        # each of them.
+        # In Codex's read-only sandbox, commands run but cannot write. hilum asks the user before it
+        # runs each command.
         if mode == "read-only":
             self._deny.append("write")
             self._permissions.append(Permission("ask", "run_terminal_cmd"))
@@ -290,7 +290,7 @@ class _Fitter:
             return None
         skills = names(self._document, "skills")
         if skills and self._allow is not None and "use_skill" not in self._allow:
-            self._allow.append("use_skill")  # the model reads skills with this tool
+            self._allow.append("use_skill")  # the model needs this tool to read skills
         return skills
 
 
@@ -306,7 +306,7 @@ def fit_tools(
         document: The file.
         dialect: Its dialect.
         rules: The table ``permissions``.
-        report: Called with each problem.
+        report: A function to call with each problem.
     """
     return _Fitter(document, dialect, report).fit(rules)
 
@@ -342,14 +342,14 @@ def _is_name(value: object) -> bool:
 
 
 def _as_switch(value: object) -> bool | None:
-    """Return a value as a boolean, or ``None`` if it is not one."""
+    """Return a value as a boolean, or ``None`` if it is not a boolean."""
     return flag(Document({"value": value}, "", 1), "value")
 
 
 def _always_denied(permissions: Sequence[Permission]) -> list[str]:
     """Return the tools that are denied entirely.
 
-    Such a tool has a denial without a pattern, and no later permission other than denials.
+    An entirely denied tool has a denial without a pattern, and no later permission except denials.
     """
     denied: dict[str, bool] = {}
     for each in permissions:
@@ -357,7 +357,7 @@ def _always_denied(permissions: Sequence[Permission]) -> list[str]:
             denied[each.tool] = each.effect == "deny"
         elif each.effect != "deny":
             denied[each.tool] = False
-    # `*` denies every tool that has no permission of its own; a filter cannot express this.
+    # `*` denies every tool that has no permission of its own, which a filter cannot express.
     if denied.get("*") and len(denied) > 1:
         del denied["*"]
     return [tool for tool, is_denied in denied.items() if is_denied]

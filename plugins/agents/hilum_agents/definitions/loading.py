@@ -18,7 +18,7 @@ from hilum_agents.definitions.schema import FIELDS, AgentFields, WrongField, str
 from hilum_agents.definitions.toml import read_toml
 
 MAX_BYTES = 2_000_000
-# Maximum number of characters of a prompt; the rest is dropped, and reported.
+# Maximum number of characters in a prompt; any excess is dropped and reported.
 MAX_PROMPT = 200_000
 NAME = r"[a-z][a-z0-9_-]*"
 MAX_NAME = 64
@@ -66,7 +66,7 @@ _KEYS_OF_OTHERS = frozenset({"mode", "modes", "models"})
 MIN_SIMILARITY = 0.8
 # Keys that actually restrict an agent or are checked elsewhere.
 _RESTRICTING = frozenset({"tools", "permission", "permissions", "limits", "answer", *TOOL_KEYS})
-# Keys that look like a restriction, although none of the programs supports them.
+# Keys that look like restrictions, although no supported program uses them.
 _RESTRICTION = re.compile(
     r"(?:restricted|forbidden|denied|blocked|allowed|excluded)"
     r"[_-](?:tools|paths|files|commands|file_types)"
@@ -84,7 +84,7 @@ def load_definition(
     Args:
         path: The file.
         scope: Scope of the agent.
-        dialect: Dialect of the file; by default it is detected.
+        dialect: The dialect of the file, which is detected by default.
 
     Returns:
         The definition, with all problems found in the file in ``problems``. If ``error`` is set,
@@ -104,7 +104,7 @@ def load_definition(
 
 
 def _read_bytes(file: Path) -> bytes:
-    # Without O_NONBLOCK, a named pipe in a cloned project would block forever.
+    # Without O_NONBLOCK, opening a named pipe in a cloned project could block forever.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     descriptor = os.open(file, flags)
     with os.fdopen(descriptor, "rb") as stream:
@@ -188,10 +188,10 @@ class _Loader:
     # --- fields -----------------------------------------------------------------------------------
 
     def _structure(self) -> AgentFields:
-        """Return the common fields, and report those that cannot be used."""
+        """Return the common fields, and report those that are unusable."""
         written = self._document.fields
         values = {key: written[key] for key in FIELDS if key in written}
-        # Limits are in the table or, as in other programs' files, in top-level keys.
+        # Limits are in the table ``limits`` or, in other programs' files, in top-level keys.
         values.pop("limits", None)
         limits, keys = self._limits()
         if limits is not None:
@@ -226,7 +226,7 @@ class _Loader:
         return limits or None, keys
 
     def _report_wrong(self, wrong: WrongField, keys: Mapping[str, str]) -> None:
-        """Report a field under the key that the file uses for it."""
+        """Report a field under the key that the file uses for the field."""
         top, *rest = wrong.path
         shown = ".".join(wrong.path)
         if top == "limits" and rest and rest[0] in keys:
@@ -248,11 +248,11 @@ class _Loader:
         return timeout
 
     def _name(self, fields: AgentFields) -> str:
-        """Return the agent's name, derived from the file name if the file has no usable one."""
+        """Return the agent's name, derived from the file name if the file has no usable name."""
         fallback = _stem(self._file)
         chosen = fields.name or fallback
         if self._dialect == "copilot":
-            chosen = fallback  # this dialect's field `name` is a title
+            chosen = fallback  # in this dialect, the field `name` contains a title
         is_missing = not fields.name and self._dialect not in _NAMELESS_DIALECTS
         if is_missing and self._document.present:
             self._report("name", f"The name is missing; {fallback!r} is used.")
@@ -364,9 +364,9 @@ class _Loader:
 
 
 def _meant_key(key: str) -> str:
-    """Return the key that an unknown one is a misspelling of; empty if there is none.
+    """Return the known key of which an unknown key is a misspelling; empty if there is none.
 
-    Other programs have keys that hilum does not know, so only very similar ones are suggested.
+    Other programs have keys that hilum does not know, so only very similar keys are suggested.
     """
     if key in _READ or key in _KEYS_OF_OTHERS or _RESTRICTION.fullmatch(key):
         return ""

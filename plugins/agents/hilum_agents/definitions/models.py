@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-# Names that denote a tier, not a model. They mean the session's own model.
+# Names that denote a tier rather than a model. For these names, the session's own model is used.
 _SESSION_MODEL = frozenset(
     {"", "inherit", "default", "sonnet", "opus", "auto", "current", "parent", "opusplan", "best"}
 )
@@ -100,7 +100,7 @@ def _read_plain(name: str, text: str) -> ModelChoice:
     plain = re.sub(r"\s+", "-", name.casefold())
     vendor = next((vendor for pattern, vendor in _VENDORS if re.match(pattern, plain)), "")
     if vendor == "anthropic":
-        plain = plain.replace(".", "-")  # people write "4.5", but the identifiers contain "4-5"
+        plain = plain.replace(".", "-")  # people write "4.5", but model identifiers contain "4-5"
     if vendor:
         model = f"{vendor}/{plain}"
         warning = "" if plain == name else f"The model {text!r} is read as {model}."

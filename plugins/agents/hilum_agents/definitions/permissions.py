@@ -1,4 +1,4 @@
-"""Rules in agent files that restrict the agents' calls; they can only narrow the user's rules."""
+"""Rules in agent files that restrict the agents' calls, and can only narrow the user's rules."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read_rules(rules: Sequence[str], effect: Effect, report: Report) -> Iterator
     Args:
         rules: The rules as written in the file.
         effect: The effect of the rules.
-        report: Called with each problem.
+        report: A function to call with each problem.
     """
     for rule in rules:
         name, pattern = split_entry(rule)
@@ -73,9 +73,9 @@ def read_opencode(value: object, report: Report) -> list[Permission]:
     """Return the permissions in the field ``permission`` in an opencode file.
 
     Args:
-        value: One effect for all tools, or a mapping of each tool to an effect or to a mapping of
+        value: One effect for all tools, or a mapping from tools to effects or to mappings from
             patterns to effects.
-        report: Called with each problem.
+        report: A function to call with each problem.
     """
     by_tool = value if isinstance(value, dict) else {"*": value}
     found: list[Permission] = []
@@ -83,7 +83,7 @@ def read_opencode(value: object, report: Report) -> list[Permission]:
     for key, given in by_tool.items():
         name = str(key)
         if name in _OTHER_RIGHTS:
-            continue  # the guard asks before these calls anyway
+            continue  # the guard asks the user before these calls anyway
         tools, doubt = translate_tool(name, "opencode", deny=True)
         doubts.append((doubt, name))
         # In opencode `edit` covers all tools that change files.
@@ -100,7 +100,7 @@ def read_opencode(value: object, report: Report) -> list[Permission]:
 
 
 def _drop_idle(found: list[Permission]) -> list[Permission]:
-    """Return permissions, without those that allow a tool that no other permission restricts."""
+    """Return permissions, except those that allow a tool that no other permission restricts."""
     restricted = {permission.tool for permission in found if permission.effect != "allow"}
     if "*" in restricted:
         return found
@@ -135,7 +135,7 @@ def judge_reach(
         agents: Names or patterns of the agents that may be started; ``None`` for all.
         skills: Names or patterns of the skills that may be used; ``None`` for all.
         tool: Name of the tool.
-        arguments: Its arguments as JSON.
+        arguments: The call's arguments, as JSON.
 
     Returns:
         A denial, or ``None`` if the file does not restrict the call.
@@ -161,7 +161,8 @@ def _called_names(tool: str, arguments: dict[str, Any]) -> tuple[str, ...]:
     name = arguments.get(_NAME_ARGUMENTS[tool])
     if isinstance(name, str) and name.strip():
         return (name.strip().casefold(),)
-    # Without a name, `task` starts a copy of the caller, which has several names in agent files.
+    # Without a name, `task` starts a copy of the calling agent, for which agent files use several
+    # names.
     return _COPY_NAMES if tool == "task" else ()
 
 
@@ -179,7 +180,7 @@ def judge(
     Args:
         permissions: The permissions of the agent's file.
         tool: Name of the tool.
-        arguments: Its arguments as JSON.
+        arguments: The call's arguments, as JSON.
         workspace: The workspace in which paths are resolved.
 
     Returns:
@@ -243,7 +244,7 @@ def _command_parts(text: str, workspace: Workspace) -> Iterator[Fits]:
             yield _command_fits(command.words, command.literal and not command.assigned)
     for command in line.implied:
         yield _implied_fits(command.words)
-    # The line was not understood completely, so it may contain a command that a rule denies.
+    # The command line was not parsed completely, so it may contain a command that a rule denies.
     if not line.complete or not line.commands:
         yield _is_unreadable
 
@@ -252,7 +253,7 @@ def _command_fits(words: Sequence[str], is_literal: bool) -> Fits:
     def fits(permission: Permission) -> bool:
         if permission.pattern is None:
             return True
-        # Words that the shell expands can become anything, so no pattern can allow them.
+        # The shell can expand words to anything, so no pattern can allow words that it expands.
         strict = permission.effect == "allow"
         if strict and not is_literal:
             return False
@@ -262,9 +263,9 @@ def _command_fits(words: Sequence[str], is_literal: bool) -> Fits:
 
 
 def _implied_fits(words: Sequence[str]) -> Fits:
-    """Return the matcher for a command run by another, such as the script behind ``npm test``.
+    """Return the matcher for a command that another one runs, such as the script of ``npm test``.
 
-    The user has allowed the outer command, so only rules about the inner one count.
+    The user has allowed the outer command, so only rules about the inner command count.
     """
 
     def fits(permission: Permission) -> bool:
@@ -278,7 +279,7 @@ def _implied_fits(words: Sequence[str]) -> Fits:
 
 def _path_fits(path: str, workspace: Workspace) -> Fits:
     try:
-        # Resolved first, so that `a/../b` cannot evade a rule about `b`.
+        # The path is resolved first, so that `a/../b` cannot evade a rule about `b`.
         name = workspace.relative(workspace.resolve(path))
     except ToolError:
         name = path  # outside the workspace

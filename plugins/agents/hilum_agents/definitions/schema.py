@@ -80,11 +80,11 @@ FIELDS = tuple(field.name for field in attrs.fields(AgentFields))
 
 
 class WrongField(NamedTuple):
-    """A field that cannot be used.
+    """A field whose value is unusable.
 
     Attributes:
         path: The keys that lead to the field, outermost first.
-        message: The value found and the value expected, worded to follow the key.
+        message: The value found and the value expected, worded to follow the key in a message.
     """
 
     path: tuple[str, ...]
@@ -92,7 +92,7 @@ class WrongField(NamedTuple):
 
 
 def structure_fields(fields: Mapping[str, object]) -> tuple[AgentFields, list[WrongField]]:
-    """Return the fields of a file, and a list of those that cannot be used.
+    """Return the fields of a file, and a list of the unusable fields.
 
     An invalid field keeps its default, so that one mistake does not invalidate the other fields.
 
@@ -103,7 +103,7 @@ def structure_fields(fields: Mapping[str, object]) -> tuple[AgentFields, list[Wr
         return _converter.structure(fields, AgentFields), []
     except ClassValidationError as error:
         wrong = list(_wrong_fields(error, ()))
-        # cattrs converts all fields or none, so the invalid ones are removed before another
+        # cattrs converts all fields or none, so the invalid fields are removed before another
         # attempt.
         right: object = fields
         for field in wrong:
@@ -127,7 +127,7 @@ def _wrong_fields(error: ClassValidationError, path: tuple[str, ...]) -> Iterato
 
 
 def _suggest(name: str, known: Sequence[str]) -> str:
-    """Return the most similar of the known names, or all of them, for a message."""
+    """Return the known names that are most similar to a name, or all known names, for a message."""
     similar = similar_names(name, known, 1)
     if similar:
         return f"did you mean {similar[0]}?"
@@ -146,7 +146,7 @@ def _without(value: object, path: Sequence[str]) -> object:
 
 def _known_keys(table: type[Any]) -> list[str]:
     """Return the keys that a table may contain."""
-    # Keys that are always rejected have metadata, and are not suggested.
+    # Keys with metadata are always rejected, so they are not suggested.
     return [field.name for field in attrs.fields(table) if not field.metadata]
 
 

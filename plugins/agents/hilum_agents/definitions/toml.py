@@ -24,7 +24,7 @@ def read_toml(data: bytes) -> Document:
     """
     problems: list[Problem] = []
     text = data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
-    # The file may contain U+FFFD itself, which is valid.
+    # A file that contains U+FFFD itself is valid.
     if "\ufffd" in text and b"\xef\xbf\xbd" not in data:
         problems.append(
             Problem(1, "The file is not UTF-8; unreadable characters were replaced by U+FFFD.")

@@ -41,16 +41,16 @@ _CATEGORIES: dict[str, tuple[str, ...]] = {
     "network": _WEB,
 }
 
-# The standard tools and their permission categories, for use without a session.
+# The standard tools and their permission categories, for use outside a session.
 KNOWN: dict[str, str] = {}
 for _category, _names in _CATEGORIES.items():
     KNOWN.update(dict.fromkeys(_names, _category))
 
-# The permission categories; a filter may name one instead of a tool.
+# The permission categories; a filter may contain a category instead of a tool.
 RISKS = frozenset(_CATEGORIES)
 
-# Lowercase names without `_` and `-`. Each row lists the names of one tool in Claude Code, Gemini
-# CLI, opencode and Copilot (old and new).
+# Normalized tool names: lowercase, without `_` and `-`. Each row lists the names of one tool in
+# Claude Code, Gemini CLI, opencode and Copilot (old and new).
 _ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "read readfile readmanyfiles notebookread view readnotebookcelloutput getnotebooksummary",
@@ -128,7 +128,7 @@ def describe_doubts(doubts: Iterable[tuple[Doubt, str]]) -> Iterator[str]:
     """Yield one message for each kind of doubtful name.
 
     Args:
-        doubts: Pairs of the kind of doubt and the name; names without doubt are ignored.
+        doubts: Pairs of a kind of doubt and a name; names without doubt are ignored.
     """
     named: dict[str, list[str]] = {}
     for doubt, name in doubts:
@@ -148,13 +148,14 @@ def translate_tool(name: str, dialect: str, *, deny: bool = False) -> tuple[tupl
     Args:
         name: The name as written in the file, without parentheses.
         dialect: The dialect of the file.
-        deny: Whether the name is denied; tools with the same effect are then denied as well.
+        deny: Whether the name is denied, in which case tools with the same effect are denied as
+            well.
     """
     found = _translation(name, dialect, deny)
     if found:
         return found, ""
     if _fold(name) in _NO_COUNTERPART:
-        # A tool that does not exist need not be denied.
+        # A tool that does not exist in hilum need not be denied.
         return (), "" if deny else "no counterpart"
     found = _in_group(name)
     if found:
@@ -228,7 +229,7 @@ def _copilot_server_tool(name: str) -> tuple[str, ...]:
 
 
 def _gemini_server_tools(parts: list[str]) -> tuple[str, ...]:
-    """Return all ways to split ``mcp_server_tool``; either name may contain underscores."""
+    """Return all ways to split ``mcp_server_tool``; both names may contain underscores."""
     splits = [
         f"{'_'.join(parts[:size])}__{'_'.join(parts[size:])}" for size in range(1, len(parts))
     ]

@@ -13,7 +13,7 @@ from hilum_agents.runs.tools import get_agent_result, handover, task
 
 __all__ = ["Runs", "SchedulerSettings", "open_session", "provide_tools", "tell"]
 
-# Hooks that gate tool calls: if the plugin instance of a session has failed, no call runs.
+# Hooks that gate tool calls: if a session's plugin instance has failed, no tool call runs.
 gates = ("on_tool_call",)
 
 

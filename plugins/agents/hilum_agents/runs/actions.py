@@ -42,7 +42,7 @@ class _StoredRuns:
     Attributes:
         session: Id of the session.
         jobs: Its jobs.
-        results: The results by job id.
+        results: The jobs' results, by job id.
     """
 
     session: str
@@ -52,7 +52,7 @@ class _StoredRuns:
 
 @attrs.frozen
 class _StoredRun:
-    """A job in a stored session: the ids of both, and the job's result if there is one."""
+    """A job in a stored session: the ids of session and job, and the job's result, if any."""
 
     session: str
     id: str
@@ -60,7 +60,7 @@ class _StoredRun:
 
 
 def _current_runs(context: CommandContext) -> Runs | None:
-    """Return the running agents of the session in which the command was typed, if any."""
+    """Return the agent runs of the session in which the command was typed, if any."""
     if context.in_session is None:
         return None
     return _runs_of(context.in_session.session)
@@ -96,7 +96,7 @@ async def _find(kernel: Kernel, context: CommandContext, name: str) -> _StoredRu
     """Return the stored session's job whose id begins with a prefix.
 
     Raises:
-        UsageError: No job matches, or more than one does.
+        UsageError: No job matches, or several jobs do.
     """
     matching = []
     async for stored in _stored_runs(kernel, context.workspace):
@@ -127,7 +127,7 @@ async def _opened(opening: AbstractAsyncContextManager[Session]) -> AsyncIterato
 async def _run(options: Namespace, context: CommandContext) -> int:
     prompt = " ".join(options.prompt)
     names = [name.strip() for name in options.name.split(",")]
-    # In a script, an empty name comes from a variable without a value.
+    # In a script, an empty name usually comes from a variable without a value.
     if not all(names):
         raise UsageError(
             f"{options.name!r} contains an empty name of an agent.",
@@ -170,7 +170,7 @@ async def _run_in_new_session(
     )
     async with _opened(opening) as session:
         runs = _runs_of(session)
-        # Read before the agents begin, so that the display misses no event.
+        # The event number is read before the agents begin, so that the display misses no event.
         after = session.journal.last
         _report_faults(session)
         begun = await _begin(runs, wanted, options.timeout)
@@ -193,7 +193,7 @@ async def _begin(
     wanted: list[tuple[str, str]],
     timeout: float | None,
 ) -> list[tuple[str, str]]:
-    """Start agents, or none of them if any cannot run.
+    """Start all given agents, or none if any of them cannot run.
 
     Returns:
         The name and the job id of each agent.
@@ -217,11 +217,11 @@ async def _retry(options: Namespace, context: CommandContext) -> int:
         needs_model=False,
     )
     async with _opened(opening) as session:
-        # Fails here if there is no model, before the job is changed.
+        # If there is no model, the action fails here, before the job is changed.
         await session.kernel.router.default()
         runs = _runs_of(session)
         after = session.journal.last
-        runs.abandon()  # only this job should continue
+        runs.abandon()  # of the interrupted jobs, only this one should continue
         identity = await runs.retry(stored.id)
         return await _watch(runs, [identity], after, context, options.json)
 
@@ -250,7 +250,7 @@ async def _watch(
     actors = [runs.actor(identity) for identity in identities]
     async with (context.watch or _watch_nothing)(runs.session, actors, after) as end_display:
         ended = [await _last_result(runs, identity) for identity in identities]
-        # Otherwise, the results would be mixed with the display.
+        # The display ends first, so that it does not mix with the results.
         await end_display()
         _show_all(ended, context, json)
     codes = [_exit_code(result) for result in ended]
@@ -258,7 +258,7 @@ async def _watch(
 
 
 async def _last_result(runs: Runs, identity: str) -> dict[str, Any]:
-    """Return the result of an agent's last job, once its background agents have ended."""
+    """Return the result of an agent's last job, once the job's background agents have ended."""
     while True:
         result = await runs.wait(identity)
         identity = await runs.after(identity)
@@ -321,7 +321,8 @@ async def _stored_rows(context: CommandContext) -> list[dict[str, Any]]:
             ]
             unfinished = [row for row in found if row["status"] not in FINAL]
             if unfinished and not await is_open(kernel.store, stored.session):
-                # No process has the session open, so none of its agents is running anymore.
+                # No process has the session open, so none of the session's agents is running
+                # anymore.
                 step = f"interrupted; `hilum run --resume {stored.session}` continues it"
                 for row in unfinished:
                     row.update(status="interrupted", current_step=step)
@@ -413,7 +414,7 @@ async def _stop(options: Namespace, context: CommandContext) -> int:
 
 
 async def _request_stop(identity: str) -> None:
-    """Ask the process that runs an agent to stop it.
+    """Ask the process that runs an agent to stop the agent.
 
     Raises:
         UsageError: No process accepted the request.

@@ -1,4 +1,4 @@
-"""The budget ledger: the tokens and US dollars that each run may spend or has granted.
+"""The budget ledger, which tracks the tokens and US dollars that each run may spend or has granted.
 
 A sub-agent is granted part of its owner's budget. The owner cannot spend that part until the
 sub-agent ends; the sub-agent's usage is then charged to the owner.
@@ -32,7 +32,7 @@ class Budget(NamedTuple):
         return Budget(tokens, dollars)
 
     def limit(self, profile: Profile) -> Profile:
-        """Return a profile limited to this budget, with a limit of at least one token."""
+        """Return a profile limited to this budget, but to no less than one token."""
         tokens = self.tokens
         if tokens is not None:
             tokens = max(tokens, 1)
@@ -88,7 +88,7 @@ class BudgetLedger:
 
     def reserve(self, agent: Agent) -> None:
         """Lower the limits of an agent's run by the grants to its open tasks."""
-        # The profile before grants were subtracted; `release` restores it.
+        # The stored profile is the one before grants were subtracted; `release` restores it.
         self._profiles.setdefault(agent.name, agent.profile)
         agent.profile = self._unreserved(agent).limit(agent.profile)
 
@@ -103,7 +103,7 @@ class BudgetLedger:
         self._left[name] = reserved.minus(used)
 
     def limit_to_rest(self, name: str, profile: Profile) -> Profile:
-        """Return a profile limited to the budget that an agent's last run has left."""
+        """Return a profile limited to the budget that remains from an agent's last run."""
         left = self._left.get(name)
         return profile if left is None else left.limit(profile)
 
@@ -113,8 +113,8 @@ class BudgetLedger:
         if not job.lane or job.charged or owner is None:
             return
         if usage.total or usage.cost:
-            # Set before the event is folded, because both the tool and the scheduler may charge the
-            # usage.
+            # The flag is set before the event is folded, because both the tool and the scheduler
+            # may charge the usage.
             job.charged = True
             model = owner.conversation.frozen.model or owner.model
             owner.emit(ev.ModelUsed(model=model, purpose=job.charge_purpose, usage=usage))

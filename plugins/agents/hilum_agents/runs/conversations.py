@@ -1,9 +1,9 @@
 """Stores the conversations of named agents on disk, one file per workspace and agent.
 
-A conversation outlives its session. Only the session that holds its lock may continue it. The lock
-belongs to the open file (``flock``), so it is released when the process ends, and two sessions in
-one process also exclude each other. An unreadable file is renamed, and the agent starts with an
-empty conversation.
+A conversation outlives its session. Only the session that holds a conversation's lock may continue
+the conversation. The lock belongs to the open file (``flock``), so it is released when the process
+ends, and two sessions in one process also exclude each other. An unreadable file is renamed, and
+the agent starts with an empty conversation.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class StoredConversation(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         agent: Name of the agent.
         workspace: Its workspace.
-        session: The session that last wrote it.
+        session: The session that last wrote the conversation.
         messages: The messages.
     """
 
@@ -42,7 +42,8 @@ class StoredConversation(msgspec.Struct, frozen=True, kw_only=True):
 
 def path_of(workspace: str | os.PathLike[str], agent: str) -> Path:
     """Return the path of the file with an agent's conversation in a workspace."""
-    # Hashes, because names and paths may contain characters that the file system forbids.
+    # The path contains hashes, because names and paths may contain characters that the file system
+    # forbids.
     folder = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
     name = hashlib.sha256(agent.encode(errors="surrogatepass")).hexdigest()[:24]
     return data_folder() / "agents" / "conversations" / folder / f"{name}.json"
@@ -58,7 +59,7 @@ def lock(workspace: str | os.PathLike[str], agent: str) -> IO[bytes] | None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = path.open("ab")
     if fcntl is None:
-        return file  # without locks, the last session to write wins
+        return file  # without locks, the session that writes last wins
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -114,7 +115,7 @@ def clear(workspace: str | os.PathLike[str], agent: str) -> bool:
     """Delete the messages of an agent's conversation.
 
     Returns:
-        Whether there were any.
+        Whether there were any messages.
 
     Raises:
         UsageError: The agent is running in another session.
@@ -123,7 +124,7 @@ def clear(workspace: str | os.PathLike[str], agent: str) -> bool:
     with _locked(workspace, agent):
         known = load(workspace, agent)
         # The file is kept with an empty conversation, so that a session that still has the old
-        # messages detects that they were deleted.
+        # messages detects the deletion.
         save(StoredConversation(agent=agent, workspace=str(workspace), session=""))
     return known is not None and bool(known.messages)
 
@@ -132,7 +133,7 @@ def fork(workspace: str | os.PathLike[str], agent: str, new: str) -> None:
     """Copy an agent's conversation to another agent.
 
     Raises:
-        UsageError: There is nothing to copy, the other agent has a conversation, or it is running.
+        UsageError: There is nothing to copy, or the other agent has a conversation or is running.
         OSError: The file could not be written.
     """
     known = load(workspace, agent)
@@ -155,10 +156,10 @@ def fork(workspace: str | os.PathLike[str], agent: str, new: str) -> None:
 
 @contextmanager
 def _locked(workspace: str | os.PathLike[str], agent: str) -> Iterator[None]:
-    """Hold the lock on an agent's conversation.
+    """Hold the lock on an agent's conversation inside this context.
 
     Raises:
-        UsageError: Another session holds it.
+        UsageError: Another session holds the lock.
     """
     held = lock(workspace, agent)
     if held is None:

@@ -1,6 +1,6 @@
 """Jobs: one for each start of an agent, folded from the session's events.
 
-A job's state is stored nowhere else, so a resumed session restores every job from its log.
+A job's state is stored only in events, so a resumed session restores every job from its log.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _QUEUED_FIELDS = (
     "depth",
     "of",
 )
-# Keys in the event's data that differ from the attribute names; they are fixed, because faces read
-# the event.
+# Keys in the event's data that differ from attribute names; the keys are fixed, because user
+# interfaces read the event.
 _EVENT_KEYS = {"persistent": "keeps", "notify_owner": "wakes"}
 
 
@@ -49,32 +49,32 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
     Attributes:
         id: Unique id.
         agent: Name of the agent's definition.
-        title: Subject in a few words; empty if the agent's name is enough.
+        title: Subject of the job in a few words; empty if the agent's name is enough.
         actor: Name of the agent in the session. An agent with a persistent conversation has the
             name of its definition.
-        prompt: The task; dropped when the job ends.
-        owner: Name of the agent that started the job; empty for the user.
-        owner_run: Run of the owner that started the job.
+        prompt: The task; discarded when the job ends.
+        owner: Name of the agent that started the job; empty if the user started it.
+        owner_run: Id of the owner's run that started the job.
         lane: Name of the lane, a group of jobs that share a limit: empty for the session's
             top-level agents, otherwise the name of the agent that started these sub-agents.
         urgent: Whether the user is waiting for the job.
         persistent: Whether the conversation outlives the session.
-        notify_owner: Whether the owner is notified when the job ends; an idle owner is then
-            prompted with the notice.
-        key: Key of the tool call that started the job; a repeated call uses it to find the job.
+        notify_owner: Whether to notify the owner when the job ends; an idle owner is prompted with
+            the notice.
+        key: Key of the tool call that started the job, by which a repeated call finds the job.
         depth: Number of agents between the job and the user.
         profile: Model, tools and limits of the agent.
-        of: Id of the job that this one continues; empty for none.
+        of: Id of the job that this job continues; empty for none.
         run: Id of the run; empty until it begins.
         status: Current state, from ``queued`` to a final state.
         progress: Progress from 0 to 1; never decreases.
         step: Current activity, as a sentence.
         charged: Whether the usage was charged to the owner.
-        told: Whether the owner has been notified of the end.
-        seq: Number of the event that contains the result; 0 until it exists.
+        told: Whether the owner has been notified of the job's end.
+        seq: Number of the event that contains the result; 0 until that event exists.
         queued_seq: Number of the event that queued the job.
         at: Unix time at which the job was started.
-        ended: Set when the result is written.
+        ended: An event that is set when the result has been written.
     """
 
     id: str
@@ -119,7 +119,7 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
 
     @property
     def charge_purpose(self) -> str:
-        """The purpose of the event that charges the usage of this job to its owner."""
+        """The purpose of the event that charges this job's usage to the job's owner."""
         return f"{_CHARGE_PREFIX}{self.id}"
 
     def queued_data(self) -> dict[str, Any]:
@@ -206,7 +206,7 @@ class JobTable:
         self._not_begun.setdefault(job.actor, []).append(job)
         self._owned.setdefault(job.owner, []).append(job)
         self.latest[job.actor] = job
-        # If the job continues an agent, its prompt contains notices, which therefore count as sent.
+        # The prompt of a job that continues an agent may contain notices, which then count as sent.
         self._find_marks(job.actor, job.prompt)
         if job.key:
             self.by_key[job.key] = job
@@ -224,8 +224,8 @@ class JobTable:
 
     def _close(self, job: Job, seq: int) -> None:
         job.seq = seq
-        # The log still contains both. Otherwise, a long session would keep the prompts of all its
-        # jobs in memory.
+        # The prompt and profile remain in the log. If the job kept them, a long session would hold
+        # the prompts of all its jobs in memory.
         job.prompt = ""
         job.profile = Profile()
         self.by_run.pop(job.run, None)
@@ -246,7 +246,7 @@ class JobTable:
     def _match_prompt(self, actor: str, run: str, text: str) -> None:
         """Assign a run to an agent's first job with this prompt.
 
-        An agent works on one job at a time and in order, so the first match is the right one.
+        An agent works on its jobs one at a time and in order, so the first match is the right job.
         """
         for job in self._not_begun.get(actor, []):
             # The log replaces invalid characters, so the prompt must be compared in that form.
@@ -255,7 +255,7 @@ class JobTable:
                 return
 
     def begin(self, job: Job, run: str) -> None:
-        """Assign a run to a job. A job that already has a run keeps it."""
+        """Assign a run to a job. A job that already has a run keeps that run."""
         # Both the event and the scheduler report the run; the second report has no effect.
         waiting = self._not_begun.get(job.actor, [])
         if job not in waiting:
@@ -276,7 +276,7 @@ class JobTable:
     # --- queries ----------------------------------------------------------------------------------
 
     def continuation(self, job: Job) -> Job | None:
-        """Return the job that continues another one."""
+        """Return the job that continues the given job."""
         newest_first = reversed(self.by_id.values())
         return next((other for other in newest_first if other.of == job.id), None)
 
@@ -291,24 +291,24 @@ class JobTable:
             run = self._parent_runs.get(run, "")
 
     def owned(self, owner: str) -> list[Job]:
-        """Return an owner's jobs that are open or of whose end it has not been notified."""
+        """Return an owner's jobs that are open, or whose end has not been reported to the owner."""
         return list(self._owned.get(owner, []))
 
     def unannounced(self, owner: str) -> list[Job]:
-        """Return an owner's ended jobs of which it has not been notified yet."""
+        """Return an owner's ended jobs that have not been reported to the owner yet."""
         return [job for job in self.owned(owner) if job.over and job.notify_owner and not job.told]
 
     def open(self) -> Iterator[Job]:
         """Yield the jobs without a result, oldest first."""
         for jobs in [self.by_run.values(), *self._not_begun.values()]:
-            # A list, because the caller may end jobs while it iterates.
+            # The list is a copy, because the caller may end jobs while it iterates.
             yield from [job for job in jobs if not job.over]
 
     def find(self, name: str) -> Job:
-        """Return the job with an id, which may be abbreviated to its beginning.
+        """Return the job with the given id, which may be abbreviated to its beginning.
 
         Raises:
-            UsageError: No job matches, or several do.
+            UsageError: No job matches, or several jobs do.
         """
         if name in self.by_id:
             return self.by_id[name]
@@ -322,9 +322,9 @@ def no_single_job(name: str, count: int, command: str = "hilum agents") -> Usage
     """Return the error for an id that matches no job, or more than one.
 
     Args:
-        name: What the user typed.
+        name: The text that the user typed.
         count: Number of matching jobs.
-        command: The command, without an action, whose ``results`` action lists the jobs.
+        command: The command whose action ``results`` lists the jobs, such as ``hilum agents``.
     """
     hint = f"`{command} results` lists the ids."
     if count:

@@ -1,6 +1,7 @@
 """Notifies agents when background agents that they started have ended.
 
-A running agent reads the notice at the end of its next round. An idle agent is prompted with it.
+A running agent reads the notice at the end of its next round of tool calls. An idle agent is
+prompted with the notice.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from hilum_agents.runs.pool import AgentPool
 
 
 class EndNotices:
-    """Sends notices about ended background agents to the agents that started them.
+    """A sender of notices about ended background agents to the agents that started them.
 
     Args:
         session: The session.
         jobs: Its jobs.
         pool: The session's agents that execute jobs.
-        nursery: Owns the prompts of idle agents.
+        nursery: The nursery for the prompts of idle agents.
         continue_job: A function that continues an agent after its last job, with a prompt.
 
     Attributes:
@@ -51,7 +52,7 @@ class EndNotices:
         """Return the notices for an agent and mark them as sent; empty if there are none."""
         lines = []
         for job in self._jobs.unannounced(name):
-            # The fold sets this once the notice is logged; setting it here prevents a second
+            # The fold sets this flag once the notice is logged; setting it here prevents a second
             # notice.
             job.told = True
             lines.append(
@@ -68,7 +69,7 @@ class EndNotices:
         if owner is None or owner.conversation.pending or not self._jobs.unannounced(name):
             return
         last = self._jobs.latest.get(name)
-        # An agent that was started as a job continues as one: it has a queue position, a status and
+        # An agent that was started as a job continues as a job, with a queue position, a status and
         # a budget.
         if last is None:
             self._nursery.start_soon(self._prompt, name)
@@ -76,7 +77,7 @@ class EndNotices:
             self._continue_job(last, self.take(name))
 
     def wake_all(self) -> None:
-        """Prompt all idle agents that have notices; after a crash, no event triggers this."""
+        """Prompt all idle agents that have notices, because no event does so after a crash."""
         self.awake = True
         for name in list(self._session.agents):
             self.wake(name)

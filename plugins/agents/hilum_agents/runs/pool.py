@@ -44,8 +44,10 @@ class AgentPool:
         session: The session.
 
     Attributes:
-        joined: Names of the agents that the user may prompt directly. Prompts to them become jobs.
-        definitions: The definition to which an agent is bound when its job begins, by job id.
+        joined: Names of the agents that the user may prompt directly. Prompts to these agents
+            become jobs.
+        definitions: The definition to which each job's agent is bound when the job begins, by job
+            id.
     """
 
     def __init__(self, session: Session) -> None:
@@ -63,11 +65,11 @@ class AgentPool:
     def literal(self, text: str) -> Iterator[None]:
         """Treat a prompt with this text as plain text inside this context.
 
-        A task is neither a command nor a call of another agent, even if it looks like one.
+        A task is never a command or a call of another agent, even if it looks like one.
         """
         # The session compares prompts in the form in which the log stores them.
         text = replace_surrogates(text)
-        # A counter, because several agents may get the same text at the same time.
+        # Texts are counted, because several agents may get the same text at the same time.
         self._literal[text] += 1
         try:
             yield
@@ -96,17 +98,17 @@ class AgentPool:
     # --- agents -----------------------------------------------------------------------------------
 
     def enter(self, profile: Profile, owner: str, *, persistent: bool) -> Agent:
-        """Add an agent to the session, or update its profile and messages, and return it.
+        """Add an agent to the session, or update its profile and messages, and return the agent.
 
         Args:
             profile: The profile; its name is the agent's name in the session.
-            owner: Name of the agent that started it, empty for the user.
-            persistent: Whether its conversation outlives the session.
+            owner: Name of the agent that started this agent; empty for the user.
+            persistent: Whether the agent's conversation outlives the session.
         """
         agents = self._session.agents
         agent = agents.get(profile.name)
         if agent is not None and self.is_running(profile.name):
-            return agent  # a run keeps the profile that it started with
+            return agent  # a run keeps the profile with which it started
         messages = tuple(agent.conversation.messages) if agent else ()
         outdated = agent is None or (agent.profile, agent.parent) != (profile, owner)
         if persistent:
@@ -135,8 +137,9 @@ class AgentPool:
     def leave(self, job: Job) -> None:
         """Remove a job's agent from the session if it is no longer needed.
 
-        Otherwise, thousands of sub-agents would accumulate in memory. A failed agent stays, because
-        it can be retried; so does an agent for which the user granted approvals for the session.
+        Without removal, thousands of sub-agents would accumulate in memory. A failed agent stays,
+        because it can be retried. An agent for which the user granted approvals for the session
+        also stays.
         """
         agent = self._session.agents.get(job.actor)
         if agent is None or job.persistent or job.status != "completed":
@@ -219,20 +222,20 @@ class AgentPool:
         return ""
 
     def _is_superseded(self, name: str, messages: list[Message]) -> bool:
-        """Return whether another session continued a conversation after it was interrupted here."""
+        """Return whether another session continued a conversation that was interrupted here."""
         if name in self._loaded:
             return False
         stored = conversations.load(self._session.workspace.root, name)
         if stored is None or stored.session == self._session.id:
             return False
-        # If no other session continued the conversation, it begins with the stored messages.
+        # If no other session continued the conversation, the agent begins with the stored messages.
         return messages[: len(stored.messages)] != stored.messages
 
     def clear(self, name: str) -> bool:
         """Delete a named agent's conversation, in the session and on disk.
 
         Returns:
-            Whether there was one.
+            Whether there was a conversation.
 
         Raises:
             UsageError: The agent is running, here or in another session.
@@ -261,5 +264,5 @@ class AgentPool:
 
 
 def stop_file(identity: str) -> Path:
-    """Return the path of the file whose existence asks the process that runs a job to stop it."""
+    """Return the path of the file that asks the process that runs a job to stop the job."""
     return data_folder() / "agents" / "stop" / identity

@@ -63,7 +63,7 @@ class OutputSplitter:
 
 
 def _append(chunks: list[Chunk], kind: Kind, text: str) -> None:
-    """Append text to the last chunk if it has the same kind, otherwise as a new chunk."""
+    """Append text to the last chunk if that has the same kind, or as a new chunk otherwise."""
     if chunks and chunks[-1][0] == kind:
         chunks[-1] = kind, chunks[-1][1] + text
     elif text:
@@ -77,15 +77,15 @@ class RunProgress:
         turns: Maximum number of turns in the run.
 
     Attributes:
-        status: Status shown by faces; preparing and thinking count as ``running``.
+        status: Status shown by user interfaces; preparing and thinking count as ``running``.
         step: Current activity, as a sentence.
-        progress: The share of completed todo items, or of turns if there is no list, from 0 to 1;
+        progress: The share of completed todo items or, without a todo list, of turns, from 0 to 1;
             never decreases.
         answer: Text of the answer that is being streamed.
         actions: The finished tool calls, at most ``MAX_ACTIONS``.
         tools: Number of finished tool calls.
         cost: Cost in US dollars.
-        context: Number of tokens in the last request and its answer.
+        context: Number of tokens in the last request and its response.
         items: The todo list, as reported by the plugin ``plan``.
     """
 
@@ -105,7 +105,7 @@ class RunProgress:
         self.items: list[dict[str, Any]] = []
 
     def apply(self, event: ev.Event) -> None:
-        """Apply an event of the run."""
+        """Apply an event from the run."""
         match event:
             case ev.ModelStarted(turn=turn):
                 self._start_turn(turn)
@@ -167,7 +167,7 @@ class RunProgress:
             self._advance(counted.count("completed") / len(counted))
 
     def _advance(self, share: float) -> None:
-        # Only a result may report 1.
+        # Only a job's result may report a progress of 1.
         rounded = min(round(share, 3), 0.99)
         self.progress = max(self.progress, rounded)
 

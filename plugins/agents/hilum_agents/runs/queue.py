@@ -32,8 +32,8 @@ class _Lane:
             self._passed_over.clear()
         others = [self._served[other.owner] for other in self.waiting.values()]
         if not any(other.owner == job.owner for other in self.waiting.values()):
-            # A new owner starts with the same count as the others. It must not get extra turns for
-            # the time before it started waiting.
+            # A new owner starts with the lowest count among the waiting owners, so that it gets no
+            # extra turns for the time before it started waiting.
             least = min(others, default=0)
             self._served[job.owner] = max(self._served[job.owner], least)
         self.waiting[job.id] = job
@@ -115,11 +115,11 @@ class JobQueue:
         return job
 
     def has_room(self, lane: str, others: int = 0) -> bool:
-        """Return whether one more job of a lane could run.
+        """Return whether one more job in a lane could run.
 
         Args:
             lane: The lane.
-            others: Number of runs in this lane that are not in the queue.
+            others: Number of runs that count towards the lane's limit but are not in the queue.
         """
         found = self._lanes.get(lane)
         running = found.running if found is not None else 0

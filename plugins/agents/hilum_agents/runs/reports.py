@@ -18,14 +18,15 @@ OUTPUT_INTERVAL = 0.2
 
 
 class JobReports:
-    """Writes job events, and folds all events in the session.
+    """A reporter that writes job events and folds all events in the session.
 
     Args:
         session: The session.
 
     Attributes:
         jobs: All jobs of the session.
-        unfinished: The ends of runs whose results were not written because of a crash, by job id.
+        unfinished: The end events of runs whose results were not written because of a crash, by job
+            id.
     """
 
     def __init__(self, session: Session) -> None:
@@ -93,7 +94,7 @@ class JobReports:
 
         Args:
             job: The job.
-            always: Write it even if it has not changed.
+            always: Write the status even if it has not changed.
         """
         current = self.progress(job)
         if always or (current.status, current.step) != (job.status, job.step):
@@ -115,7 +116,7 @@ class JobReports:
             self.output(job)
 
     def run_event(self, job: Job, event: ev.AnyEvent) -> None:
-        """Report on an event of a job's run."""
+        """Report on an event from a job's run."""
         self.progress(job).apply(event)
         match event:
             case ev.ModelAnswered():

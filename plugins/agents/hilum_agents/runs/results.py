@@ -50,12 +50,12 @@ def build(session: Session, job: Job, ended: RunEnded, progress: RunProgress) ->
     Args:
         session: The session in which the job ran.
         job: The job.
-        ended: The event that ended its run.
-        progress: The progress of its run.
+        ended: The event that ended the job's run.
+        progress: The progress of the job's run.
     """
     status = str(ended.state)
     completed = status == "completed"
-    # Every field is written, even with its default value, because programs read this data.
+    # Every field is written, even if it has its default value, because programs read this data.
     return {
         "agent_id": job.id,
         "agent": job.agent,
@@ -102,7 +102,7 @@ def _not_done(ended: RunEnded, progress: RunProgress) -> list[str]:
 def _findings(session: Session, job: Job, ended: RunEnded) -> str:
     """Return the findings of an incomplete run: its texts and its most recent tool results."""
     agent = session.agents.get(job.actor)
-    # A completed run has its answer, and nobody needs the findings of one that the user stopped.
+    # A completed run has its answer, and nobody needs the findings of a run that the user stopped.
     if agent is None or ended.state in ("completed", "stopped"):
         return ""
     conversation = agent.conversation
@@ -147,8 +147,8 @@ def _changed_files(session: Session, job: Job) -> dict[str, list[str]]:
     states: dict[str, tuple[bool, bool]] = {}
     for record in records:
         for change in record.changes:
-            # The first change shows whether the file existed before the run, the last one whether
-            # it exists now.
+            # The first change shows whether the file existed before the run, and the last change
+            # shows whether it exists now.
             existed, _ = states.get(change.path, (change.before is not None, True))
             states[change.path] = existed, change.after is not None
     kinds = {
@@ -157,7 +157,7 @@ def _changed_files(session: Session, job: Job) -> dict[str, list[str]]:
         (True, False): "files_deleted",
     }
     for path in sorted(states):
-        kind = kinds.get(states[path])  # a file that was created and then deleted has none
+        kind = kinds.get(states[path])  # files created and deleted are omitted
         if kind:
             found[kind].append(path)
     return found

@@ -59,10 +59,10 @@ class Runs:
             options: Options of ``begin``.
 
         Returns:
-            The id of the job, which the other methods accept.
+            The id of the job, which other methods accept.
 
         Raises:
-            UsageError: The agent does not exist, cannot run here, or the prompt is empty.
+            UsageError: The agent does not exist or cannot run here, or the prompt is empty.
         """
         definition, profile = await self.prepare(name)
         return self.begin(profile, prompt, keep=True, definition=definition, **options)
@@ -86,13 +86,13 @@ class Runs:
             urgent: Whether the user is waiting for the agent; urgent jobs begin first.
             timeout: Time limit of the run in seconds; by default that of the profile.
             keep: Whether the agent has a single conversation, stored under its name, that outlives
-                the session. Otherwise each job has its own conversation.
+                the session. Otherwise, each job has its own conversation.
             definition: The definition that restricts the agent.
-            more: Additional fields of the job, for agents that are started by agents: ``title``,
+            more: Additional fields of the job, for agents that other agents start: ``title``,
                 ``owner``, ``owner_run``, ``lane``, ``notify_owner``, ``key``, ``depth``.
 
         Returns:
-            The id of the job, which the other methods accept.
+            The id of the job, which other methods accept.
 
         Raises:
             UsageError: The prompt is empty, or the name is that of the main agent.
@@ -125,7 +125,7 @@ class Runs:
         return identity
 
     def _limited(self, profile: Profile, actor: str, timeout: float | None) -> Profile:
-        """Return a profile with the actor's name and with defaults for missing limits."""
+        """Return a profile with the actor's name, and with defaults for missing limits."""
         limits: dict[str, Any] = {}
         if timeout is not None:
             limits["timeout"] = timeout
@@ -149,7 +149,7 @@ class Runs:
     def can_begin(self, name: str) -> bool:
         """Return whether a named agent could begin immediately.
 
-        If so, the agent is reserved for this session until it has ended.
+        An agent that could begin is reserved for this session until it has ended.
         """
         return self.scheduler.can_begin(name)
 
@@ -216,7 +216,7 @@ class Runs:
         self.scheduler.notices.wake_all()
 
     def abandon(self) -> None:
-        """Mark the jobs that were cut off by a crash as interrupted instead of continuing them."""
+        """Mark jobs that a crash cut short as interrupted, instead of continuing them."""
         self.scheduler.settle(resumed=False)
 
     # --- stopping ---------------------------------------------------------------------------------
@@ -231,7 +231,8 @@ class Runs:
             UsageError: The job does not exist.
         """
         jobs = self.scheduler.jobs
-        # Newest first, so that no queued job begins while the others are being stopped.
+        # The newest job is stopped first, so that no queued job begins while others are being
+        # stopped.
         stopped = [jobs.find(agent_id)] if agent_id else list(jobs.open())
         for job in reversed(stopped):
             self.scheduler.stop(job)
@@ -239,7 +240,7 @@ class Runs:
     async def fall_silent(self) -> None:
         """Stop sending notices, because the program is ending; a resumed session sends them.
 
-        When this returns, all prompts that were being sent are queued.
+        When this method returns, all prompts that were being sent are queued.
         """
         self.scheduler.notices.silent = True
         await self.scheduler.pool.wait_until_queued()
@@ -274,10 +275,10 @@ class Runs:
         return self.scheduler.jobs.find(agent_id).actor
 
     def busy(self, beside: str = "") -> bool:
-        """Return whether any job is open, or has ended without its owner having been notified.
+        """Return whether any job is open, or has ended without a notice to its owner.
 
         Args:
-            beside: Name of an agent in the session; its own jobs are ignored.
+            beside: Name of the agent in the session whose own jobs are ignored.
         """
         jobs = [job for job in self.scheduler.jobs.by_id.values() if job.actor != beside]
         if any(job.notify_owner and not job.told for job in jobs):
@@ -349,7 +350,8 @@ class Runs:
 
     # --- hooks ------------------------------------------------------------------------------------
 
-    # This hook runs first, so that no other plugin interprets the prompt as a command or a call.
+    # This hook runs first, so that no other plugin interprets the prompt as a command or an agent
+    # call.
     @hookimpl(tryfirst=True)
     def interpret_prompt(self, text: str) -> Interpretation | None:
         """Treat the scheduler's prompts as plain text, never as commands or agent calls."""
@@ -359,9 +361,9 @@ class Runs:
 
     @hookimpl
     async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
-        """Apply the permissions of all of an agent's ancestors to its calls.
+        """Apply the permissions of all of an agent's ancestors to the agent's calls.
 
-        Otherwise, an agent could evade its permissions by starting another agent.
+        An agent could otherwise evade its permissions by starting another agent.
         """
         agents = self.session.plugin(Agents)
         if agents is None:
@@ -408,8 +410,8 @@ async def open_runs(session: Session) -> AsyncIterator[Runs]:
         try:
             yield Runs(session, settings, scheduler)
         finally:
-            # Calls may still be waiting for their tasks. Closing the scheduler releases them;
-            # otherwise, trio could not exit.
+            # Tool calls may still be waiting for their tasks. Closing the scheduler releases such
+            # calls; otherwise, trio could not exit.
             scheduler.close()
             scheduler.pool.release_all()
             nursery.cancel_scope.cancel()

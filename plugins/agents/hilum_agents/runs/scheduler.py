@@ -3,10 +3,10 @@
 All state is folded from the log (``JobReports``). The queue is rebuilt from the fold when the
 session is opened.
 
-Three attributes of a job are agent names: ``agent`` is the name of the definition, ``actor`` the
-name of the session's agent that does the work, and ``owner`` the name of the session's agent that
-started the job (empty for the user). Each job has an actor of its own, unless the conversation is
-persistent: then all jobs of the agent have the same actor, so they run one after another.
+Three attributes of a job are names of agents: ``agent`` is the name of the definition, ``actor``
+the name of the session's agent that does the work, and ``owner`` the name of the session's agent
+that started the job (empty for the user). Each job has an actor of its own, unless the conversation
+is persistent: then all jobs of the agent have the same actor, so they run one after another.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hilum_agents.runs.settings import SchedulerSettings
 # Minimum number of seconds between two status events of a running job.
 STATUS_INTERVAL = 1.0
 # Maximum number of waiting jobs per lane whose queue positions are reported on each change.
-# Reporting all of them would take quadratic time.
+# Reporting all positions would take quadratic time.
 MAX_PLACES_REPORTED = 5
 # Fraction of a sub-agent's context limit at which its conversation is compacted.
 COMPACT_AT = 0.8
@@ -46,15 +46,15 @@ class Scheduler:
     Args:
         session: The session.
         settings: The settings.
-        nursery: Owns the tasks that start jobs.
+        nursery: The nursery for tasks that start jobs.
 
     Attributes:
-        reports: Writes job events and folds them.
+        reports: The reporter that writes and folds job events.
         jobs: All jobs.
         queue: The waiting and running jobs.
         pool: The session's agents that execute jobs.
         budgets: The agents' budgets.
-        notices: Notifies owners that their jobs have ended.
+        notices: The sender of notices to owners whose jobs have ended.
         closed: Whether the scheduler has stopped processing events.
     """
 
@@ -98,7 +98,7 @@ class Scheduler:
             The job as recorded in the log.
         """
         self.reports.emit(QUEUED, **job.queued_data())
-        # Folding the event created the object that all other methods use.
+        # Folding the event created the job object that all other methods use.
         known = self.jobs.by_id[job.id]
         self._enqueue(known)
         self._begin_waiting()
@@ -118,8 +118,8 @@ class Scheduler:
     def can_begin(self, name: str) -> bool:
         """Return whether a named agent could begin a job now.
 
-        If so, this session now holds the lock on the agent's conversation. If no job follows, the
-        lock is released after a while.
+        If the agent could begin, this session now holds the lock on the agent's conversation. If no
+        job follows, the lock is released after a while.
         """
         agents = self._session.agents
         joined = [agents[each] for each in self.pool.joined if each in agents]
@@ -129,7 +129,7 @@ class Scheduler:
         )
         agent = agents.get(name)
         is_idle = agent is None or not agent.conversation.pending
-        self._work.set()  # so that the next tick releases the lock if it stays unused
+        self._work.set()  # the next tick then releases the lock if it stays unused
         if self._on_hold or self.queue.is_busy(name) or not is_idle:
             return False
         return self.queue.has_room("", not_yet_jobs) and self.pool.claim(name)
@@ -157,13 +157,15 @@ class Scheduler:
 
     def _begin_waiting(self) -> None:
         """Start all waiting jobs that can begin now."""
-        # While the session is closing, no job begins; resuming the session begins them.
+        # While the session is closing, no job begins; waiting jobs begin when the session is
+        # resumed.
         if self._on_hold or self.closed or self._session.closing:
             return
         for lane in self.queue.lanes():
             while (job := self.queue.start_next(lane, self._can_begin_job)) is not None:
                 self._started(job)
-                # In a separate task, so that preparing a prompt does not delay other jobs.
+                # The job starts in a separate task, so that preparing a prompt does not delay other
+                # jobs.
                 self._nursery.start_soon(self._begin, job, name=f"start of agent {job.agent}")
             self._report_places(lane)
 
@@ -195,8 +197,8 @@ class Scheduler:
             with self.pool.literal(job.prompt):
                 run = await self._session.prompt(job.prompt, agent=job.actor)
             self.jobs.begin(job, run.id)
-            # The stop was requested while the prompt was being queued, when there was no run to
-            # stop yet.
+            # The stop was requested while the prompt was being queued, before there was a run to
+            # stop.
             if job.id in self._stopping:
                 self._session.stop(job.actor)
         except StoreError:
@@ -225,7 +227,7 @@ class Scheduler:
         self.close()
 
     def _survives(self, action: Callable[..., None], *arguments: object) -> bool:
-        """Run an action and report any exception.
+        """Run an action, and report any exception that it raises.
 
         Returns:
             Whether to continue: ``False`` once the log accepts no more events.
@@ -331,7 +333,7 @@ class Scheduler:
             self.finish(job, ev.RunEnded(state="stopped", code=E_STOPPED, error=error))
 
     def _stop_cut_off(self, job: Job) -> None:
-        """Mark a run that a crash cut off as stopped, so that a resume does not continue it."""
+        """Mark a run that a crash interrupted as stopped, so that resuming does not continue it."""
         agent = self._session.agents.get(job.actor)
         if job.run and agent is not None and agent.scope is None:
             self._session.emit(ev.StopAsked(), agent, job.run)
@@ -343,9 +345,9 @@ class Scheduler:
             self.stop(job)
 
     def _stop_queue(self, event: ev.StopAsked) -> None:
-        """Stop the waiting jobs, too, once the user has stopped every top-level run."""
+        """Stop the waiting jobs as well, once the user has stopped every top-level run."""
         job = self.jobs.by_run.get(event.run)
-        # The scheduler itself stopped this job, so the event is not a request from the user.
+        # If the scheduler stopped this job itself, the event is not a request from the user.
         if job is None or job.id in self._stopping:
             return
         running = list(self.queue.running.values())
@@ -440,17 +442,18 @@ class Scheduler:
             return
         cut_off = [job.actor for job in self.jobs.open() if job.run]
         agents = [self._session.agents.get(actor) for actor in cut_off]
-        # An agent has a cancel scope only while its run is active, so the session resumed it.
+        # An agent has a cancel scope only while its run is active, so a scope means that the
+        # session resumed the run.
         if not cut_off or any(agent is not None and agent.scope is not None for agent in agents):
             self.settle(resumed=True)
         elif self._prompted:
             self.settle(resumed=False)
 
     def settle(self, *, resumed: bool) -> None:
-        """Continue the jobs that a crash cut off, or mark them as interrupted.
+        """Continue the jobs that a crash interrupted, or mark these jobs as interrupted.
 
         Args:
-            resumed: Whether the session was resumed; if not, the user has sent another prompt.
+            resumed: Whether the session was resumed; otherwise, the user has sent another prompt.
         """
         self._on_hold = False
         self._work.set()
@@ -487,7 +490,7 @@ class Scheduler:
 
 def new_id() -> str:
     """Return an id for a new job."""
-    # Short enough to type, and long enough to be unique among a user's jobs.
+    # An id is short enough to type, and long enough to be unique among a user's jobs.
     return os.urandom(6).hex()
 
 
@@ -499,8 +502,8 @@ def _failed(code: str, error: str, hint: str = "") -> ev.RunEnded:
 def _ends_tasks(event: ev.RunEnded) -> bool:
     """Return whether a run's sub-agents are stopped when the run ends.
 
-    If the main agent fails, its sub-agents continue: the user can prompt it again, and it can use
-    their results.
+    If the main agent fails, its sub-agents continue: the user can prompt the main agent again, and
+    it can use their results.
     """
     if event.agent == "main":
         return event.state in ("stopped", "timed_out")

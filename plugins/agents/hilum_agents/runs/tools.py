@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hilum_agents.definitions.definition import Definition
 
 READ_ONLY = ("read_file", "search_files", "glob_search", "list_directory", "read_lints")
-# Names by which other programs request a copy of the calling agent.
+# Names that other programs use to request a copy of the calling agent.
 COPY_NAMES = ("general-purpose", "general", "task")
 # The kernel's time limit for a call must not end a task, whose run has its own limit.
 CALL_TIMEOUT = 86_400.0
@@ -48,7 +48,7 @@ def _runs(session: Session) -> Runs:
 
 
 def _key(call: Call) -> str:
-    """Return a key with which a call that is repeated after a crash finds its job."""
+    """Return a key by which a tool call that is repeated after a crash finds its job."""
     agent = call.agent
     return f"{agent.name}/{agent.run.id}/{agent.run.turn}/{call.id}"
 
@@ -98,7 +98,7 @@ async def task(
             definition=definition,
         )
         job = runs.scheduler.jobs.by_id[identity]
-    call.release_queues()  # the job is queued, so the next call in this answer may be queued, too
+    call.release_queues()  # this job is queued, so the next call in the response may be queued, too
     if background:
         text = (
             f"Started in the background as {job.id}. You will be notified when it ends; do not"
@@ -110,7 +110,7 @@ async def task(
 
 
 async def _choose_agent(runs: Runs, caller: Agent, name: str) -> tuple[Definition | None, Profile]:
-    """Return the agent for a task: a defined one, or a copy of the caller.
+    """Return the agent for a task: a defined agent, or a copy of the caller.
 
     The agent has no tool that its caller lacks.
 
@@ -129,7 +129,7 @@ async def _choose_agent(runs: Runs, caller: Agent, name: str) -> tuple[Definitio
 
 @contextmanager
 def _errors_for_model() -> Iterator[None]:
-    """Convert an error for the user that is raised inside this context into one for the model."""
+    """Convert a user-facing error that is raised inside this context into one for the model."""
     try:
         yield
     except UsageError as error:
@@ -137,7 +137,7 @@ def _errors_for_model() -> Iterator[None]:
 
 
 def _limit(runs: Runs, caller: Agent, profile: Profile, depth: int, *, readonly: bool) -> Profile:
-    """Return a sub-agent's profile, in which the lower of each pair of limits applies."""
+    """Return a sub-agent's profile, limited by the settings and by the caller's budget."""
     settings = runs.settings
     tools = profile.tools
     if readonly:
@@ -179,9 +179,9 @@ def _depth(runs: Runs, agent: Agent) -> int:
 
 
 def _grant(runs: Runs, agent: Agent) -> Budget:
-    """Return the budget for a task: half of its owner's remaining budget.
+    """Return the budget for a task: half of the owner's remaining budget.
 
-    The other half remains for the owner and for further tasks.
+    The other half remains available to the owner and for further tasks.
 
     Raises:
         ToolError: No budget is left.
@@ -189,7 +189,7 @@ def _grant(runs: Runs, agent: Agent) -> Budget:
     hint = "Do the work yourself, or end."
     tokens, dollars = runs.scheduler.budgets.available(agent)
     if tokens is not None:
-        # Half of a single token would be no budget at all.
+        # Half of a single token would round down to no budget.
         if tokens < 2:
             raise ToolError("No tokens are left for a task.", code="E_TOKEN_LIMIT", hint=hint)
         tokens //= 2
@@ -270,7 +270,7 @@ async def handover(call: Call, agent: str, brief: str) -> Output:
 
 
 async def _begin_handover(runs: Runs, call: Call, name: str, brief: str, depth: int) -> str:
-    """Start the agent of a handover and return the id of its job.
+    """Start the agent of a handover, and return the id of the agent's job.
 
     Raises:
         UsageError: The agent cannot take over.
@@ -316,7 +316,7 @@ def common_tools(caller: Agent, wanted: ToolFilter) -> ToolFilter:
 
 
 def _has_no_jobs(agent: Agent) -> bool:
-    """Return whether the session has no jobs, and therefore no results to read."""
+    """Return whether the session has no jobs and therefore no results to read."""
     runs = agent.session.plugin(Runs)
     return runs is None or not runs.scheduler.jobs.by_id
 

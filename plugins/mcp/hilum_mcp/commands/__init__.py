@@ -74,7 +74,7 @@ async def run(argv: list[str], context: CommandContext) -> int:
     """Run an action.
 
     Args:
-        argv: The action's name and arguments. Without a name, ``list`` runs.
+        argv: The action's name and arguments. Without a name, the action ``list`` runs.
         context: The context of the action.
 
     Returns:
@@ -103,7 +103,7 @@ async def run(argv: list[str], context: CommandContext) -> int:
     action.add_options(parser)
     command: list[str] = []
     if action.takes_command and "--" in rest:
-        # argparse would interpret options of the command as its own.
+        # The command is removed first, because argparse would parse its options as hilum's.
         end = rest.index("--")
         command = rest[end + 1 :]
         rest = rest[:end]

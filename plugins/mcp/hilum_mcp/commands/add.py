@@ -1,6 +1,7 @@
 """The actions ``add`` and ``remove``.
 
-They change hilum's own files. The files of other clients are only read, to import servers.
+Both actions change only hilum's own files; ``add`` can import servers from the files of other
+clients.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def _select_servers(
     names: list[str],
     context: CommandContext,
 ) -> list[ServerConfig]:
-    """Return the named servers of a file, or all of them, and report what could not be read."""
+    """Return the named servers in a file, or all its servers, and report unreadable parts."""
     for mistake in config.mistakes:
         context.say(f"⚠ {mistake}")
     for name in names:

@@ -34,10 +34,11 @@ class CommandContext:
     Attributes:
         workspace: The project.
         out: The stream for the output.
-        err: The stream for mistakes; ``None`` if they are part of the output.
-        ask: Asks the user a question (text, secret); ``None`` if nobody can be asked.
-        read_line: Waits for a line that the user types in the meantime, and returns an empty string
-            at end-of-file. ``None`` if there is no input.
+        err: The stream for error messages; ``None`` if they go to ``out``.
+        ask: A function that asks the user a question (text, secret); ``None`` if nobody can be
+            asked.
+        read_line: A function that waits for a line from the user, and returns an empty string at
+            end-of-file; ``None`` if the user cannot type anything.
         session: The session in which the action runs; ``None`` at the command line.
         statuses: The servers that run in the session, by name.
     """
@@ -66,7 +67,7 @@ class CommandContext:
         self.out.flush()
 
     def complain(self, text: str) -> None:
-        """Write a line about a mistake: on standard error at the command line."""
+        """Write an error message; at the command line, to standard error."""
         say(text, to=self.err or self.out)
 
     def say_json(self, data: object) -> None:
@@ -103,7 +104,7 @@ class CommandContext:
         )
 
     async def ask_inputs(self, server: ServerConfig) -> None:
-        """Ask for the values that a server's configuration requires, and store them.
+        """Ask for the values that a server's configuration requires, and store the values.
 
         Raises:
             UsageError: Nobody can be asked, or the answer is not allowed.
@@ -138,9 +139,9 @@ class Action(NamedTuple):
     """An action of ``hilum mcp``.
 
     Attributes:
-        run: Runs the action with its options, and returns the exit code.
-        about: A one-line description in lower case.
-        add_options: Adds the options to a parser.
+        run: A function that runs the action with its options and returns the exit code.
+        about: A one-line description of the action, in lower case.
+        add_options: A function that adds the action's options to a parser.
         takes_command: Whether ``--`` may be followed by a command, which becomes the option
             ``command``.
     """
@@ -152,5 +153,5 @@ class Action(NamedTuple):
 
 
 def add_name(parser: Parser) -> None:
-    """Add the option of actions that concern one server."""
+    """Add the argument of actions that apply to one server."""
     parser.add_argument("name", metavar="NAME")

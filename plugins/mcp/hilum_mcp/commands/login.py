@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hilum_mcp.catalog import CatalogEntry
     from hilum_mcp.server_config import ServerConfig
 
-# Time limit in seconds for the whole login. Waiting for the browser has a shorter limit of its own.
+# Time limit in seconds for the whole login. Waiting for the browser has its own, shorter limit.
 LOGIN_TIMEOUT = 3_600
 
 
@@ -66,12 +66,12 @@ async def log_in(options: Namespace, context: CommandContext) -> int:
     if not after.get("tokens"):
         context.say("The server does not require a login.")
     elif after == before:
-        context.say("You were already logged in.")
+        context.say("You are already logged in.")
     return 0
 
 
 async def _expand(server: ServerConfig, context: CommandContext) -> ServerConfig:
-    """Return the server with expanded variables. The first call imports the SDK (half a second)."""
+    """Return the server's configuration with variables expanded. The first call imports the SDK."""
     return await in_thread(lambda: lazy.connector.expand_server(server, context.workspace))
 
 

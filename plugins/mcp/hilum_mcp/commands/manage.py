@@ -86,7 +86,7 @@ async def approve(options: Namespace, context: CommandContext) -> int:
         catalog = await context.load_catalog()
         entries = [entry for entry in catalog.entries if entry.state == "unapproved"]
     if not entries:
-        context.say("No server waits for an approval.")
+        context.say("No server is waiting for approval.")
     results = [await _approve_one(entry, context, options.yes) for entry in entries]
     return 0 if all(results) else 1
 
@@ -116,7 +116,7 @@ async def _approve_one(entry: CatalogEntry, context: CommandContext, yes: bool) 
         context.say(f"{server.name} is already approved.")
         return True
     request = approvals.describe_request(server, context.root)
-    # The last row is omitted: it is the question, which `confirm` asks in other words.
+    # The last row, a question, is omitted, because `confirm` asks the question in other words.
     for row in request.split("\n")[:-1]:
         context.say(row)
     if not yes and not context.confirm(f"Approve {server.name}?"):

@@ -74,12 +74,12 @@ async def connect_once(
         context: The context of the action.
         entry: The server.
         job: The job.
-        auth: Signs requests; by default, the user's stored login.
+        auth: The authentication for requests; by default, the user's stored login.
         time_limit: The overall time limit in seconds; by default, the sum of the time limits for a
             start and a call.
 
     Raises:
-        HilumError: The connection or the job failed. The message contains the reason.
+        HilumError: The connection or the job failed; the error contains the reason.
     """
     server = entry.server
     state = TransportState()
@@ -139,7 +139,7 @@ def check_startable(entry: CatalogEntry) -> None:
     """Check that a server may be started at the user's request.
 
     Raises:
-        UsageError: The server may not be started.
+        UsageError: The server is not allowed to start.
     """
     if not _is_startable(entry):
         raise UsageError(
@@ -195,7 +195,7 @@ async def _test_server(entry: CatalogEntry, context: CommandContext) -> dict[str
         await context.ask_inputs(server)
         began = trio.current_time()
         about, offer = await connect_once(context, entry, _fetch)
-        # Cached, so that the next session starts with the server's tools.
+        # The offer is cached, so that the next session starts with the server's tools.
         await in_thread(save_offer, server.digest, offer)
     except HilumError as error:
         return {**result, "error": error.message, "code": error.code, "hint": error.hint}

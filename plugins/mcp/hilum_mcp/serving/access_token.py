@@ -22,8 +22,8 @@ def find_token(file: str, environ: MutableMapping[str, str]) -> tuple[str, str]:
     Args:
         file: The file that contains the token, which is created if it does not exist; empty if no
             file is used.
-        environ: The environment. The token's variable is removed from it, so that no child process
-            inherits the token.
+        environ: The environment. The token's variable is removed from the environment, so that no
+            child process inherits the token.
 
     Raises:
         UsageError: The file cannot be used, or the token is too short.

@@ -1,4 +1,4 @@
-"""Offers the session's agents as tools, so that a client's model sees their descriptions."""
+"""Offers the session's agents as tools, so that a client's model sees the agents' descriptions."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class AgentTools:
         self._patterns = patterns
 
     async def _offered(self) -> dict[str, tuple[str, str]]:
-        """Return names and descriptions of the agents, by the names of their tools."""
+        """Return the agents' names and descriptions, by tool name."""
         agents = self._session.plugin(Agents)
         if agents is None or not self._patterns:
             return {}

@@ -1,8 +1,8 @@
-"""A model that represents a client of the server, so that a run makes the client's calls.
+"""A model that stands in for a client of the server: its run makes the client's call.
 
 Each call of a client is a run of a separate agent with the model ``client/mcp``. The model requests
-that one call, and then the run ends. The call therefore passes the same gates and limits, and
-causes the same events, as any other call.
+that one call, and then the run ends. The client's call therefore passes the same gates and limits,
+and causes the same events, as any other tool call.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ PROVIDER = "client"
 NAME = "mcp"
 MODEL = f"{PROVIDER}/{NAME}"
 
-# Context window in tokens. It is so small that hilum gathers no context for the model.
+# Context window in tokens, so small that hilum gathers no context for the model.
 WINDOW = 100
 
 
 class ClientModel:
     """A model that requests given calls, and its provider.
 
-    The class implements ``hilum.models.Model`` and ``Provider``. It sends no messages, so messages
-    use no space in the context window.
+    The class implements ``hilum.models.Model`` and ``Provider``. The model receives no messages, so
+    messages use no space in its context window.
 
     Attributes:
         calls: The call for the next run of each agent, by the agent's name.
@@ -41,7 +41,7 @@ class ClientModel:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Chunk]]:
-        """Yield a stream with the call or, after it, with the final message."""
+        """Yield a stream with the call or, after the call, with the final message."""
         async with aclosing(self._answer(request.agent)) as chunks:
             yield chunks
 

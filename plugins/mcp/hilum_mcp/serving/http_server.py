@@ -1,4 +1,4 @@
-"""Serves the protocol over HTTP on this machine, behind a gate that checks every request."""
+"""Serves the protocol over HTTP on this machine, and checks every request."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CASE_INSENSITIVE = (b"host", b"origin")
 
 
 class RequestGate:
-    """An ASGI application that forwards requests with an allowed host and origin, and the token.
+    """An ASGI application that forwards requests with an allowed host and origin and the token.
 
     A web page can reach a server on the user's machine under the page's own domain, if that domain
     resolves to the machine (DNS rebinding). Therefore, the host is checked first, then the origin,
@@ -41,7 +41,7 @@ class RequestGate:
         token: The token.
         hosts: Allowed values of the Host header, ``name:port`` in lower case.
         origins: Allowed values of the Origin header; a request without an Origin header does not
-            come from a page.
+            come from a web page.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ async def serve(
     hosts: Collection[str],
     stop: trio.Event,
 ) -> None:
-    """Serve until ``stop`` is set. Active requests then have a moment to finish.
+    """Serve until ``stop`` is set. Active requests then get a short time to finish.
 
     Args:
         server: The server.

@@ -17,8 +17,8 @@ PATH = "/mcp"
 def claim_stdio() -> tuple[int, int]:
     """Reserve standard input and output for the protocol.
 
-    From then on, other code that reads standard input gets end-of-file, and output that it prints
-    goes to standard error.
+    From then on, other code gets end-of-file when it reads standard input, and its output goes to
+    standard error.
 
     Returns:
         File descriptors to read from and to write to, which no child process inherits.
@@ -33,13 +33,13 @@ def claim_stdio() -> tuple[int, int]:
 
 
 def listen(port: int) -> socket.socket:
-    """Listen on this machine only.
+    """Listen on this machine only, not on the network.
 
     Args:
         port: The port; 0 for any free one.
 
     Raises:
-        UsageError: The port is in use, or hilum may not use it.
+        UsageError: The port is in use, or hilum lacks permission to use it.
     """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     # Without this option, the port could not be reused for a while after another server has ended.

@@ -35,8 +35,8 @@ POLL_INTERVAL = 2.0
 # Seconds between two polls after a client's call.
 MIN_INTERVAL = 0.2
 
-# Seconds that a client of the older protocol may take to read a notification. After that, the
-# client is dropped.
+# Seconds that a client of the older protocol may take to read a notification. A slower client is
+# dropped.
 SEND_TIMEOUT = 1.0
 
 
@@ -47,7 +47,8 @@ class PolledState:
     Args:
         tools: The list of tools.
         prompts: The list of prompts.
-        resources: The title and state of each resource, by its URI. Titles are part of the list.
+        resources: The title and state of each resource, by its URI. Titles are part of the list of
+            resources.
     """
 
     tools: object
@@ -73,10 +74,10 @@ class PolledState:
 
 
 class Notifications:
-    """The notifications about changes, and the clients that receive them.
+    """A notifier that reports changes to the clients that listen for them.
 
     Args:
-        poll: Returns the current state.
+        poll: A function that returns the current state.
     """
 
     def __init__(self, poll: Callable[[], Awaitable[PolledState]]) -> None:
@@ -108,7 +109,7 @@ class Notifications:
         self._listen.close()
 
     async def add_client(self, ctx: Context, params: t.NotificationParams) -> None:
-        """Add a client of the older protocol, which is notified about lists without subscribing."""
+        """Add a client of the older protocol; it is notified about lists without subscribing."""
         self._subscriptions_of(ctx)
 
     async def subscribe(self, ctx: Context, params: t.SubscribeRequestParams) -> t.EmptyResult:
@@ -122,7 +123,7 @@ class Notifications:
         return t.EmptyResult()
 
     def _subscriptions_of(self, ctx: Context) -> set[str]:
-        connection = ctx.session._connection  # the SDK offers handlers no public access to it
+        connection = ctx.session._connection  # the SDK provides no public access to the connection
         if connection not in self._subscriptions:
             self._subscriptions[connection] = set()
             connection.exit_stack.callback(self._subscriptions.pop, connection, None)

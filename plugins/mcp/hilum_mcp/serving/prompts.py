@@ -20,7 +20,7 @@ class SkillPrompts:
 
     Args:
         session: The session.
-        redact: Replaces secrets.
+        redact: A function that replaces secrets.
     """
 
     def __init__(self, session: Session, redact: Callable[[str], str]) -> None:

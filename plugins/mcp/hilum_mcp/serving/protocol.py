@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     Context = ServerRequestContext[Any, Any]
     CallResult = t.CallToolResult | t.InputRequiredResult
 
-# Maximum number of lines of a call that a form shows. The middle of a longer call is collapsed.
+# Maximum number of lines of a call that a form shows. A longer call is collapsed in the middle.
 FORM_LINES = 60
 
 # Number of trailing lines still shown when the text is collapsed, so that padding cannot hide
@@ -57,10 +57,11 @@ FORM_COLUMNS = 160
 
 PROGRESS_INTERVAL = 0.2
 MIN_PROGRESS = 1e-6
-# Requests of clients that never return must not accumulate in memory.
+# Suspended requests whose clients never return must not accumulate in memory.
 MAX_SUSPENDED = 200
 MAX_CLIENT_NAME = 80
-# The plugin that provides other servers' tools, which clients should get from those servers.
+# The plugin that provides other servers' tools, which clients should use directly from those
+# servers.
 CLIENT_PLUGIN = "mcp"
 
 NO_FORMS = "the client does not support forms (elicitation)."
@@ -73,7 +74,7 @@ contains the reason; do not try to work around it."""
 
 
 class _NotifyingServer(Server[Any]):
-    """A server that declares list change notifications to clients of the older protocol."""
+    """A server that declares list-change notifications to clients of the older protocol."""
 
     def create_initialization_options(self, *_: Any, **__: Any) -> InitializationOptions:
         return super().create_initialization_options(NotificationOptions(True, True, True))
@@ -83,13 +84,13 @@ class Protocol:
     """The handler of MCP requests.
 
     Args:
-        runner: Runs the requests.
+        runner: The runner for the requests.
         agents: Names and patterns of the agents to offer.
         sessions: Whether the sessions of the folder are offered.
         prompts: Whether the skills are offered.
 
     Attributes:
-        notifications: Notifies clients about changes while its ``watch`` runs.
+        notifications: The notifier that reports changes to clients while its ``watch`` method runs.
     """
 
     def __init__(
@@ -200,7 +201,7 @@ class Protocol:
         return await self._attend(self._runner.start_agent(agent, prompt, key), ctx)
 
     async def _attend(self, request: ClientRequest, ctx: Context) -> CallResult:
-        """Return the outcome of a request, or a question that the client must ask its user."""
+        """Return the outcome of a request, or questions that the client must ask its user."""
         request.is_attended = True
         progress = _ProgressReporter(request, ctx, self._redact)
         try:
@@ -214,8 +215,8 @@ class Protocol:
                     await progress.wait()
         except trio.Cancelled:
             request.stop()
-            # This is shielded from cancellation, because a request counts as cancelled only when no
-            # part of it is running any more.
+            # The wait is shielded from cancellation, because a request counts as cancelled only
+            # when no part of it is running any more.
             with trio.CancelScope(shield=True):
                 await request.stopped.wait()
             raise
@@ -252,8 +253,8 @@ class Protocol:
         """Ask the client's user about open approvals, or deny them if the client cannot ask.
 
         Returns:
-            In the newer protocol, the questions for the client. The client answers them with a new
-            request.
+            In the newer protocol, the questions for the client, which answers them in a new
+            request; otherwise ``None``.
         """
         if not _can_ask(ctx):
             self._refuse_all(request)
@@ -334,7 +335,7 @@ class Protocol:
         event: ApprovalAsked,
         given: t.ElicitResult,
     ) -> None:
-        """Pass on the user's answer to an approval, or ask again and show the whole call."""
+        """Pass on the user's answer to an approval, or ask again with the whole call shown."""
         choice = _read_choice(given)
         if choice == "view" and event.id not in self._unfolded:
             self._unfolded.add(event.id)
@@ -344,10 +345,10 @@ class Protocol:
         self._runner.answer(event.id, choice)
 
     def _resume(self, token: str, key: tuple[str, str]) -> ClientRequest:
-        """Return the request that waits for a token. The token can be used only once.
+        """Return the suspended request that belongs to a token. A token can be used only once.
 
         Raises:
-            MCPError: No request with this tool and these arguments waits for the token.
+            MCPError: No suspended request with this tool and these arguments belongs to the token.
         """
         request = self._suspended.get(token)
         # An approval applies only to the call that was shown.
@@ -366,7 +367,7 @@ class Protocol:
                 self._take_answer(request, request.approvals.pop(approval), given)
 
     def _limit_suspended(self) -> None:
-        """Drop requests to which no client has returned."""
+        """Drop suspended requests to which no client has returned."""
         for token, request in list(self._suspended.items()):
             if request.outcome is not None and len(self._suspended) > MAX_SUSPENDED // 2:
                 del self._suspended[token]
@@ -380,7 +381,7 @@ class _ProgressReporter:
     Args:
         request: The request.
         ctx: The context of the client's request.
-        redact: Replaces secrets.
+        redact: A function that replaces secrets.
     """
 
     def __init__(self, request: ClientRequest, ctx: Context, redact: Callable[[str], str]) -> None:
@@ -391,12 +392,12 @@ class _ProgressReporter:
         self._last = -inf
 
     async def report(self) -> bool:
-        """Send new output, unless the last message is too recent. Return whether it was sent."""
+        """Send new output, unless the last message is too recent; return whether any was sent."""
         request = self._request
         if not request.has_output or trio.current_time() < self._last + PROGRESS_INTERVAL:
             return False
         self._last = trio.current_time()
-        # The protocol requires each value to be larger than the previous one.
+        # The protocol requires each progress value to be larger than the previous one.
         if request.progress is None:
             self._value += 1
         else:
@@ -407,7 +408,7 @@ class _ProgressReporter:
         return True
 
     async def wait(self) -> None:
-        """Wait for a change, or until held-back output may be sent."""
+        """Wait for a change, or until the output that was held back can be sent."""
         deadline = self._last + PROGRESS_INTERVAL if self._request.has_output else inf
         with trio.CancelScope(deadline=deadline):
             await self._request.changed.wait()
@@ -423,7 +424,7 @@ def _client_name(ctx: Context) -> str:
 
 
 def _describe_tool(tool: Tool) -> t.Tool:
-    """Convert a tool to the protocol's form, with hints about its effects."""
+    """Convert a tool to the protocol's type, with hints about the tool's effects."""
     hints = t.ToolAnnotations(
         read_only_hint=tool.risk == "read",
         destructive_hint=tool.risk in ("write", "execute"),
@@ -440,7 +441,7 @@ def _describe_tool(tool: Tool) -> t.Tool:
 
 
 def _fold(text: str) -> tuple[str, bool]:
-    """Return a text, without the middle if it is long, and whether anything was left out."""
+    """Return a text, without its middle if it is long, and whether anything was omitted."""
     lines: list[str] = []
     for line in text.split("\n"):
         starts = range(0, max(len(line), 1), FORM_COLUMNS)

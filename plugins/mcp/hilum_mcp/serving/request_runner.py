@@ -51,7 +51,7 @@ MAX_SHOWN = 2_000
 
 AGENT_STATUS = "agents.status"
 SUCCESS_STATES = ("completed", "partial_success")
-# The tool with which an agent asks its user. The client's user cannot answer it.
+# The tool with which an agent asks its user. The client's user cannot answer that tool.
 QUESTION_TOOL = "ask_question"
 
 
@@ -76,22 +76,22 @@ class Outcome:
 
 
 class ClientRequest:
-    """A request of a client.
+    """A client's request.
 
     Args:
         key: The name and arguments of the request.
 
     Attributes:
         actor: Name of the session's agent that runs the request.
-        start: The ID of the agent's start in the scheduler; empty for a tool call.
+        start: The ID of the agent's job in the scheduler; empty for a tool call.
         result: The result of the tool call.
-        run_ended: Set when the event that the run has ended has been handled.
+        run_ended: An event that is set once the end of the run has been handled.
         outcome: The outcome, once it is known.
-        stopped: Set when no part of the request is running any more.
+        stopped: An event that is set when no part of the request is running any more.
         approvals: The open approvals, by ID.
         is_attended: Whether a protocol request is waiting for the outcome.
         progress: Progress from 0 to 1, if known.
-        changed: Set on the next change.
+        changed: An event that is set on the next change.
     """
 
     def __init__(self, key: tuple[str, str]) -> None:
@@ -116,7 +116,7 @@ class ClientRequest:
         self.changed = trio.Event()
 
     def finish(self, outcome: Outcome) -> None:
-        """Set the outcome. Only the first one takes effect."""
+        """Set the outcome. Only the first outcome takes effect."""
         self.outcome = self.outcome or outcome
         self.wake()
 
@@ -125,7 +125,7 @@ class ClientRequest:
         self._scope.cancel()
 
     async def run(self, action: Callable[[], Awaitable[Outcome]]) -> None:
-        """Run the action. It always results in an outcome."""
+        """Run the action, and set an outcome in any case."""
         try:
             with self._scope:
                 self.finish(await action())
@@ -133,11 +133,11 @@ class ClientRequest:
             self.finish(Outcome.failed(error.code, str(error)))
         finally:
             self.stopped.set()
-            # This has no effect if the action has already set an outcome.
+            # `finish` has no effect if the action has already set an outcome.
             self.finish(Outcome.failed(E_STOPPED, "The request was stopped."))
 
     def add_output(self, text: str) -> None:
-        """Add output of the call.
+        """Add output from the call.
 
         Only complete lines are forwarded, because a secret can only be recognised as a whole.
         """
@@ -167,12 +167,12 @@ class ClientRequest:
 
 
 class RequestRunner:
-    """A runner for the requests of clients in one session.
+    """A runner for client requests in one session.
 
     Args:
-        session: The session. Its kind is ``main``, because questions to clients are possible.
+        session: The session, of kind ``main``, because clients can be asked questions.
         tools: The tools that are offered.
-        nursery: Runs the requests.
+        nursery: The nursery for the requests.
 
     Attributes:
         count: The number of requests that have been run.
@@ -197,7 +197,7 @@ class RequestRunner:
 
         Args:
             name: The tool.
-            arguments: Its arguments, as JSON text.
+            arguments: The call's arguments, as JSON text.
             client: The client's name, for the log.
         """
         self._calls += 1
@@ -223,7 +223,7 @@ class RequestRunner:
         return request
 
     def stop(self) -> None:
-        """Stop all requests. The clients receive an outcome."""
+        """Stop all requests. Each client receives an outcome."""
         for request in list(self._active.values()):
             request.stop()
 
@@ -242,14 +242,14 @@ class RequestRunner:
                 with self._share_changes(actor, client):
                     run = await self.session.run(f"Called by the MCP client {client}.", agent=actor)
                 if run.seq:
-                    await request.run_ended.wait()  # until the run's events are handled, too
+                    await request.run_ended.wait()  # until the run's events have been handled
             finally:
                 self._model.calls.pop(actor, None)
                 self._remove_agent(request)
         return Outcome.failed(run.code or E_FAILED, run.error or "The call was not carried out.")
 
     def _share_changes(self, actor: str, client: str) -> AbstractContextManager[Any]:
-        """Treat a file that one of a client's calls has read as read by all of the client's calls.
+        """Treat a file that one of a client's calls has read as read by all calls of that client.
 
         Each call has a separate agent, but the client does not distinguish between them.
         """
@@ -335,10 +335,10 @@ class RequestRunner:
             return
         request.approvals.pop(event.id, None)
         if event.by == "timeout" and request.start and not request.is_attended:
-            request.stop()  # no client will return for this agent
+            request.stop()  # no client will return for this agent's answer
 
     def _follow_call(self, request: ClientRequest, event: AnyEvent) -> None:
-        """Follow the run of a call.
+        """Follow the events of a call's run.
 
         The outcome includes plugins' reminders, such as linters' messages about a change.
         """
@@ -354,7 +354,7 @@ class RequestRunner:
             request.run_ended.set()
 
     def _find_request(self, agent: str) -> ClientRequest | None:
-        """Return the request on which an agent or one of its parents is working."""
+        """Return the request on which an agent or one of its ancestors is working."""
         seen = set[str]()
         while agent and agent not in seen:
             request = self._active.get(agent)
@@ -374,19 +374,19 @@ class RequestRunner:
     # --- approvals --------------------------------------------------------------------------------
 
     def _free_place(self, request: ClientRequest, approval: str) -> None:
-        """Release the slot of a call that waits for a user, which may take minutes."""
+        """Release the slot of a call that waits for the client's user, which can take minutes."""
         self._waiting[approval] = request
         if not request.start:  # only tool calls have slots
             self._limiter.total_tokens += 1
 
     def _take_place(self, approval: str) -> None:
-        """Reclaim the slot of a call at once, so that new calls wait instead."""
+        """Reclaim the slot of a call immediately, so that only new calls wait."""
         request = self._waiting.pop(approval, None)
         if request is not None and not request.start:
             self._limiter.total_tokens -= 1
 
     def _unregister(self, request: ClientRequest) -> None:
-        """Remove a request. Its open approvals are no longer shown."""
+        """Remove a request, and stop showing its open approvals."""
         self._active.pop(request.actor, None)
         for approval, waiting in list(self._waiting.items()):
             if waiting is request:
@@ -396,15 +396,15 @@ class RequestRunner:
         """Start the time limit of an approval that the client's user now sees.
 
         Returns:
-            The deadline; 0 if the approval is already settled.
+            The deadline in Unix seconds; 0 if the approval is already settled.
         """
         try:
             return self.session.approval_shown(approval)
-        except UsageError:  # it has expired, or its run has ended
+        except UsageError:  # the approval has expired, or the run has ended
             return 0.0
 
     def answer(self, approval: str, choice: str) -> None:
-        """Answer an approval with the choice of the client's user.
+        """Answer an approval request with the choice of the client's user.
 
         Args:
             approval: The ID of the approval.
@@ -415,13 +415,13 @@ class RequestRunner:
         self._answer(approval, accepted, remember=remember)
 
     def refuse(self, approval: str, reason: str) -> None:
-        """Deny an approval because nobody can be asked."""
+        """Deny an approval request because nobody can be asked."""
         self._answer(approval, False, reason=reason, by="headless")
 
     def _answer(self, approval: str, accepted: bool, **more: Any) -> None:
         try:
             self.session.answer(approval, accepted, **more)
-        except UsageError:  # it has expired, or its run has ended
+        except UsageError:  # the approval has expired, or the run has ended
             pass
 
 

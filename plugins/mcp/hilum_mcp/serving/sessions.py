@@ -34,7 +34,7 @@ class SessionResources:
 
     Args:
         session: The server's own session, which determines the folder.
-        redact: Replaces secrets.
+        redact: A function that replaces secrets.
     """
 
     def __init__(self, session: Session, redact: Callable[[str], str]) -> None:
@@ -83,7 +83,7 @@ class SessionResources:
         return t.ListResourceTemplatesResult(resource_templates=[template])
 
     async def poll(self) -> dict[str, tuple[str, object]]:
-        """Return the title and state of each resource, including the list itself, by URI."""
+        """Return the title and state of each resource, including the list of sessions, by URI."""
         infos = await self._load_infos()
         found: dict[str, tuple[str, object]] = {
             f"{ROOT}/{info.id}": (info.title, (info.events, info.state)) for info in infos
@@ -121,7 +121,7 @@ class SessionResources:
         else:
             text = await self._read_transcript(uri)
             kind = MARKDOWN
-        # The transcript is redacted in a thread, because a long one takes a while.
+        # The transcript is redacted in a thread, because a long transcript takes a while.
         redacted = await in_thread(self._redact, text)
         content = t.TextResourceContents(uri=uri, mime_type=kind, text=redacted)
         return t.ReadResourceResult(contents=[content])

@@ -1,7 +1,7 @@
 """Serves the protocol on standard input and output, one JSON message per line.
 
-The SDK's transport is not used: with it, anything that other code prints gets into the protocol,
-and invalid messages get no response.
+The SDK's transport is not used: with that transport, anything that other code prints gets into the
+protocol, and invalid messages get no response.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHUNK = 1 << 16
 
 
 async def serve(server: Server[Any], wire: tuple[int, int]) -> None:
-    """Serve one client until it closes its end or disappears.
+    """Serve one client until it closes the connection or disappears.
 
     Args:
         server: The server.
@@ -39,11 +39,11 @@ async def serve(server: Server[Any], wire: tuple[int, int]) -> None:
     to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
     async with trio.open_nursery() as nursery:
-        # A clone, because the reader and the server both send to the client, and each closes its
-        # own end.
+        # The channel is cloned, because the reader and the server both send to the client, and each
+        # closes its own end.
         nursery.start_soon(_read, wire[0], to_server, to_client.clone())
-        # This nursery is inside the other one, so that pending responses are written before reading
-        # is cancelled.
+        # The writer's nursery is inside the reader's, so that pending responses are written before
+        # reading is cancelled.
         async with trio.open_nursery() as writing:
             writing.start_soon(_write, wire[1], from_server, nursery.cancel_scope)
             await server.run(from_client, to_client, server.create_initialization_options())
@@ -60,8 +60,8 @@ async def _read(
     to_server: MemoryObjectSendStream[SessionMessage | Exception],
     to_client: MemoryObjectSendStream[SessionMessage],
 ) -> None:
-    # A separate limiter, because a read that waits for hours must not occupy one of the shared
-    # threads.
+    # Reads have their own limiter, because a read that waits for hours must not occupy one of the
+    # shared threads.
     limiter = trio.CapacityLimiter(1)
     partial = b""
     async with to_server, to_client:
