@@ -170,7 +170,7 @@ def _find_line(file: BinaryIO, start: int) -> tuple[int, int]:
     offset = 0 if start == 1 else -1
     line_ends = 0
     position = 0
-    # With this value, an empty file has no lines.
+    # This initial value makes an empty file have no lines.
     last = b"\n"
     while chunk := file.read(CHUNK_BYTES):
         count = chunk.count(b"\n")
@@ -242,7 +242,7 @@ async def list_directory(call: Call, path: str = ".", depth: int = 1) -> Output:
 
 
 class Listing(msgspec.Struct):
-    """The entries in a folder and in the folders below it.
+    """The entries in a folder and its subfolders.
 
     Attributes:
         entries: The description of each entry, keyed by the parts of its path.

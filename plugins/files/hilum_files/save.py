@@ -16,8 +16,8 @@ from hilum_files.text import quote, show
 async def save_file(call: Call, path: str, data: bytes, *, overwrite: bool = False) -> str:
     """Save a tool's result, such as an image, as a file in the workspace.
 
-    The change can be shown and undone. The tool must name its path parameter in ``writes``, so that
-    the guard checks the path.
+    The user can view and undo the change. The tool must name its path parameter in ``writes``, so
+    that the guard checks the path.
 
     Args:
         call: The tool's call.
@@ -38,7 +38,7 @@ async def save_file(call: Call, path: str, data: bytes, *, overwrite: bool = Fal
 async def check_save(call: Call, path: str, *, overwrite: bool = False) -> None:
     """Check that a file can be saved before producing its content, which may be expensive.
 
-    Takes the arguments of ``save_file``.
+    The arguments are those of ``save_file``.
 
     Raises:
         ToolError: See ``save_file``.
@@ -102,7 +102,7 @@ def write_verified(
         The path that was written, for messages.
 
     Raises:
-        ToolError: As for ``replace_file``, or ``E_READBACK_FAIL`` if the content read back differs.
+        ToolError: See ``replace_file``; also ``E_READBACK_FAIL`` if the content read back differs.
     """
     real = workspace.resolve(path)
     name = show(workspace.relative(real))

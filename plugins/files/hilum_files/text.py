@@ -41,7 +41,7 @@ def check_text(data: bytes, path: str, size: int) -> None:
     """Check that a file does not obviously contain something other than UTF-8 text.
 
     Args:
-        data: The beginning of the file.
+        data: The first bytes of the file.
         path: The file's name, for the message.
         size: The file's size in bytes, for the message.
 
@@ -174,7 +174,7 @@ def _find_similar_lines(wanted: str, lines: Iterable[str]) -> list[tuple[str, in
 
     Only lines that share words are compared character by character, which takes much longer.
     """
-    from difflib import SequenceMatcher  # 2 ms, needed only when a text is not found
+    from difflib import SequenceMatcher  # the import takes 2 ms
 
     words = _words_of(wanted)
     common_words = ((len(words & _words_of(line)), line) for line in lines)
@@ -206,7 +206,7 @@ _Group = Sequence[tuple[str, int, int, int, int]]
 
 
 def unified_diff(path: str, before: str, after: str, context: int = 3) -> str:
-    """Return a unified diff of one file; ``before`` is empty for a new one.
+    """Return a unified diff of one file; ``before`` is empty for a new file.
 
     A change to more than two thousand lines is shown as one block.
     """
@@ -240,7 +240,7 @@ def _group_changes(
         tail: Number of equal trailing lines.
         context: Number of lines around each change.
     """
-    from difflib import SequenceMatcher  # 2 ms, at the first change of a file
+    from difflib import SequenceMatcher  # the import takes 2 ms
 
     # difflib may take quadratic time.
     if len(old) + len(new) <= MAX_DIFF_LINES:

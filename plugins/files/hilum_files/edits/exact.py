@@ -36,11 +36,11 @@ class LineReplacement(NamedTuple):
     """The lines that replace lines of the file.
 
     Attributes:
-        first: Index of the first line that is replaced.
-        stop: Index after the last line that is replaced.
+        first: Index of the first replaced line.
+        stop: Index one past the last replaced line.
         lines: The new lines.
-        ends_from: For each new line, the index of the line in the file whose newline it takes.
-        slip: The difference between the text and the file; empty for an exact match.
+        ends_from: For each new line, the index of the line in the file whose line ending it reuses.
+        slip: How the matched text differs from the file; empty for an exact match.
     """
 
     first: int
@@ -54,10 +54,10 @@ class _Occurrence(NamedTuple):
     """The location of the old text in the file.
 
     Attributes:
-        first: Index of the line in which it begins.
-        last: Index of the line in which it ends.
-        before: The text before it in its first line.
-        after: The text after it in its last line.
+        first: Index of the line in which the old text begins.
+        last: Index of the line in which the old text ends.
+        before: The part of the first line before the old text.
+        after: The part of the last line after the old text.
     """
 
     first: int
@@ -79,7 +79,7 @@ def replace_exactly(source: Source, old: str, new: str) -> LineReplacement | Non
     at = source.text.find(old)
     if at == -1:
         return None
-    # From the next character on, so that an overlapping occurrence is found too.
+    # Searching from the next character on also finds an overlapping occurrence.
     if source.text.find(old, at + 1) != -1:
         raise multiple_matches_error(_find_all_lines(source, old))
     place = _occurrence(source, at, at + len(old))
@@ -123,7 +123,7 @@ def _occurrence(source: Source, start: int, stop: int) -> _Occurrence:
 
 
 def _line_ends(source: Source, first: int, stop: int, lines: list[str]) -> list[int | None]:
-    """Return, for each new line, the index of the line in the file whose newline it takes."""
+    """Return, for each new line, the index of the line in the file whose line ending it reuses."""
     ends_from: list[int | None] = [None] * len(lines)
     if not source.mixed:
         return ends_from
@@ -153,7 +153,7 @@ def is_one_to_one(code: Opcode) -> bool:
 
 
 def _describe_cut(before: str, old: str, after: str) -> str:
-    """Return which token a match cuts (number, operator or word), or an empty string if none.
+    """Return what a match splits, such as ``a longer number``, or an empty string if nothing.
 
     Operators and words count only if the text has more than one word. The parts of a hyphenated
     word or a version number count as words.
@@ -249,15 +249,15 @@ def _joined_lines_error(source: Source, place: _Occurrence) -> EditError:
 
 
 def _indent_new(source: Source, place: _Occurrence, old: str, new: str) -> str | None:
-    """Return the new text, adjusted to indentation that the old text left out.
+    """Return the new text, adjusted to the indentation that the old text omits.
 
     Returns:
-        The text, or ``None`` if the lines must be matched as underindented lines.
+        The adjusted text, or ``None`` if the old text must be matched line by line.
     """
     old_indent = split_line(old.partition("\n")[0]).indent
     new_indent = split_line(new.partition("\n")[0]).indent
     has_several_lines = "\n" in old.rstrip("\n")
-    # For one line with part of its indentation, the rule for whole lines decides.
+    # A single line with part of its indentation is handled like whole lines.
     if old_indent and not has_several_lines:
         return None
     lines = new.split("\n")
@@ -307,7 +307,7 @@ def fits_bare_first_line(indent: str, old: str, new: list[str]) -> bool:
         depths += map(len, old_indents)
     least = max(min(depths), 1)
     for line in new[1:]:
-        if line in rest:  # from here on, the lines are those of the old text
+        if line in rest:  # the remaining new lines repeat the old text
             return True
         if not is_blank(line) and len(split_line(line).indent) < least:
             return False

@@ -46,10 +46,10 @@ def find_rule(
     """
     table = dict(pairs)
     if len(set(pairs)) != len(table) or len(set(table.values())) != len(table):
-        return None  # one depth corresponds to two, or two to one
+        return None  # not a one-to-one mapping
     if all(old == file for old, file in table.items()):
         return keep_indent
-    # Known indentations are converted exactly; the rule is only for those that were not matched.
+    # Indentations in the matched lines are converted exactly; the rule is only for others.
     rule = _find_shift(table, new) or _find_retyping(table, new, around)
     if rule is None:
         return None
@@ -69,7 +69,7 @@ def _have_tabs(indents: Iterable[str]) -> bool:
 
 
 def _find_shift(table: dict[str, str], new: Iterable[str]) -> Rule | None:
-    """Find the rule if every line of the file has the same additional or missing indentation."""
+    """Find the rule if all matched lines differ from the file by the same leading whitespace."""
     old, file = next(iter(table.items()))
     least = min(table, key=len)
     if file.endswith(old):
@@ -157,7 +157,7 @@ def _make_retyping(width: int, shift: int, tabs: bool, least: int) -> Rule:
         width: Columns of a tab.
         shift: Number of columns by which the file is indented more than the model's text.
         tabs: Whether the file has tabs instead of spaces.
-        least: Columns of the least indented matched line.
+        least: Indentation of the least indented matched line, in columns.
     """
 
     def retype(indent: str) -> str | None:
@@ -209,7 +209,7 @@ def follows_file(
             lines it replaces.
 
     Returns:
-        Whether it is, or ``None`` if that is unclear.
+        Whether the new text is indented like the file, or ``None`` if that is unclear.
     """
     table = dict(pairs)
     if all(table.get(indent) == indent for indent in new):
@@ -239,7 +239,7 @@ def _is_further_out(indent: str, pairs: Sequence[tuple[str, str]]) -> bool:
 
 
 def _compare_all_depths(pairs: Sequence[tuple[str, str]], new: Sequence[str]) -> bool | None:
-    """Decide by all indentations, for a first matched line that is indented as in the file."""
+    """Decide by all indentations, if the first matched line is indented as in the file."""
     old_indents = {old for old, _ in pairs}
     file_indents = {file for _, file in pairs}
     old_has_tabs = _have_tabs(old_indents)
@@ -258,7 +258,8 @@ def _compare_first_depth(
     shared: Sequence[SharedIndent],
     closes: bool,
 ) -> bool | None:
-    """Decide by the first line, for one that is not indented as in the file."""
+    """Decide by the first new line, if the first matched line's indentation differs from the
+    file."""
     first = new[0]
     if first != pairs[0][0]:
         return None

@@ -92,7 +92,7 @@ class _Merger:
     Args:
         source: The file.
         first_bare: Whether only the first line lacks its indentation.
-        first: Index of the first line of the file that is replaced.
+        first: Index of the first replaced line in the file.
         old: The lines of the old text, which correspond one to one to those of the file.
         new: The lines of the new text.
     """
@@ -267,7 +267,7 @@ class _Merger:
 
         Args:
             j: Index of the line.
-            moved: The preceding lines that are in such a block.
+            moved: The preceding new lines that are in a block opened by another new line.
         """
         above = j - 1
         while above >= 0 and not self.new_keys[above]:
@@ -340,7 +340,7 @@ class _Merger:
         return partners
 
     def _find_moved(self, pairs: list[_Pair]) -> dict[str, int | None]:
-        """Return the index of the old line for each text that is moved.
+        """Return the index of the old line for each line text that the edit moves.
 
         The index is ``None`` if the file has several forms of the text.
         """
@@ -367,9 +367,9 @@ class _Merger:
         """Return a line of the new text in the form in which it is written to the file.
 
         Args:
-            i: Index of the old line from which it was made.
+            i: Index of the old line from which the new line was made.
             j: Index of the new line.
-            kind: The kind of its opcode.
+            kind: The kind of the new line's opcode.
             moved: The index of the old line for each moved text.
         """
         line = self.new[j]
@@ -392,7 +392,8 @@ class _Merger:
         """Return a line of the file that the edit keeps or moves."""
         old = self.old_parts[index]
         file = self.file_parts[index]
-        # The model did not change the indentation, so the file's is kept even if it is unusual.
+        # The model did not change the indentation, so the file's indentation is kept even if it is
+        # unusual.
         if in_place and new.indent == old.indent and not self.for_file:
             indent = file.indent
         else:
@@ -403,7 +404,8 @@ class _Merger:
         """Check that a changed line contains nothing in the file that the model did not see.
 
         Raises:
-            UncertainEdit: The line contains something that may matter.
+            UncertainEdit: The file's line contains typography, tabs or trailing spaces that may
+                matter.
         """
         old = self.old_parts[i]
         file = self.file_parts[i]
@@ -432,7 +434,7 @@ class _Merger:
         return indent if found == plain else found
 
     def _is_prose(self) -> bool:
-        """Return whether the lines around look like prose, where trailing spaces may matter."""
+        """Return whether the surrounding lines look like prose, where trailing spaces matter."""
         around = self._lines_around()
         code = [line for line in around if _CODE.search(line.strip())]
         return len(code) < _MAX_CODE_SHARE * len(around)

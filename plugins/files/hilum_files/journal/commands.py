@@ -198,7 +198,7 @@ async def _find_session(
 
 
 def _has_changes(logged: Sequence[events.AnyEvent]) -> bool:
-    """Return whether a session changed files, or may have changed some before it was cut off."""
+    """Return whether a session changed files, or may have done so before it was interrupted."""
     ledger = Ledger()
     for event in logged:
         ledger.apply(event)
@@ -257,7 +257,7 @@ def _print_file(diff: FileDiff, *, only_summary: bool, names_agents: bool) -> No
 
 
 def _list_names(names: Sequence[str], limit: int) -> str:
-    """Return the first names as a list, and the number of the others."""
+    """Return the first names separated by commas, followed by the number of omitted names."""
     listed = ", ".join(names[:limit])
     more = len(names) - limit
     return f"{listed} and {more} more" if more > 0 else listed
@@ -354,7 +354,7 @@ def _warn(journal: Journal, records: Iterable[Record]) -> None:
 
 
 def _print_warning(text: str) -> None:
-    sys.stdout.flush()  # keeps both streams in order on a terminal
+    sys.stdout.flush()  # keeps standard output and standard error in order on a terminal
     say(f"hilum: {text}", to=sys.stderr)
 
 

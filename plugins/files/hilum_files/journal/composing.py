@@ -23,8 +23,8 @@ def join_changes(
     Args:
         entries: All changes of the path, oldest first.
         selected: The records to join.
-        cancelled: Undos, each with the records that it undid. Such a group changes nothing and is
-            skipped as a whole.
+        cancelled: Undos, each with the records that it undid. An undo and these records together
+            change nothing and are skipped as a group.
     """
     present = {entry.record for entry in entries}
     groups: list[set[str]] = []
@@ -50,7 +50,7 @@ def join_changes(
 def _split_passing_over(
     entries: Sequence[Entry], selected: set[str], groups: list[set[str]]
 ) -> list[list[Entry]]:
-    """Split the selected changes into parts that span as many of the groups as possible.
+    """Split the selected changes into parts that span as many groups as possible.
 
     A part may span a group only if it contains all of the group's changes.
     """

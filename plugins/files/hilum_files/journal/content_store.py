@@ -62,7 +62,7 @@ class ContentStore:
     def put(self, contents: Iterable[bytes]) -> list[str]:
         """Store contents, either all or none, and return their hashes.
 
-        The contents are durable when this method returns.
+        When this method returns, the contents are on disk.
 
         Raises:
             StoreError: The contents could not be written.
@@ -73,8 +73,7 @@ class ContentStore:
             stored = _encode(data)
             rows.append((hash_content(data), now, len(stored), stored))
         with self.connection() as database:
-            # Look it up first, because most contents are already stored and a write takes much
-            # longer.
+            # Look contents up first, because most are already stored and a write takes much longer.
             new = [row for row in rows if not self._is_fresh(database, row[0], now)]
             if new:
                 with database:
@@ -93,7 +92,7 @@ class ContentStore:
         return row is not None and row[0] > now - DAY_SECONDS
 
     def get(self, name: str) -> bytes | None:
-        """Return the content with a hash, or ``None`` if it is damaged or no longer kept."""
+        """Return the content with a hash, or ``None`` if it is damaged or has been deleted."""
         with self.connection() as database:
             row = database.execute("SELECT data FROM objects WHERE hash = ?", (name,)).fetchone()
         if row is None:
@@ -148,7 +147,7 @@ class ContentStore:
         return deleted
 
     def close(self) -> None:
-        """Close the file; the next use reopens it."""
+        """Close the database file; the next use reopens it."""
         with self._lock:
             if self._open is not None:
                 self._open.close()
@@ -156,12 +155,12 @@ class ContentStore:
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
-        """Yield the database for exclusive use by one thread.
+        """Yield the database connection for exclusive use by one thread.
 
         Raises:
             StoreError: The database cannot be used.
         """
-        import sqlite3  # 5 ms, at the first change
+        import sqlite3  # the import takes 5 ms
 
         with self._lock:
             try:
@@ -184,8 +183,8 @@ class ContentStore:
         # The lock above lets one thread use the connection at a time.
         database = sqlite3.connect(file, timeout=20, check_same_thread=False)
         try:
-            # This is only possible before the first table is created. It lets sweeping free disk
-            # space.
+            # Incremental vacuuming lets the store free disk space. It can be enabled only before
+            # the first table is created.
             database.execute("PRAGMA auto_vacuum = INCREMENTAL")
             # Other processes can read during a write.
             database.execute("PRAGMA journal_mode = WAL")

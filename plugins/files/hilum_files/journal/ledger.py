@@ -38,7 +38,7 @@ class Ledger:
         records: The changes, oldest first, including undos.
         undone: The changes that are currently undone, as pairs of record and path.
         undos: All undos, including those that wrote nothing.
-        open: Changes that have begun and have no recorded end.
+        open: Changes that were begun but have no recorded end.
         commands: Commands that have begun and whose changes have not been determined, keyed by
             agent and call.
         seen: The hash of each file's content as each agent last saw it, keyed by agent and spelled
@@ -106,7 +106,7 @@ class Ledger:
     def _apply_own(self, event: events.PluginEvent) -> None:
         """Update the state with an event of this plugin."""
         if event.name == SHOWN:
-            with suppress(msgspec.ValidationError):  # written by a later version
+            with suppress(msgspec.ValidationError):  # written by a later version of hilum
                 self.shown[event.run] = msgspec.convert(event.data.get("files"), dict[str, str])
         elif event.name in (CHANGING, CHANGED, COMMAND):
             record = read_record(event)
@@ -167,7 +167,7 @@ class Ledger:
     # --- what is undone ---------------------------------------------------------------------------
 
     def _mark_undone(self, undone: set[tuple[str, str]], name: str, paths: set[str]) -> None:
-        """Mark a record as undone at some paths.
+        """Mark a record as undone at the given paths.
 
         If the record was itself an undo, the changes that it had undone are in effect again.
         """
@@ -176,7 +176,7 @@ class Ledger:
             self._mark_in_effect(undone, target, target_paths & paths)
 
     def _mark_in_effect(self, undone: set[tuple[str, str]], name: str, paths: set[str]) -> None:
-        """Mark a record as in effect again at some paths.
+        """Mark a record as in effect again at the given paths.
 
         If the record was an undo, the changes that it had undone are undone again.
         """
@@ -195,7 +195,8 @@ class Ledger:
         return [(target, set(paths)) for target, paths in record.undoes.items()]
 
     def undone_with(self, path: str, names: Iterable[str]) -> set[str]:
-        """Return the records that will be undone at a path once the given ones are undone there."""
+        """Return the records that will be undone at a path after the given ones are undone at
+        it."""
         # A copy is used, because the state itself must not change.
         undone = {pair for pair in self.undone if pair[1] == path}
         for name in names:
@@ -280,13 +281,13 @@ class Ledger:
         Args:
             scope: The kind of unit; ``undo`` means an undo itself, ``session`` the whole session,
                 ``since`` everything after an event.
-            name: The unit's id or a prefix of it; for a turn, ``RUN:NUMBER`` or the number in the
-                last run; for ``since``, the number of the event. By default, the last unit that
+            name: The unit's id or a prefix of the id; for a turn, ``RUN:NUMBER`` or the number in
+                the last run; for ``since``, the number of the event. By default, the last unit that
                 changed something and is not undone; a default run or turn is one that the user
                 prompted.
 
         Raises:
-            UsageError: There is no such unit, or the name matches several.
+            UsageError: No unit matches the name, or several do.
         """
         all_records = self.records.values()
         candidates = [record for record in all_records if self._is_candidate(record, scope)]
@@ -349,7 +350,7 @@ def _find_named_unit(
         named += find_named(trace, scope, name)
     if not named:
         return None
-    if scope == "turn" and ":" not in name:  # of the last run that has it
+    if scope == "turn" and ":" not in name:  # keep the last run that has this turn
         named = [origin for origin in named if origin.run == named[-1].run]
     exact = [origin for origin in named if name in (origin.run, origin.call)]
     keys = [origin.key(scope) for origin in exact or named]
@@ -371,7 +372,7 @@ def _parse_event_number(name: str) -> int:
     """Return the number of an event.
 
     Raises:
-        UsageError: It is not a number.
+        UsageError: The text is not a number.
     """
     if not name.isdecimal():
         raise UsageError(

@@ -14,7 +14,7 @@ from hilum_files.journal.records import Record, Scope
 QUEUED = "agents.queued"
 """The event of the plugin that runs agents when one agent starts another."""
 RESULT = "agents.result"
-"""The same plugin's event when that agent has finished, or if it was never started."""
+"""The same plugin's event when the started agent has finished or could not be started."""
 _KEY_FIELDS = {"call": 4, "turn": 3, "run": 2}
 
 
@@ -32,7 +32,7 @@ class Origin(NamedTuple):
 
 
 class _Start(msgspec.Struct, frozen=True):
-    """The data of a ``QUEUED`` event that are used here."""
+    """The fields of a ``QUEUED`` event that this module uses."""
 
     actor: str
     prompt: str

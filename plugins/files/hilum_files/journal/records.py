@@ -71,10 +71,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         others: Ids of calls that ran at the same time and may have made some of the changes.
         turn: Number of the turn in its run.
         undoes: The paths that an undo restored, keyed by the id of the record that changed them.
-        cut_off: Whether the call was cancelled, or hilum ended before it determined the changes, so
+        cut_off: Whether the call was cancelled, or hilum ended before determining the changes, so
             that others may have made some of them.
         unprotected: Why changes made by the command are unknown or cannot be undone.
-        agent: The agent; this and the following attributes are taken from the event.
+        agent: Name of the agent; the event contains this and all following attributes.
         run: Its run.
         at: Unix time in seconds.
         seq: Sequence number of the event.

@@ -20,7 +20,7 @@ NOT_KEPT = "its content was not kept: it was too large or could not be read"
 
 
 class Step(NamedTuple):
-    """A change that is kept.
+    """A change that remains in effect.
 
     Attributes:
         base: The state when the change was made.
@@ -119,7 +119,7 @@ def _join_steps(steps: Iterator[Step]) -> list[Step]:
 
 
 def _can_join(first: Step, second: Step) -> bool:
-    """Return whether two steps have the same precedence: early and of this session, or not."""
+    """Return whether two steps have the same precedence."""
     if not first.early and not second.early:
         return True
     return (first.early, first.foreign) == (second.early, second.foreign)

@@ -46,8 +46,8 @@ class OtherChanges(NamedTuple):
 
     Attributes:
         changes: The changes in effect, oldest first.
-        doubtful: The changes that may have been made by this session and recorded by another, or
-            vice versa.
+        doubtful: Changes made by this session that another session may have recorded, or vice
+            versa.
     """
 
     changes: list[SharedChange]
@@ -79,7 +79,7 @@ class SharedChanges:
             record: Id of their record.
             changes: The changes.
             began: When the call began, as Unix time in seconds.
-            undo: Whether the record is an undo. It is recorded as undone from the beginning, so
+            undo: Whether the record is an undo. An undo is stored as undone from the beginning, so
                 that no other session treats it as a change to keep.
         """
         if not changes:
@@ -127,7 +127,7 @@ class SharedChanges:
             records: Ids of records of this session.
         """
         own = self._times(path, records)
-        if not own:  # made by an older version of hilum, which recorded nothing here
+        if not own:  # recorded by an older version of hilum, which shared no changes
             return OtherChanges([], [])
         statement = (
             "SELECT session, began, at, before, after FROM changes"
@@ -176,8 +176,8 @@ def subtract_others(found: Change, others: Sequence[SharedChange]) -> list[Chang
 
     Args:
         found: The difference at a path.
-        others: The changes of other sessions at the path, oldest first. The first ones may have
-            been made before the first snapshot.
+        others: The changes of other sessions at the path, oldest first. The earliest changes may
+            precede the first snapshot.
     """
     for index, other in enumerate(others):
         # The first snapshot includes everything up to this change.

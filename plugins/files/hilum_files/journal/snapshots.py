@@ -86,7 +86,7 @@ class Snapshots:
         Args:
             began: When the command began, as Unix time in seconds.
         """
-        # Before `take`, which replaces this number.
+        # Read this number before `take`, which replaces it.
         since = self._last_number
         changes: list[Change] = []
         for path, before, after in self.take():
@@ -153,7 +153,7 @@ class Snapshots:
     def _load_newest(self) -> Tree:
         """Read the latest snapshot of any session, without entries whose content was deleted."""
         try:
-            # Another session's snapshot will do, because its only purpose is to avoid reading
+            # Any session's snapshot is sufficient, because it only serves to avoid reading
             # unchanged files.
             newest = max(self._folder.iterdir(), key=_modification_time, default=None)
             tree = decode_tree(newest.read_bytes()) if newest else {}

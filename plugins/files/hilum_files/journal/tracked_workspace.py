@@ -44,7 +44,7 @@ _CHUNK_BYTES = 1 << 20
 def lock_workspace(root: Path) -> Iterator[None]:
     """Hold the lock shared by all hilum processes in a workspace.
 
-    On systems and file systems without such locks, it does nothing.
+    On operating systems and file systems without such locks, this function does nothing.
 
     Raises:
         ToolError: ``E_BUSY`` if another process holds it for twenty seconds.
@@ -99,8 +99,8 @@ class TrackedWorkspace(Workspace):
 
     recorder: CallRecorder
     seen: Mapping[str, str]
-    # The hash of each file that was read to be changed, which it must still have when it is
-    # replaced.
+    # The hash of each file that was read in order to change it. A file whose hash has changed is
+    # not replaced.
     expected: dict[Path, str] = attrs.field(factory=dict, init=False)
 
     @classmethod
@@ -121,7 +121,7 @@ class TrackedWorkspace(Workspace):
             ToolError: As for ``check``.
         """
         data = file.read(limit)
-        # A file that was read in full need not be read again.
+        # If the file was read in full, it need not be read again to compute its hash.
         hashed = hash_content(data) if len(data) < limit else hash_file(file)
         self.check(real, data, hashed)
         return data

@@ -66,7 +66,8 @@ def make_plan(
         records: The records, oldest first, with the changes to undo.
         shared: The changes that other sessions made.
         include_shared: Whether to undo changes that another session may have made at the same time.
-        merge: Whether to restore files that others have changed since, and to keep their changes.
+        merge: Whether to merge changes that others made later, instead of not restoring these
+            files.
 
     Raises:
         StoreError: The current contents cannot be stored.
@@ -156,12 +157,13 @@ class _Planner:
         if target != now:
             self._steps.append(Change(path, now, target))
         elif not self._ledger.is_last(path, self._records):
-            # Later changes have already reverted this one. It stays in the chain of changes, so
-            # that the later ones can be undone.
+            # Later changes have already reverted this change. It stays in the chain of changes, so
+            # that the later changes can be undone.
             self._unchanged.add(path)
 
     def _claim(self, path: str, doubtful: Sequence[SharedChange]) -> bool:
-        """Record that other sessions may have changed a path; return whether to undo it anyway."""
+        """Record that other sessions may have changed a path; return whether to undo it
+        nevertheless."""
         sessions = _sessions_of(doubtful)
         self._claimed[path] = sessions
         if not self._include_shared:
@@ -199,7 +201,7 @@ class _Planner:
     def _find_target(
         self, path: str, now: Node | None, records: Sequence[Record]
     ) -> tuple[Node | None, bool]:
-        """Return the target state of a path, and whether later changes were merged.
+        """Return the target state of a path, and whether later changes were merged into it.
 
         A redo restores the exact former state if nothing was changed after the undo. Otherwise, the
         target is the state without the records. If that cannot be determined, the records' changes

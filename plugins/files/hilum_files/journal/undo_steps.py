@@ -25,8 +25,8 @@ def carry_out(workspace: Workspace, store: ContentStore, steps: Sequence[Change]
     """Carry out either all steps or none.
 
     Raises:
-        HilumError: A step failed. The steps before it were reverted; if that failed as well, the
-            message says so.
+        HilumError: A step failed. The completed steps were reverted, or the message states that
+            reverting failed as well.
     """
     done: list[Change] = []
     try:
@@ -138,7 +138,7 @@ def _remove(workspace: Workspace, name: str, node: Node, *, is_final: bool) -> N
             os.rmdir(place.name, dir_fd=place.folder)
         except OSError:
             if not is_final:
-                raise  # otherwise, the folder contains other files and is kept
+                raise  # a folder with other files in it is kept
 
 
 def _create(
@@ -172,6 +172,6 @@ def _create(
 
 
 def _mode_at(place: Place) -> int:
-    """Return the kind and permissions of the entry at a place, or 0 if there is none."""
+    """Return the kind and permissions of the entry at a location, or 0 if there is none."""
     status = find_status(place)
     return status.st_mode if status else 0
