@@ -258,8 +258,7 @@ def _compare_first_depth(
     shared: Sequence[SharedIndent],
     closes: bool,
 ) -> bool | None:
-    """Decide by the first new line, if the first matched line's indentation differs from the
-    file."""
+    """Decide by the first new line, if the first matched line is indented differently."""
     first = new[0]
     if first != pairs[0][0]:
         return None

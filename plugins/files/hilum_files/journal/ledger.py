@@ -195,8 +195,7 @@ class Ledger:
         return [(target, set(paths)) for target, paths in record.undoes.items()]
 
     def undone_with(self, path: str, names: Iterable[str]) -> set[str]:
-        """Return the records that will be undone at a path after the given ones are undone at
-        it."""
+        """Return the records that will be undone at a path after an undo of the given records."""
         # A copy is used, because the state itself must not change.
         undone = {pair for pair in self.undone if pair[1] == path}
         for name in names:

@@ -162,8 +162,7 @@ class _Planner:
             self._unchanged.add(path)
 
     def _claim(self, path: str, doubtful: Sequence[SharedChange]) -> bool:
-        """Record that other sessions may have changed a path; return whether to undo it
-        nevertheless."""
+        """Record that other sessions may have changed a path; return whether to undo it anyway."""
         sessions = _sessions_of(doubtful)
         self._claimed[path] = sessions
         if not self._include_shared:

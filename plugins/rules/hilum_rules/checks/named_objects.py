@@ -1,6 +1,6 @@
 """Interprets the names in a sentence as paths, commands, tools, hosts or branches.
 
-A reader returns nothing if it is unsure about any of the names.
+A ``read_…`` method returns nothing if it cannot interpret one of the names with certainty.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Sentence:
         return [self.phrase.anchors[int(number)] for number in _ANCHOR.findall(text)]
 
     def read_single(self, text: str) -> str:
-        """Return the only name in a text; empty if there are several."""
+        """Return the only name in a text, or an empty string if there are several."""
         names = self.names(text)
         return names[0] if len(names) == 1 else ""
 
@@ -53,11 +53,11 @@ class Sentence:
         """Read paths.
 
         Args:
-            text: The text that names the paths.
+            text: The text that contains the paths.
             actions: The actions that are forbidden on them.
             by_hand: Whether only manual editing is meant.
-            named: Whether the sentence calls them files or folders.
-            exceptions: The text that names the exceptions.
+            named: Whether the sentence calls the names files or folders.
+            exceptions: The text that contains the exceptions.
         """
         names = self.names(text)
         excepted = self.names(exceptions)
@@ -90,7 +90,7 @@ class Sentence:
         """Read commands.
 
         Args:
-            text: The text that names them.
+            text: The text that contains the commands.
             used: Whether the verb is "use", which does not apply only to commands.
             many: Whether a program name alone is not enough, because no verb says that it runs.
         """
