@@ -39,13 +39,14 @@ _DIALECTS = {
 
 
 class _Place(NamedTuple):
-    """A location for rules files in a project folder or user folder.
+    """A location for rules files within a base folder, which belongs to a project or the user.
 
     Attributes:
-        folder: The folder that contains the files, relative to that folder; empty for itself.
-        names: The names of the files; for a tree, the endings of their names.
+        folder: The folder that contains the files, relative to the base folder; empty for the base
+            folder itself.
+        names: The file names; for a tree, the endings of the file names.
         dialect: Their format.
-        is_tree: Whether the files may be anywhere in and below the folder.
+        is_tree: Whether subfolders are searched as well.
     """
 
     folder: str
@@ -56,12 +57,12 @@ class _Place(NamedTuple):
 
 _OVERRIDE_PLACE = _Place("", (OVERRIDE,), "agents")
 _AGENTS_PLACE = _Place("", _AGENTS, "agents")
-# In the user's hilum configuration folder.
+# Locations in the user's hilum configuration folder.
 _CONFIG_PLACES = (
     _AGENTS_PLACE,
     _Place("rules", (".md",), "claude-rules", is_tree=True),
 )
-# In the user's home folder: the rules for other agents.
+# Locations of rules for other agents in the user's home folder.
 _HOME_PLACES = (
     _Place(".config/opencode", _AGENTS, "agents"),
     _Place(".claude", _CLAUDE, "claude"),
@@ -69,7 +70,7 @@ _HOME_PLACES = (
     _Place(".gemini", _GEMINI, "gemini"),
     _Place(".cursor/rules", (".mdc",), "mdc", is_tree=True),
 )
-# In a folder of a project.
+# Locations in a project folder.
 _PROJECT_PLACES = (
     _Place("", _CLAUDE, "claude"),
     _Place(".claude", _CLAUDE, "claude"),
@@ -85,7 +86,7 @@ _PROJECT_PLACES = (
 
 
 class FoundFile(NamedTuple):
-    """A file whose name marks it as a rules file.
+    """A file that is recognized as a rules file by its name.
 
     Attributes:
         path: The path at which it was found.
@@ -94,7 +95,7 @@ class FoundFile(NamedTuple):
         fence: The folder that its links must not leave.
         origin: ``user``, ``project`` or ``settings``.
         folder: The folder that it governs, relative to the workspace.
-        name: The name that a user writes after ``@`` to activate it.
+        name: The name that a user writes after ``@`` to activate the file.
         base: The folder to which its globs are relative.
     """
 
@@ -141,15 +142,15 @@ def find_paths(workspace: Path, config: Path) -> WorkspacePaths:
 
 
 def _find_repository(workspace: Path, home: Path) -> Path:
-    """Return the nearest parent folder that contains a ``.git``, or the workspace.
+    """Return the workspace or its nearest parent that contains ``.git``; else the workspace.
 
-    A folder with another owner ends the search, because its rules are not the user's.
+    A folder that has another owner ends the search, because its rules are not the user's.
     """
     try:
         owner = os.stat(workspace).st_uid
         for folder in (workspace, *workspace.parents):
-            # The home folder also ends it: if dotfiles are kept in a repository, it would otherwise
-            # be the top of each project.
+            # The home folder also ends the search; otherwise, a home folder that is a repository of
+            # dotfiles would be the top of every project in it.
             if os.stat(folder).st_uid != owner or folder == home != workspace:
                 break
             if os.path.lexists(folder / ".git"):
@@ -163,8 +164,9 @@ class RulesFinder:
     """Finds rules files. Blocks.
 
     Attributes:
-        problems: Files in rules locations that are not read.
-        watched: The folders in which new rules files could appear. Only the names in them matter.
+        problems: Problems with rules files that are not read.
+        watched: The folders in which new rules files could appear. Only the names of their entries
+            matter.
     """
 
     def __init__(self, paths: WorkspacePaths) -> None:
@@ -202,7 +204,7 @@ class RulesFinder:
 
     def _find_agents(self, folder: Path, origin: str) -> Iterator[FoundFile]:
         """Yield ``AGENTS.override.md``, or else ``AGENTS.md``."""
-        # Codex also reads the override in place of the plain file.
+        # Like Codex, hilum reads the override instead of the plain file.
         override = list(self._find_named(folder, _OVERRIDE_PLACE, origin))
         plain = list(self._find_named(folder, _AGENTS_PLACE, origin))
         yield from override or plain
@@ -223,7 +225,7 @@ class RulesFinder:
     def _find_named(self, base: Path, place: _Place, origin: str) -> Iterator[FoundFile]:
         """Yield the files in a folder that have one of a location's names."""
         folder = base / place.folder
-        # The project's folder itself is already watched, and the user's are not.
+        # The project folder itself is already watched, and the user's folders are not watched.
         if origin == "project" and place.folder and os.path.isdir(folder):
             self.watched.append(folder)
         seen = set()
@@ -244,7 +246,7 @@ class RulesFinder:
         if not os.path.isdir(root):
             return
         real = Path(os.path.realpath(root))
-        # A repository must not read the user's files through a link.
+        # A repository must not make hilum read the user's files through a link.
         if origin == "project" and not real.is_relative_to(self._paths.top):
             self._skip(root, "it is a link that points outside the project")
             return
@@ -284,7 +286,7 @@ class RulesFinder:
                     yield from self._walk(path, depth + 1)
                 else:
                     self._skip(path, "it is nested too deeply")
-            elif os.path.isdir(path):  # False instead of an error if links form a loop
+            elif os.path.isdir(path):  # `isdir` returns False if links form a loop
                 self._skip(path, "it is a link to a folder")
             else:
                 yield path, os.path.isfile(path)
@@ -302,14 +304,14 @@ class RulesFinder:
 
 
 def _rule_name(path: Path, ending: str) -> str:
-    """Return the name of a file in a rules folder: ``NAME.mdc`` or ``NAME/RULE.md``."""
+    """Return the rule name for a file such as ``NAME.mdc`` or ``NAME/RULE.md``."""
     if path.name == "RULE.md":
         return escape_name(path.parent.as_posix())
     return escape_name(path.with_name(path.name.removesuffix(ending)).as_posix())
 
 
 def guess_dialect(path: Path) -> str:
-    """Return the format of a file by its name."""
+    """Return the format that a file's name indicates."""
     name = path.name.lower()
     for ending, dialect in _DIALECTS.items():
         if name.endswith(ending):
@@ -322,7 +324,7 @@ def guess_dialect(path: Path) -> str:
 
 
 def folders_between(top: Path, folder: Path) -> list[Path]:
-    """Return the folders from one down to another, both included."""
+    """Return all folders from ``top`` down to ``folder``, including both."""
     if not folder.is_relative_to(top):
         return [folder]
     parts = folder.relative_to(top).parts

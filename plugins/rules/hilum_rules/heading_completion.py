@@ -1,6 +1,7 @@
 """Completes sentences with the headings above them.
 
-A heading may be the verb (``## Never``: ``- push to main``) or the file that a sentence is about.
+A heading may contain the verb (``## Never`` above ``- push to main``) or name the file that a
+sentence is about.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def _verb_headings() -> re.Pattern[str]:
 
 @cache
 def _loading_pattern() -> re.Pattern[str]:
-    """Return a pattern for a sentence that says when something is loaded, but not what."""
+    """Return a pattern for a sentence that says when to load something, but not what to load."""
     return re.compile(
         r"^(\W*(?:only|do not|don't|never)\s+(?:load|read|include|inject))"
         r"(?=\s+(?:in|into|during)\s)",

@@ -26,7 +26,8 @@ def is_path(text: str, *, named: bool = False) -> bool:
 
     Args:
         text: The text.
-        named: Whether the sentence calls it a file or a folder, so that a plain word is sufficient.
+        named: Whether the sentence calls the text a file or a folder, so that a plain word is
+            sufficient.
     """
     if not _has_form_of_path(text):
         return False
@@ -117,7 +118,7 @@ _SCRIPT = re.compile(
 
 
 def command_words(text: str, *, used: bool = False) -> tuple[str, ...]:
-    """Return the words of a command; empty if the text is not certainly one.
+    """Return the words of a command, or nothing if the text may not be a command.
 
     Args:
         text: The text.
@@ -146,7 +147,7 @@ def _is_program(name: str, *, alone: bool, used: bool) -> bool:
 
 
 def command_spellings(words: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Return a command and its other spellings: program names and option forms."""
+    """Return a command and its other spellings, with other program names and option forms."""
     found = [words]
     for same in v.SAME:
         for beginning in same:

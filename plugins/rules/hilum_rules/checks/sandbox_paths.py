@@ -1,4 +1,4 @@
-"""The paths that the sandbox protects against programs that hilum cannot analyse."""
+"""Finds the paths that the sandbox protects against programs that hilum cannot analyze."""
 
 from __future__ import annotations
 
@@ -141,9 +141,9 @@ def _search(patterns: list[_Pattern], matcher: PathMatcher) -> list[str]:
 
 
 def _likely_names(patterns: list[_Pattern], last_names: set[str]) -> Callable[[str], object]:
-    """Return a fast test that most names fail.
+    """Return a fast test that rules out most names.
 
-    The test uses only the last part of a name, which is a hundred times as fast as matching all
+    The test compares only the last part of a name, which is a hundred times as fast as matching all
     patterns. If there are exceptions, files below a matched folder are examined one by one.
     """
     if any(each.constraint.unless for each in patterns):

@@ -23,10 +23,9 @@ class Contents(NamedTuple):
     """The contents of a folder.
 
     Attributes:
-        forms: The displayed path of each entry, at its own location or at the location to which it
-            is copied.
+        forms: The displayed path of each entry, at its own location or at its copy's location.
         text: All displayed paths in one case-folded text, for fast searches.
-        is_complete: Whether these are all entries.
+        is_complete: Whether ``forms`` contains all entries.
     """
 
     forms: list[str]
@@ -77,7 +76,7 @@ class WorkspaceView:
         If the last part is a link, either the link itself or its target may be changed.
         """
         plain = os.path.normpath(path)
-        if ".." in path.split("/"):  # after a link, `..` is the parent of the link's target
+        if ".." in path.split("/"):  # after a link, `..` means the parent of the link's target
             plain = os.path.normpath(_resolve_folder(path))
         # A rule may name a link or its target, and a call may use the other one.
         forms = (plain, _resolve_folder(plain), os.path.realpath(path))
@@ -102,7 +101,7 @@ class WorkspaceView:
 
         Args:
             folder: The folder, without links.
-            path: The path by which a call names it, or to which it is copied.
+            path: The path by which a call names the folder, or to which the folder is copied.
             copied: Whether to display the contents at the location to which they are copied.
         """
         key = (folder, path, copied)
@@ -146,7 +145,7 @@ def _temporary_folders() -> list[str]:
 
 
 def _resolve_folder(path: str) -> str:
-    """Return a path with all links followed except in its last part."""
+    """Return a path with all links followed, except a link in its last part."""
     folder, name = os.path.split(path)
     return os.path.join(os.path.realpath(folder), name)
 
