@@ -82,10 +82,10 @@ class Rules:
         """Return why rules exclude something from this kind of session.
 
         Args:
-            name_or_path: A file, or something that a plugin loads by name: ``memory``.
+            name_or_path: A file, or something that a plugin loads by name, such as ``memory``.
 
         Returns:
-            The reason; empty if it may be loaded.
+            The reason; empty if this kind of session may load the item.
         """
         rules = self._enforced()
         return checks.check_context(rules, name_or_path, self.session.kind) if rules else ""
@@ -94,7 +94,7 @@ class Rules:
         return [rule for rule in self.bundle.rules if rule.check is not None]
 
     async def _run_in_thread(self, cause: str, work: Callable[..., T], *arguments: Any) -> T:
-        """Run work on the rules in a thread, one at a time, and report the resulting changes."""
+        """Run a function on the rules in a thread, one at a time, and report resulting changes."""
         # The store may be used by only one thread at a time, but several agents judge calls at
         # once.
         async with self._lock:
@@ -111,8 +111,8 @@ class Rules:
 
         guard = self.session.plugin(Guard)
         if guard:
-            # Set before the call, so that the guard is asked only once; the function it receives
-            # reads the current rules.
+            # The flag is set before the call, so that paths are registered only once; the
+            # registered function reads the current rules.
             self._protects = True
             root = self.session.workspace.root
             guard.protect(
@@ -121,7 +121,7 @@ class Rules:
             )
 
     def _report(self, cause: str) -> None:
-        """Record that the active rules differ from those reported last."""
+        """Log how the active rules differ from those reported last, if they do."""
         before = self._reported
         now = self._store.snapshot
         self._reported = now
@@ -157,7 +157,7 @@ class Rules:
 
     @hookimpl
     async def build_prompt_layer(self, agent: Agent) -> list[Layer] | None:
-        """Return the rules as layers. A change on disk takes effect at this turn."""
+        """Return the rules as layers. A change on disk takes effect in the current turn."""
         if agent.name not in self._restored:
             # A resumed conversation has rules of nested folders that no call has named in this
             # process.
@@ -186,7 +186,7 @@ class Rules:
     async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
         """Judge a call by the active rules.
 
-        This includes the rules of a folder that the call is the first to use.
+        This includes the rules in a nested folder that the call uses for the first time.
         """
         named = list(_named_paths(call, tool))
         if not named and not self._enforced():
@@ -227,7 +227,7 @@ class Rules:
         rules = self._enforced()
         if not rules:
             return None
-        # A thread judges the answer, because an expression of a rule may take up to
+        # A thread judges the answer, because matching a rule's regular expression may take up to
         # ``MATCH_TIMEOUT`` seconds.
         return await trio.to_thread.run_sync(checks.judge_answer, rules, message.text)
 
@@ -253,7 +253,7 @@ def _describe_missing(bundle: Bundle, other: Bundle) -> list[str]:
 
 
 def _named_paths(call: ToolCall, tool: Tool) -> Iterator[str]:
-    """Yield the paths in the parameters of a call."""
+    """Yield the paths in a call's arguments."""
     try:
         arguments = json.loads(call.arguments or "{}")
     except ValueError:

@@ -1,6 +1,6 @@
 """The settings of the rules plugin.
 
-A project cannot set them: its rules files serve that purpose.
+Projects cannot change these settings; they use rules files instead.
 """
 
 from __future__ import annotations
