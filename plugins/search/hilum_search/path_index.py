@@ -33,14 +33,14 @@ class PathIndex:
 
     Args:
         session: The session.
-        nursery: Runs the task that creates a new list while the old one is in use.
+        nursery: The nursery for the task that creates a new list while the old list is in use.
     """
 
     def __init__(self, session: Session, nursery: trio.Nursery) -> None:
         self._session = session
         self._nursery = nursery
         self._paths: list[IndexedPath] = []
-        # Long before any time on trio's clock, which may start at 0 in tests.
+        # Earlier than any time on trio's clock, which may start at 0 in tests.
         self._listed = -1e9
         self._lock = trio.Lock()
 
@@ -69,7 +69,8 @@ class PathIndex:
 
             def take(paths: list[bytes]) -> bool:
                 for path in map(os.fsdecode, filter(None, paths)):
-                    # Converted once per list instead of once per key press.
+                    # The path is converted to lower case once per list instead of once per key
+                    # press.
                     listed.append(IndexedPath(path.lower(), path))
                 return False
 
@@ -107,8 +108,7 @@ async def find_paths(session: Session, query: str, limit: int = 20) -> list[str]
 
 
 async def _best_paths(paths: list[IndexedPath], query: str, limit: int) -> list[str]:
-    # Only other characters can precede each character, so there is only one way to match, without
-    # backtracking.
+    # Each character matches at its first occurrence, so the pattern never backtracks.
     escaped = map(re.escape, query)
     scattered = re.compile("".join(f"[^{char}]*{char}" for char in escaped))
     best: list[tuple[int, int, str]] = []

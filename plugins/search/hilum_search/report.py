@@ -29,7 +29,7 @@ class SearchReport(NamedTuple):
         target: The files to be searched.
         pattern: The pattern of the search.
         found: The counted matches.
-        shown: The matches to show: the first ones, ordered by path.
+        shown: The first matches in path order, which are shown.
         searched: Number of files that were searched; ``None`` if unknown.
         limit: Maximum number of matching lines to show.
         timeout: Seconds after which the search was stopped; 0 if it completed.
@@ -116,8 +116,8 @@ class SearchReport(NamedTuple):
 
 
 def _path_order(file: MatchedFile) -> list[bytes]:
-    # The order of ripgrep's `--sort=path`, which compares paths name by name and not character by
-    # character: `a/b` comes before `a.b`.
+    # Like `--sort=path`, compare paths name by name, not character by character: `a/b` comes before
+    # `a.b`.
     return os.fsencode(file.path).split(b"/")
 
 

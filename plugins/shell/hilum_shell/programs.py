@@ -11,11 +11,11 @@ import re
 import shlex
 from typing import Any
 
-# Programs whose exit code 1 is a result: nothing was found, files differ, a condition is false.
+# Programs whose exit code 1 is a result, such as "not found", "files differ" or "false".
 ANSWERING = frozenset(
     "grep egrep fgrep zgrep rg ag ack test [ [[ diff cmp pgrep which type".split()
 )
-MAX_LENGTH = 10_000  # characters; a longer command is a script, which would take long to split
+MAX_LENGTH = 10_000  # in characters; splitting a longer command, such as a script, would take long
 _GIT_ANSWERING = frozenset({"grep", "diff"})
 _OPERATOR = re.compile(r"[|&;()<>\n]+")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
@@ -55,7 +55,7 @@ def is_answer_code(command: str, code: int) -> bool:
     commands = _commands(command)
     if code != 1 or not commands:
         return False
-    # The exit code is that of the last command or, in a chain of `&&`, of any command.
+    # The exit code comes from the last command or, in a chain of `&&`, from any command in it.
     for number, (operator, words) in enumerate(reversed(commands)):
         if not _answers(words) and not (number and words[:1] == ["cd"]):
             return False
@@ -94,14 +94,14 @@ def _group_words(words: list[str]) -> list[tuple[str, list[str]]]:
                 commands[-1][1].append(word)
             is_redirected = False
         elif set(word) & set("<>"):
-            is_redirected = True  # the word after a redirection is not an argument
+            is_redirected = True  # the word after a redirection operator is not an argument
         else:
             commands.append((word.strip("\n") or ";", []))
     return commands
 
 
 def _split_words(command: str) -> list[str] | None:
-    """Return the words and operators in a command line; ``None`` if a quote is not closed."""
+    """Return the words and operators in a command line, or ``None`` if a quote is not closed."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars="|&;()<>\n")
     lexer.whitespace = " \t\r"  # a newline counts as an operator
     # By default, a `#` begins a comment even inside a word, as in `page.html#part`.
