@@ -63,6 +63,6 @@ def provide_tools() -> Sequence[Tool]:
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Changes]:
-    """Open the session plugin, which tracks what agents read and journals all changes."""
+    """Open the session plugin, which tracks reads by agents and journals all changes."""
     async with open_changes(session) as changes:
         yield changes

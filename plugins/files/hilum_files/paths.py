@@ -34,7 +34,7 @@ _IDENTITY = ("st_dev", "st_ino", "st_size", "st_mtime_ns")
 def open_place(
     workspace: Workspace, path: str | Path, *, make: bool = False, follow: bool = True
 ) -> Iterator[Place]:
-    """Open the folder that contains a path while the body runs, as ``Workspace.at`` does.
+    """Open the folder that contains a path during the ``with`` block, as ``Workspace.at`` does.
 
     If there is nothing at the path, the error suggests similar paths.
     """

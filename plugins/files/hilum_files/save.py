@@ -63,7 +63,7 @@ def _check(workspace: TrackedWorkspace, path: str, overwrite: bool) -> os.stat_r
         )
     with open_file(workspace, path) as file:
         workspace.expect(workspace.resolve(path), file)
-        # This is the status of the file that was read, even if another file has replaced it since.
+        # Return the status of the open file, even if another file has replaced it in the meantime.
         return os.fstat(file.fileno())
 
 
@@ -95,7 +95,7 @@ def write_verified(
     Args:
         workspace: The workspace.
         path: The path of the file.
-        data: Its new content.
+        data: The new content of the file.
         before: The file's status when it was read; ``None`` for a new file.
 
     Returns:

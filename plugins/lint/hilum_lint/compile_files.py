@@ -1,6 +1,6 @@
 """A program that compiles Python files and prints their syntax errors.
 
-It does not run the files and needs no third-party library.
+The program does not run the files and needs no third-party library.
 
 ``python compile_files.py FILE_OR_FOLDER …``, or ``python compile_files.py - NAME`` for code on
 standard input.

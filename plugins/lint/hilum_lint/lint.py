@@ -137,7 +137,7 @@ class Lint:
         return await self.runner.errors(paths, seconds)
 
     async def _import_runner(self) -> None:
-        # Imported here, in a thread: most sessions need no checker, and the import would block the
-        # event loop.
+        # The import is late, because most sessions need no checker, and in a thread, because it
+        # would block the event loop.
         if "runner" not in vars(self):
             await trio.to_thread.run_sync(import_module, "hilum_lint.lint_runner")

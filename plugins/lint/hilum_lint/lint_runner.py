@@ -94,7 +94,7 @@ class LintRunner:
         )
 
     def _note_outcomes(self, outcomes: Iterable[CheckOutcome]) -> None:
-        """Exclude checkers that had to be stopped from the checks after edits."""
+        """Exclude checkers that had to be stopped from checks after edits, until they succeed."""
         for outcome in outcomes:
             key = (outcome.use.checker.name, outcome.use.folder)
             if outcome.excessive:
@@ -147,7 +147,7 @@ class LintRunner:
     async def _run_all(
         self, plan: dict[CheckerUse, list[Path]], seconds: float, until: float = inf
     ) -> list[CheckOutcome]:
-        """Run all checkers in a plan, some in parallel, and return the outcomes in its order.
+        """Run the checkers in a plan, some in parallel, and return the outcomes in plan order.
 
         Args:
             plan: The checkers and their files.

@@ -1,6 +1,6 @@
 """Finds the checkers that a project uses and their programs, without running anything.
 
-All functions here read a few files and therefore block.
+All functions in this module read a few files and therefore block.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class LintProject:
                 yield path
 
     def _find_config(self, checker: Checker, folder: Path) -> str:
-        """Return the file that shows that a folder uses a checker; empty if there is none."""
+        """Return the file that shows that a folder uses a checker, or an empty string."""
         names = self._list_names(folder)
         for config in checker.configs:
             file, _, table = config.partition("[")

@@ -45,7 +45,7 @@ class _Place(NamedTuple):
         folder: The folder that contains the files, relative to the base folder; empty for the base
             folder itself.
         names: The file names; for a tree, the endings of the file names.
-        dialect: Their format.
+        dialect: The format of the files.
         is_tree: Whether subfolders are searched as well.
     """
 
@@ -80,7 +80,7 @@ _PROJECT_PLACES = (
     _Place(".cursor/rules", (".mdc", "RULE.md"), "mdc", is_tree=True),
     _Place(".github", ("copilot-instructions.md",), "copilot"),
     _Place(".github/instructions", (".instructions.md",), "instructions", is_tree=True),
-    # This location comes last, because the file is the user's own and is not committed.
+    # CLAUDE.local.md comes last, because it contains the user's own rules and is not committed.
     _Place("", ("CLAUDE.local.md",), "claude"),
 )
 
@@ -91,7 +91,7 @@ class FoundFile(NamedTuple):
     Attributes:
         path: The path at which it was found.
         shown: The readable path.
-        dialect: Its format.
+        dialect: The format of the file.
         fence: The folder that its links must not leave.
         origin: ``user``, ``project`` or ``settings``.
         folder: The folder that it governs, relative to the workspace.
@@ -177,7 +177,7 @@ class RulesFinder:
         self._anywhere = Workspace("/")
 
     def find_user_files(self, homes: bool) -> Iterator[FoundFile]:
-        """Yield the user's own files. They may be links to anywhere.
+        """Yield the user's own files. The user's files may be links to any location.
 
         Args:
             homes: Whether to also read the files for other agents.
@@ -215,7 +215,7 @@ class RulesFinder:
     def _find_in_places(
         self, base: Path, places: Iterable[_Place], origin: str
     ) -> Iterator[FoundFile]:
-        """Yield the files at some locations in a folder, in order."""
+        """Yield the files at the given locations in a folder, in order."""
         for place in places:
             if place.is_tree:
                 yield from self._find_below(base, place, origin)
@@ -294,7 +294,7 @@ class RulesFinder:
     def _found(self, path: Path, dialect: str, origin: str, governs: Path) -> FoundFile:
         shown = self._paths.display(path)
         workspace = self._paths.workspace
-        # The user's own files may be links to anywhere, for example to a folder of dotfiles.
+        # The user's own files may be links to any location, such as a folder of dotfiles.
         if origin != "project":
             return FoundFile(path, shown, dialect, self._anywhere, origin, base=workspace)
         folder = PurePosixPath(".")

@@ -73,7 +73,7 @@ class Folder(msgspec.Struct, frozen=True):
     """A folder of a project.
 
     Attributes:
-        name: Its name.
+        name: The name.
         language: The language of most files in the folder; empty if there is none.
         files: The number of files in the folder.
         parts: The packages in it, if it contains several.
@@ -89,13 +89,13 @@ class ProjectFacts(msgspec.Struct, frozen=True):
     """Facts about a project that can be gathered without reading its code.
 
     Attributes:
-        name: Its name.
+        name: The name.
         description: One or two sentences about the project; empty if unknown.
         languages: The project's languages with their numbers of files, the most frequent language
             first.
-        commands: Its commands, by purpose.
+        commands: The project's commands, by purpose.
         ci: Commands that its CI runs.
-        folders: Its folders, without generated ones.
+        folders: The project's folders, without generated folders.
         conventions: The requirements in the project's configuration, one sentence each.
         documents: Documents for developers.
         is_complete: Whether all files were counted.

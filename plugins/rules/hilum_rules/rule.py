@@ -63,7 +63,7 @@ class Enforce(msgspec.Struct, frozen=True):
     """An ``enforce: …`` line, which attaches a check to a rule.
 
     Attributes:
-        line: Its line number in the file, from 1.
+        line: The line number in the file, from 1.
         text: The text after ``enforce:``.
     """
 
@@ -82,7 +82,7 @@ class Rule(msgspec.Struct, frozen=True):
         content: The text of the rule, in Markdown, with the code blocks that belong to it.
         path: The displayed path of the file that contains the rule, even if another file imports
             it.
-        line: Its line in that file, from 1.
+        line: The line number in that file, from 1.
         folder: The folder that it governs, relative to the workspace; ``.`` for all.
         lead: The line that introduces its list, for example ``You must never:``.
         depth: The depth in nested lists.
@@ -122,15 +122,15 @@ class RulesFile(msgspec.Struct, frozen=True):
 
     Attributes:
         path: The displayed path of the file; ``settings`` for texts from settings.
-        real: Its path on disk; ``None`` for texts from settings.
-        dialect: Its format, for example ``agents`` or ``mdc``.
+        real: The path of the file on disk; ``None`` for texts from settings.
+        dialect: The format of the file, for example ``agents`` or ``mdc``.
         origin: ``user``, ``project`` or ``settings``.
         folder: The folder that it governs, relative to the workspace; ``.`` for all.
         mode: When its rules are active.
         globs: Globs of files that activate the rules, in mode ``auto``.
         description: The subject of the rules, in mode ``agent``.
         name: The name that a user writes after ``@`` to activate it.
-        rules: Its rules, in order.
+        rules: The rules in the file, in order.
         problems: The parts of files that hilum may not read as their author intended.
         source_hash: SHA-256 of all bytes read, including imports, in hexadecimal.
         sources: All files that were read: the file itself and its imports.

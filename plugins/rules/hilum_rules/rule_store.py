@@ -89,7 +89,7 @@ class RuleStore:
 
     @cached_property
     def loader(self) -> Loader:
-        """The file loader. Its module is imported late because most folders have no rules."""
+        """The file loader, whose module is imported late because most folders have no rules."""
         from hilum_rules.loading import Loader
 
         return Loader(self.paths, self.settings.file_limit, self.settings.import_from)
@@ -239,7 +239,7 @@ class RuleStore:
         return self.snapshot.bundle.source_hash != before
 
     def _add_folders(self, paths: Iterable[str]) -> bool:
-        """Examine the folders of the given paths; return whether a new one has rules."""
+        """Examine the folders of the given paths; return whether a new folder has rules."""
         has_rules = False
         for path in paths:
             for folder in self._new_folders(path):

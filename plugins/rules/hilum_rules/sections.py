@@ -107,7 +107,7 @@ def _normalize(heading: str) -> str:
 
 @lru_cache(4096)
 def find_type(heading: str) -> RuleType | None:
-    """Return the type of the rules below a heading; ``None`` if it does not determine one."""
+    """Return the type that a heading determines for the rules below it, or ``None``."""
     if len(heading) > MAX_HEADING:
         return None
     plain = _normalize(heading)

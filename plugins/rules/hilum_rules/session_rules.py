@@ -52,7 +52,7 @@ class Rules:
 
     Args:
         session: The session.
-        store: Its loaded rules.
+        store: The session's loaded rules.
         limit: Maximum size, in bytes, of the rules shown to the model.
         reminds: Whether to remind the model after each round.
     """
@@ -177,7 +177,7 @@ class Rules:
 
     @hookimpl
     def remind(self, agent: Agent, results: Sequence[ToolResult]) -> str | None:
-        """Remind the model of the rules, if there are any, always in the same words."""
+        """Remind the model of the rules, if any, always in the same words."""
         return REMINDER if self._reminds and self.bundle.rules else None
 
     # --- what is enforced -------------------------------------------------------------------------
@@ -186,7 +186,7 @@ class Rules:
     async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
         """Judge a call by the active rules.
 
-        This includes the rules in a nested folder that the call uses for the first time.
+        The active rules include those in a nested folder that the call uses for the first time.
         """
         named = list(_named_paths(call, tool))
         if not named and not self._enforced():

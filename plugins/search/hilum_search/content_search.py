@@ -135,8 +135,8 @@ class _ContentSearch:
         with trio.move_on_after(self._settings.timeout):
             async with trio.open_nursery() as nursery:
                 if self._files.withheld is not None:
-                    # All files are counted, not only those with a match; otherwise, the count would
-                    # reveal what they contain.
+                    # All left-out files are counted, not only those with a match; otherwise, the
+                    # count would reveal what the files contain.
                     nursery.start_soon(self._count_files)
                 try:
                     await self._search()
@@ -188,7 +188,7 @@ class _ContentSearch:
     async def _count_files(self) -> None:
         try:
             await list_files(self._call.processes, self._files.listing, self.counter.take)
-        except ToolError:  # the search itself reports the error
+        except ToolError:  # the search reports the same error
             return
         self.counter.complete = True
 

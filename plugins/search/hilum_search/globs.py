@@ -1,7 +1,7 @@
 """Parses the globs in the tools' arguments.
 
-ripgrep's own ``--glob`` searches the files that it matches even if ``.gitignore`` excludes them,
-so paths are matched here. The syntax is that of ripgrep.
+This module matches paths itself, because ripgrep's ``--glob`` also selects files that
+``.gitignore`` excludes. The glob syntax is that of ripgrep.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ class MatchCollector(msgspec.Struct):
             self.complete = True
         elif self._open is not None:
             _add_lines(self._open, data)
-            # This limits the number of matches collected from a single file.
+            # This check limits the number of matches collected from a single file.
             if self._open.matches > self.max_matches:
                 self._end_file(binary=False)
 
@@ -137,7 +137,7 @@ class MatchCollector(msgspec.Struct):
 
 
 def _add_lines(file: MatchedFile, data: _Data) -> None:
-    """Add the lines of a message; there are several if a match spans lines."""
+    """Add the lines in a message; a match that spans lines has several."""
     if data.lines is None or data.line_number is None:
         return
     is_match = bool(data.submatches)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SLICE_PATHS = 1000
 """Number of paths to rank before other tasks get to run."""
 MAX_AGE_SECONDS = 2.0
-"""Seconds after which a list of paths is replaced by a new one."""
+"""Seconds after which a list of paths is refreshed."""
 
 
 class IndexedPath(NamedTuple):
@@ -57,7 +57,7 @@ class PathIndex:
     async def _refresh(self) -> None:
         try:
             await self._list()
-        except ToolError:  # the old list remains in use
+        except ToolError:  # keep using the old list
             self._listed = trio.current_time()
 
     async def _list(self) -> None:
@@ -93,7 +93,8 @@ async def find_paths(session: Session, query: str, limit: int = 20) -> list[str]
     Returns:
         Paths relative to the workspace, best first: those whose name begins with the query, whose
         name contains it, whose path contains it, and whose path contains its characters with others
-        in between. Among equals, shorter paths come first. New files are found after some seconds.
+        in between. Among equals, shorter paths come first. New files may appear only after some
+        seconds.
 
     Raises:
         ToolError: The files cannot be listed, or the plugin is off in this session.

@@ -163,7 +163,7 @@ def _format_lines(file: MatchedFile, limit: int, room: int) -> tuple[list[str], 
         if is_match:
             numbers.append(line.number)
         if last and line.number > last + 1:
-            # grep and ripgrep also mark a gap between lines in this way.
+            # Like grep and ripgrep, mark a gap between lines with "--".
             lines.append("--")
         mark = ":" if is_match else "-"
         text = f"{line.number}{mark}{shorten(line)}"

@@ -240,7 +240,7 @@ async def _run(
     argv = [program, *arguments, "--", base]
     messages = bytearray()
     splitter = _RecordSplitter(separator)
-    # Only this process, with exactly these arguments, may read the file.
+    # Only a process with exactly these arguments may read the hidden file.
     with scope.reveal(argv) if scope.reveal else nullcontext():
         # ripgrep only reads, so it can be killed without a grace period.
         async with processes.open(argv, cwd=scope.root, grace=0) as process:

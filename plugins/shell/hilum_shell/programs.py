@@ -1,7 +1,7 @@
 """Finds a command line's main program, and exit codes that are results rather than failures.
 
-This quick analysis is used to count repeated failures. It is not used for security decisions: the
-guard has its own parser.
+This quick analysis is used to count repeated failures. Security decisions do not use this analysis:
+the guard has its own parser.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def is_answer_code(command: str, code: int) -> bool:
 
     Args:
         command: The command line.
-        code: Its exit code.
+        code: The exit code of the command line.
     """
     commands = _commands(command)
     if code != 1 or not commands:

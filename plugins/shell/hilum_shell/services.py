@@ -37,7 +37,7 @@ class PrintedOutput(NamedTuple):
     Attributes:
         title: The command line, shortened to one line.
         state: ``running``, ``exited`` or ``stopped``.
-        text: Its output without terminal escapes.
+        text: The output without terminal escapes.
         heard: Time of its last output, on trio's clock.
         call: Id of the call whose result contains the output; empty for a service.
     """

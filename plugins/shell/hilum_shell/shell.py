@@ -479,7 +479,7 @@ async def _wait_for(service: Service, finder: PatternSearch, seconds: float) -> 
 
 
 async def _wait_for_pause(service: Service, printed: int, seconds: float) -> None:
-    """Wait until a service has printed something and then paused, or has ended."""
+    """Wait until a service has printed output and then paused, or has ended."""
     with trio.move_on_after(seconds):
         while service.spool.end == printed and not service.ended.is_set():
             await service.wait_for_output()

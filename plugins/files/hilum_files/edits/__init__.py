@@ -1,6 +1,6 @@
 """Replaces part of a file, even if the model did not copy the old text exactly.
 
-These are pure functions: they neither read nor write files. Text that the file contains exactly is
+All functions are pure: they neither read nor write files. Text that the file contains exactly is
 replaced exactly. Other text is matched line by line, first as given and then without line numbers
 or escapes, and must match exactly one location. If the intent of an edit is unclear, the edit is
 refused, because a wrong edit is much worse than a refusal.
@@ -158,8 +158,8 @@ def _edit_fuzzily(source: Source, old: str, new: str, kind: str = "") -> Edit | 
     old_lines = TextLines(old)
     if not old_lines.filled:
         return None
-    # Otherwise, a final newline that only the new text has would add a blank line, and replacing a
-    # line without its newline with nothing would leave a blank line.
+    # As in an exact match, a final newline that only the new text has adds a blank line, and
+    # replacing a line without its newline with nothing leaves a blank line.
     if not old.endswith("\n") and (not new or new.endswith("\n")):
         new += "\n"
     new_lines = TextLines(new)
@@ -168,7 +168,7 @@ def _edit_fuzzily(source: Source, old: str, new: str, kind: str = "") -> Edit | 
         return None
     first = match.filled[0]
     last = match.filled[-1]
-    # Otherwise, a repeated edit would insert its new lines a second time.
+    # Check this first, so that a repeated edit does not insert its new lines twice.
     if _is_applied(source, new_lines, first, last):
         raise not_found_error(source, old, [first + 1])
     try:

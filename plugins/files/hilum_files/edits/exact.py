@@ -83,7 +83,7 @@ def replace_exactly(source: Source, old: str, new: str) -> LineReplacement | Non
     if source.text.find(old, at + 1) != -1:
         raise multiple_matches_error(_find_all_lines(source, old))
     place = _occurrence(source, at, at + len(old))
-    # A match that ends inside a number or word is probably not what the model meant.
+    # A match that begins or ends inside a number or word is probably unintended.
     cut = _describe_cut(place.before, old, place.after)
     if cut:
         raise uncertain_error(
@@ -139,7 +139,7 @@ def _line_ends(source: Source, first: int, stop: int, lines: list[str]) -> list[
         if code.kind == "equal" or is_one_to_one(code):
             kept = range(first + code.start, first + code.stop)
             ends_from[code.new_start : code.new_stop] = kept
-    ends_from[-1] = stop - 1  # the last line's newline comes after the old text
+    ends_from[-1] = stop - 1  # the last line ends after the old text, so it keeps its line ending
     return ends_from
 
 
@@ -153,7 +153,7 @@ def is_one_to_one(code: Opcode) -> bool:
 
 
 def _describe_cut(before: str, old: str, after: str) -> str:
-    """Return what a match splits, such as ``a longer number``, or an empty string if nothing.
+    """Return what a match splits, such as ``a longer number``, or an empty string.
 
     Operators and words count only if the text has more than one word. The parts of a hyphenated
     word or a version number count as words.

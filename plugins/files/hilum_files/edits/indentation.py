@@ -1,7 +1,7 @@
 """Converts the indentation of a model's text to that of the file.
 
 The indentation is equal, shifted, or uses tabs instead of spaces. All matched lines must agree on
-one rule. Otherwise the edit is refused, because a wrong guess would change the behavior of a
+one rule. An ambiguous edit is refused, because a wrong guess would change the behavior of a
 program.
 """
 
@@ -182,7 +182,8 @@ def _is_step(width: int, indents: Sequence[str]) -> bool:
         return True
     fitting = [depth for depth in depths if depth % width == 0]
     has_single_step = any(depth % (2 * width) for depth in fitting)
-    # Only the usual width may have exceptions: 2 or 3 would match by chance too often.
+    # Exceptions are accepted only for the most common width, because 2 or 3 would match by chance
+    # too often.
     return width == _WIDTHS[0] and len(fitting) >= 0.75 * len(depths) and has_single_step
 
 
@@ -213,7 +214,7 @@ def follows_file(
     """
     table = dict(pairs)
     if all(table.get(indent) == indent for indent in new):
-        return False  # both interpretations are the same
+        return False  # the old text and the file have the same indentation
     differing = [line for line in shared if line.old != line.file]
     is_like_old = any(line.new == line.old for line in differing)
     is_like_file = any(line.new == line.file for line in differing)
@@ -233,7 +234,7 @@ def follows_file(
 def _is_further_out(indent: str, pairs: Sequence[tuple[str, str]]) -> bool:
     """Return whether a line is indented less than the matched lines.
 
-    Such a line may open a block into which lines of both texts were moved.
+    A line that is indented less may open a block into which lines of both texts were moved.
     """
     return len(indent) < min(len(file) for _, file in pairs)
 
@@ -244,7 +245,8 @@ def _compare_all_depths(pairs: Sequence[tuple[str, str]], new: Sequence[str]) ->
     file_indents = {file for _, file in pairs}
     old_has_tabs = _have_tabs(old_indents)
     if any(new) and _have_tabs(file_indents) != old_has_tabs == _have_tabs(new):
-        return False  # tabs or spaces show whose indentation it is
+        # The use of tabs or spaces shows that the new text is indented like the old text.
+        return False
     if old_indents.issuperset(new):
         return False
     if file_indents.issuperset(new):

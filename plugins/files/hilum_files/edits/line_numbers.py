@@ -55,7 +55,7 @@ def without_line_numbers(old: str, new: str) -> Iterator[Reading]:
 def has_other_number(line: str, old: str) -> bool:
     """Return whether a line of the file itself begins with a number that ``old`` lacks.
 
-    In that case, the supposed line number is part of the text and differs from the file.
+    The number is then part of the text and not a line number.
     """
     return bool(_NUMBERED.match(line)) and not _NUMBERED.match(old)
 

@@ -222,7 +222,7 @@ class _Merger:
         return bool(_OPENS_BLOCK.search(above)) or len(split_line(above).indent) >= least
 
     def _line_above(self) -> str:
-        """Return the nearest non-blank line above the match; empty if there is none."""
+        """Return the nearest non-blank line above the match, or an empty string without one."""
         for line in reversed(self.source.lines[: self.first]):
             if not is_blank(line):
                 return line
@@ -330,8 +330,8 @@ class _Merger:
                 continue
             if len(partners) > MAX_PARTNERS:
                 raise TooMuch
-            # The most similar new line must not lose what is only in the file: typography, tabs,
-            # blanks.
+            # The most similar new line must not lose typography, tabs or blanks that are only in
+            # the file.
             ratios = [likeness(self.old_keys[i], key) for key in self.new_keys[j1:j2]]
             best = max(ratios)
             at = ratios.index(best)
@@ -382,7 +382,7 @@ class _Merger:
         index = i if stays else moved.get(new.body)
         if index is not None:
             return self._kept_line(index, new, in_place=stays)
-        # From here on, the line is new to the file.
+        # A line that is neither kept nor moved is new to the file.
         self.typography.check(line)
         if i is not None:
             self._check_changed(i, j)

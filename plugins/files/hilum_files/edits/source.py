@@ -76,7 +76,7 @@ class Source:
             return self._bom + self._newline.join(all_lines)
         new_ends = self._new_ends(first, stop, ends_from)
         all_ends = [*self._ends[:first], *new_ends, *self._ends[stop:]]
-        all_ends[-1] = ""  # nothing follows the last line
+        all_ends[-1] = ""  # the last line has no line ending
         ended = map(str.__add__, all_lines, all_ends)
         return self._bom + "".join(ended)
 

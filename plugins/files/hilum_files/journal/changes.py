@@ -90,7 +90,7 @@ class Changes:
         self._running: dict[tuple[str, str], RunningCommand] = {}
         self._snapshot_taken = 0.0
         self._has_process = False
-        self._problem = ""  # why the changes made by the running commands cannot be undone
+        self._problem = ""  # why changes made by the running commands cannot be undone
         self._lasting_problem = ""
         if not settings.snapshots:
             self._lasting_problem = (
@@ -106,7 +106,8 @@ class Changes:
 
         Args:
             scope: The kind of unit: ``call``, ``turn``, ``run``, ``session``, or ``undo``.
-            name: The unit's id; by default, the last unit that changed something.
+            name: The id of the call, turn, run or undo; by default, the last unit that changed
+                something.
 
         Returns:
             Records, oldest first.
@@ -134,7 +135,7 @@ class Changes:
                 for change in ledger.changes_in_effect(record):
                     is_file = change.after is not None and change.after.kind == "file"
                     last.setdefault(change.path, record.at if is_file else 0.0)
-            if len(last) >= 10 * limit:  # do not read all of a long session's log
+            if len(last) >= 10 * limit:  # avoid reading the whole log of a long session
                 break
         return [(unspell_path(path), at) for path, at in last.items() if at][:limit]
 
@@ -206,7 +207,7 @@ class Changes:
             ToolError: A file changed later and cannot be merged (``E_STALE``), or the undo failed;
                 nothing is undone in either case.
         """
-        async with self._lock:  # no command can begin in the meantime
+        async with self._lock:  # no command can begin while the lock is held
             if self._running:
                 raise UsageError(
                     "Commands that may change files are running.",

@@ -183,7 +183,7 @@ class ContentStore:
         # The lock above lets one thread use the connection at a time.
         database = sqlite3.connect(file, timeout=20, check_same_thread=False)
         try:
-            # Incremental vacuuming lets the store free disk space. It can be enabled only before
+            # Incremental vacuuming lets the store free disk space. This mode must be enabled before
             # the first table is created.
             database.execute("PRAGMA auto_vacuum = INCREMENTAL")
             # Other processes can read during a write.

@@ -92,7 +92,7 @@ class Ledger:
             self.seen_by(event.agent)[str(event.result.data.get("file"))] = hashed
 
     def _apply_run(self, event: events.RunStarted) -> None:
-        # This run's prompt has informed the agent of these undos.
+        # The prompt of the run has informed the agent of the undos since the last run.
         self.news = []
         shown = self.shown.pop(event.run, None)
         if not shown:
@@ -149,8 +149,8 @@ class Ledger:
         """Return a record without the files that hilum itself wrote while a command ran.
 
         Older versions of hilum recorded these files. hilum's databases change all the time, so such
-        a change would conflict with every undo. Changes made there by a file tool, and undos of
-        these changes, are kept because the user approved them.
+        a change would conflict with every undo. Changes that a file tool made in hilum's folders,
+        and undos of these changes, are kept because the user approved them.
         """
         if not record.is_undo and not record.what:
             return record

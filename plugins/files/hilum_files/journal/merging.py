@@ -45,7 +45,7 @@ def reapply(
     Raises:
         Conflict: Both differences affect the same lines, or one of the contents is not text.
     """
-    # There was no other change, or this change has already been applied.
+    # The path was not changed otherwise, or the change has already been applied.
     if now in (goal, base):
         return goal
     if base == goal:

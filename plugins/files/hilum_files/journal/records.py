@@ -1,7 +1,8 @@
 """The events in the log that record file changes.
 
 A change is logged twice: as ``files.changing`` before it is made, and as ``files.changed`` after
-it. After a crash between the two, only the first exists, and the disk shows what really happened.
+it. After a crash between the two events, only the first exists, and the disk shows what really
+happened.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A group of changes that were made together.
 
     Attributes:
-        id: Its id.
+        id: The record's id.
         changes: The changes.
         tool: Name of the tool; ``undo`` for an undo.
         what: The command, or another short description.
@@ -75,7 +76,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             that others may have made some of them.
         unprotected: Why changes made by the command are unknown or cannot be undone.
         agent: Name of the agent; the event contains this and all following attributes.
-        run: Its run.
+        run: Id of the run.
         at: Unix time in seconds.
         seq: Sequence number of the event.
     """

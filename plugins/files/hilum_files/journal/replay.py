@@ -1,4 +1,4 @@
-"""Computes the state of a path as if some of its changes had never been made.
+"""Computes the state of a path without some of the changes made to it.
 
 This works like a rebase: starting from the first content, all other changes are applied again in
 order. The writes of an undo are not changes; they only show which changes are not in effect.

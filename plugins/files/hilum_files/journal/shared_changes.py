@@ -1,8 +1,8 @@
 """Shares the changes made by all sessions on this machine.
 
 A session finds the changes of a command by comparing two snapshots of the tree. Another session may
-have changed files between the two, so each session records its changes here, in the order in which
-they happened.
+have changed files between these snapshots, so all sessions record their changes in a common list,
+in the order in which they happened.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class SharedChanges:
             records: Ids of records of this session.
         """
         own = self._times(path, records)
-        if not own:  # recorded by an older version of hilum, which shared no changes
+        if not own:  # the records are from an older version of hilum, which shared no changes
             return OtherChanges([], [])
         statement = (
             "SELECT session, began, at, before, after FROM changes"
@@ -198,9 +198,9 @@ def subtract_others(found: Change, others: Sequence[SharedChange]) -> list[Chang
 def _is_doubtful(other: SharedChange, own: Iterable[tuple[float, float]]) -> bool:
     """Return whether one of two calls may have made a change that the other recorded.
 
-    This is possible if each call ran for a while without the other. A call that ran entirely within
-    another recorded its changes before the other call's snapshot, so the other call did not claim
-    them.
+    A call can claim the other's change only if each call ran for a while without the other. A call
+    that ran entirely within another recorded its changes before the other call's snapshot, so the
+    other call did not claim them.
     """
     for began, at in own:
         is_later = began < other.began <= at < other.at

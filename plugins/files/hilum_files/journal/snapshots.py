@@ -75,8 +75,8 @@ class Snapshots:
                 self._save(tree)
             self._tree = tree
             self._is_saved = save or (self._is_saved and not differences)
-            # This runs under the lock, so that no change can happen between the snapshot and its
-            # number.
+            # The number is read under the lock, so that no change can happen between the snapshot
+            # and its number.
             self._last_number = self._journal.shared.last_number()
             return differences
 

@@ -75,7 +75,7 @@ def _wait_for_lock(root: Path, descriptor: int) -> None:
             return
         except BlockingIOError:
             pass
-        except OSError:  # the file system does not support locks
+        except OSError:  # the file system does not support this lock
             return
         if time.monotonic() > deadline:
             raise ToolError(
@@ -185,8 +185,8 @@ class TrackedWorkspace(Workspace):
         """
         # All code takes both locks in this order, so that two threads never wait for each other.
         with self.recorder.tree_lock, lock_workspace(self.root):
-            # This runs under the lock, so that no other hilum process can change the file between
-            # this comparison and the write.
+            # The file is compared under the lock, so that no other hilum process can change it
+            # between the comparison and the write.
             before, contents = self._read_before(real)
             if data is not None and before is not None and real not in self.expected:
                 raise _stale_error(real)
@@ -262,7 +262,7 @@ def hash_file(file: BinaryIO) -> str:
 def find_made_changes(
     root: Path, changes: Iterable[Change], *, include_doubtful: bool
 ) -> tuple[Change, ...]:
-    """Return the changes that were really made, according to the disk.
+    """Return the changes that were actually made, according to the disk.
 
     Args:
         root: The workspace.

@@ -34,7 +34,8 @@ class Plan:
         left: Paths of folders that are not recorded and are therefore left unchanged.
         undoes: The paths of each record that is undone, keyed by the record's id.
         shared: Paths that another session may have changed at the same time, each with the ids of
-            such sessions. They are also in ``conflicts`` unless these changes are undone, too.
+            such sessions. Such paths are also in ``conflicts`` unless the other sessions' changes
+            are undone, too.
         sessions: Ids of the sessions whose later changes cause conflicts.
     """
 
@@ -101,7 +102,7 @@ class _Planner:
     _left: list[str] = attrs.Factory(list)
     _unchanged: set[str] = attrs.Factory(set)
     _claimed: dict[str, tuple[str, ...]] = attrs.Factory(dict)
-    _blocking: dict[str, None] = attrs.Factory(dict)  # a dict keeps the order
+    _blocking: dict[str, None] = attrs.Factory(dict)  # a dict, because it keeps the order
 
     def plan(self) -> Plan:
         """Return the plan for all paths so far."""

@@ -116,11 +116,10 @@ def _unlock_folders(root: Path, steps: Sequence[Change]) -> dict[Path, int]:
 
 @contextmanager
 def _open_exactly(workspace: Workspace, name: str, *, make: bool = False) -> Iterator[Place]:
-    """Open the folder of a planned path while the body runs.
+    """Open the folder of a planned path for the duration of the ``with`` block.
 
-    A program that the agent started may still be running and may have created a link there after
-    the plan was made. Therefore no link is followed, neither out of the workspace nor to another
-    location in it.
+    A program that the agent started may have created a link in the path after the plan was made.
+    Therefore, no links are followed, not even within the workspace.
     """
     path = workspace.root / name
     with workspace.at(path, make=make, follow=False) as place:

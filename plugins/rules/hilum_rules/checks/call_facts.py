@@ -47,7 +47,7 @@ _READERS = re.compile(
 )
 _DELETERS = re.compile(r"delete|remove|unlink|trash|erase", re.IGNORECASE)
 _MOVERS = re.compile(r"move|rename", re.IGNORECASE)
-# These tools return names but no file contents.
+# Tools that return names but no file contents.
 _LISTERS = frozenset(("list_directory", "glob_search"))
 
 
@@ -197,8 +197,9 @@ class CallFacts:
         if self.tool.risk == "read" or (not self._is_own and _READERS.match(name)):
             if name not in _LISTERS:
                 yield attrs.evolve(access, kind="read")
-        # A server does not state what its tool does, so the tool's name decides. Without a hint in
-        # the name, the tool may write and read, which is the strictest assumption.
+        # An MCP server does not state what its tools do to files, so the tool's name decides.
+        # Without a hint in the name, the tool may write and read, which is the strictest
+        # assumption.
         elif _DELETERS.search(name):
             yield attrs.evolve(access, kind="delete", deep="all")
         elif _MOVERS.search(name):

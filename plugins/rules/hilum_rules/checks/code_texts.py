@@ -41,7 +41,7 @@ def runs_unknown_script(effects: CommandEffects, cwd: str | None) -> bool:
 
 
 def _read_script(path: str, cwd: str | None) -> str:
-    """Return the text of a script; empty if it cannot be read."""
+    """Return the text of a script, or an empty string if the script cannot be read."""
     if UNKNOWN in path:
         return ""
     path = os.path.join(cwd or "/", os.path.expanduser(path))
@@ -50,7 +50,7 @@ def _read_script(path: str, cwd: str | None) -> str:
 
 
 def read_text(path: str, limit: int = MAX_TEXT) -> str:
-    """Return the text of a file, or its beginning; empty if it cannot be read."""
+    """Return a file's text or its beginning, or an empty string if the file cannot be read."""
     try:
         # Opening a pipe would block.
         if not os.path.isfile(path):

@@ -30,7 +30,7 @@ def match_branches(branches: Sequence[str], command: CommandFacts) -> Fit:
     """
     words = git_words(command.words)
     is_push = words[1:2] == ("push",)
-    # These options push every branch, including the protected ones.
+    # Options such as `--all` push every branch, including protected ones.
     if is_push and not _ALL_BRANCHES.isdisjoint(words):
         return "yes"
     refspecs = operands(words[2:], "mFCcotu")[1:] if is_push else []

@@ -118,7 +118,7 @@ def match_command(constraint: Hosts, command: CommandFacts) -> Fit:
         return "yes"
     if effects.program == "git":
         return _match_git(constraint, command)
-    # Otherwise ``grep example.com`` would count as contacting the host.
+    # Without this check, ``grep example.com`` would count as contacting the host.
     if effects.program in _TEXTUAL:
         return "yes" if effects.network and "*" in constraint.names else ""
     is_client = effects.network or effects.program in _CLIENTS

@@ -117,7 +117,7 @@ class _Match:
 
     def _match_from(self, cwd: str | None) -> Fit:
         written = self.access.path
-        # A relative path after ``cd $DIR`` may be anywhere.
+        # After ``cd $DIR``, a relative path may be in any folder.
         if UNKNOWN in written or (cwd is None and not written.startswith(_ABSOLUTE)):
             return self._match_unknown(cwd)
         paths, is_complete = self.view.expand(written, cwd)

@@ -1,4 +1,4 @@
-"""Decides whether a quoted name is a path or a command, and what it matches."""
+"""Decides whether a quoted name is a path or a command, and returns what the name matches."""
 
 from __future__ import annotations
 
@@ -94,7 +94,8 @@ def _patterns(text: str, folder: PurePosixPath) -> list[str]:
     if text.startswith("**/"):
         return [f"{prefix}/{text}" if prefix else text]
     if prefix and text.startswith(f"{folder}/"):
-        return [f"{prefix}/{text}", f"/{text}"]  # relative to the root of the workspace
+        # The second pattern is relative to the root of the workspace.
+        return [f"{prefix}/{text}", f"/{text}"]
     return [f"{prefix}/{text}"]
 
 

@@ -46,7 +46,8 @@ def find_protected_paths(
         if effect == "deny" and isinstance(constraint, Paths)
     ]
     constraints = [each for each in constraints if not each.outside and each.patterns != EVERYTHING]
-    # Both actions are required, because the sandbox can only make a path read-only as a whole.
+    # Constraints must forbid changes and deletion, because the sandbox can only make a path
+    # read-only as a whole.
     written = [
         each for each in constraints if each.actions >= {"change", "delete"} and not each.by_hand
     ]
@@ -94,7 +95,7 @@ def _find_constraint(path: str, patterns: list[_Pattern], matcher: PathMatcher) 
 
 
 def _list_protected(path: str, constraint: Paths) -> list[str]:
-    """Return a path, or the files in it if new files are allowed there."""
+    """Return a path, or the files in the folder if the constraint allows new files in it."""
     allows_new = not {"read", "create"} & constraint.actions
     if not allows_new or not os.path.isdir(path):
         return [path]

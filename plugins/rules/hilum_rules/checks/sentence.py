@@ -38,8 +38,8 @@ def parse_phrase(sentence: str) -> Phrase | str:
     # The author of a file could otherwise forge the anchors that mark quoted names.
     if OPEN in text or "\x00" in text:
         return "it contains characters that no rule needs"
-    # This check precedes the conversion to lower case, because "NEVER" in capitals makes a rule
-    # strong.
+    # The wording is checked before the conversion to lower case, because "NEVER" in capitals makes
+    # a rule strong.
     strong = _strong_pattern().search(text) is not None
     anchors: list[str] = []
 

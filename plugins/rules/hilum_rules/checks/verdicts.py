@@ -48,11 +48,11 @@ class EnforcedRule(Protocol):
 
     @property
     def line(self) -> int:
-        """Its line in the file."""
+        """The line of the rule in its file."""
 
     @property
     def check(self) -> Check | None:
-        """The check that enforces it."""
+        """The check that enforces the rule."""
 
 
 _NEXT_STEPS: dict[type[Any], str] = {
@@ -266,7 +266,7 @@ def _match_hosts(constraint: Hosts, facts: CallFacts) -> tuple[Fit, str]:
     for host in sorted(facts.hosts):
         if host_matcher.is_meant(constraint, host):
             return "yes", f"it contacts {host}"
-    # Such a tool, for example a web search, uses the network although no argument names a host.
+    # A tool such as a web search uses the network although no argument names a host.
     if facts.tool.risk == "network" and "*" in constraint.names and not facts.hosts:
         return "yes", f"{facts.tool.name} uses the network"
     return _match_each(

@@ -106,7 +106,7 @@ class WorkspaceView:
         """
         key = (folder, path, copied)
         if key not in self._contents:
-            # One more than the limit shows whether there are more.
+            # Listing one path more than the limit shows whether there are further paths.
             paths = list(islice(_walk(folder), MAX_WALK + 1))
             if copied:
                 paths = [os.path.join(path, os.path.relpath(inner, folder)) for inner in paths]
@@ -116,7 +116,7 @@ class WorkspaceView:
         return self._contents[key]
 
     def is_elsewhere(self, known: str) -> bool:
-        """Return whether the known beginning of a path leads outside the workspace."""
+        """Return whether the known beginning of a path is outside the workspace."""
         root = f"{self.real_root}/"
         return known.startswith("/") and not root.startswith(known) and not known.startswith(root)
 
