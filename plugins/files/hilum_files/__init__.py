@@ -47,7 +47,7 @@ gates = ("check_result", "on_tool_call", "wrap_process")
 
 
 def __getattr__(name: str) -> Any:
-    """Return a public name of ``hilum_files.edits``, which is imported at the first edit."""
+    """Return a public name from ``hilum_files.edits``, which is imported at the first edit."""
     if name in ("Edit", "EditError", "apply_edit", "apply_edits"):
         from hilum_files import edits  # the import takes 15 ms
 

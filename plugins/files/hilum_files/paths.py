@@ -103,7 +103,7 @@ def replace_file(
 
     Args:
         workspace: The workspace.
-        path: Relative to the root, or absolute. A link is followed and kept.
+        path: The path, relative to the root or absolute. A link is followed, not replaced.
         data: The new content.
         make: Whether to create missing folders.
         expected: The status of the file when it was read, which must not have changed.

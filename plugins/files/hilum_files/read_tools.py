@@ -192,7 +192,7 @@ def _offset_after(chunk: bytes, count: int) -> int:
 
 
 def _read_line(file: BinaryIO, path: str, number: int, limit: int) -> str:
-    """Read one line, at most ``limit`` characters of it."""
+    """Read at most ``limit`` characters of one line."""
     raw = file.readline(4 * limit)  # a character takes at most four bytes
     size = len(raw)
     end = raw[-1:]

@@ -38,7 +38,7 @@ def quote(name: str) -> str:
 
 
 def check_text(data: bytes, path: str, size: int) -> None:
-    """Check that a file does not obviously contain something other than UTF-8 text.
+    """Check that a file is neither binary nor UTF-16 text, as far as its beginning shows.
 
     Args:
         data: The first bytes of the file.
@@ -144,7 +144,7 @@ def find_nearest(text: str, wanted: str, limit: int = 12) -> tuple[list[str], bo
 def _find_begin(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
     """Return the index of the line at which the wanted lines most likely begin.
 
-    Each shared line votes for a start index; its weight is its number of characters.
+    Each shared line votes for a start index, weighted by its number of characters.
     """
     indexes: dict[str, list[int]] = {}
     for index, line in enumerate(lines):
@@ -208,7 +208,7 @@ _Group = Sequence[tuple[str, int, int, int, int]]
 def unified_diff(path: str, before: str, after: str, context: int = 3) -> str:
     """Return a unified diff of one file; ``before`` is empty for a new file.
 
-    A change to more than two thousand lines is shown as one block.
+    A change to more than 2,000 lines is shown as one block.
     """
     old = _diff_lines(before)
     new = _diff_lines(after)

@@ -133,7 +133,7 @@ class BackgroundCheckers:
             await trio.sleep(PAUSE_SECONDS)
             # Use the wall clock, because the time is compared with the modification times of files.
             news = _News(set(self._agents), [], 0, time.time(), [])
-            # Run them one after another, so that the agent's own commands keep most of the
+            # Run the checkers one after another, so that the agent's commands keep most of the
             # processor time.
             plan = await self.plan(list(self._lines))
             for use, files in plan.items():

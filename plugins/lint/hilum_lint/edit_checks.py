@@ -53,7 +53,7 @@ class EditChecks:
     """The checks of edits in a session.
 
     Args:
-        nursery: Owns the tasks.
+        nursery: The nursery for the tasks.
         compare: A function that runs quick checkers on an edited file.
     """
 

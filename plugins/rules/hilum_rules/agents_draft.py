@@ -49,7 +49,7 @@ def write_draft(facts: ProjectFacts) -> str:
 
 
 def list_facts(facts: ProjectFacts) -> str:
-    """Return the commands and the layout as a list, without sentences that the project wrote."""
+    """Return the commands and the layout as a list, without text from the project's files."""
     items = _items(msgspec.structs.replace(facts, ci=()))
     lines = []
     for section in ("Commands", "Layout"):

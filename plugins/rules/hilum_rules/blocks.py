@@ -42,7 +42,7 @@ class Block(NamedTuple):
 
     Attributes:
         kind: The kind of block.
-        line: The line on which it begins, from 1.
+        line: The line on which the block begins, from 1.
         text: The text without a list item's marker. In a table row, each cell is preceded by the
             name of its column.
         level: The depth of a heading (from 1) or of a list item (from 0); 1 for an opening tag, -1

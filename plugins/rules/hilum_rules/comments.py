@@ -76,10 +76,10 @@ class Comment(NamedTuple):
     """A comment.
 
     Attributes:
-        line: The line on which it begins, from 1.
+        line: The line on which the comment begins, from 1.
         lines: The number of its lines.
         text: The text.
-        closed: Whether it is closed.
+        closed: Whether the comment is closed.
     """
 
     line: int

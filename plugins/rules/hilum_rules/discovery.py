@@ -94,9 +94,9 @@ class FoundFile(NamedTuple):
         dialect: The format of the file.
         fence: The folder that its links must not leave.
         origin: ``user``, ``project`` or ``settings``.
-        folder: The folder that it governs, relative to the workspace.
+        folder: The folder that the file governs, relative to the workspace.
         name: The name that a user writes after ``@`` to activate the file.
-        base: The folder to which its globs are relative.
+        base: The folder to which the file's globs are relative.
     """
 
     path: Path

@@ -28,7 +28,7 @@ class FrontMatter(NamedTuple):
 
     Attributes:
         mode: When the rules are active.
-        globs: The files that activate them.
+        globs: Globs of the files that activate the rules.
         description: The subject of the rules.
         body: The text below the front matter.
         line: The line on which the body begins, from 1.

@@ -24,7 +24,7 @@ Switch = NewType("Switch", bool)
 
 @attrs.frozen
 class PlainFields:
-    """No fields, for plain Markdown files."""
+    """The fields of plain Markdown files, which have none."""
 
 
 # The attributes are named after the keys that the format defines.

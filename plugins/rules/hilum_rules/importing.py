@@ -67,7 +67,7 @@ class ImportResolver:
     Args:
         paths: The paths of the workspace.
         allowed: Folders outside the workspace from which files may import.
-        parse: Parses a file, or returns why it cannot be read.
+        parse: A function that parses a file, or returns why the file cannot be read.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""``hilum init``, and ``/init`` in a session: write AGENTS.md after looking at the project."""
+"""``hilum init`` and, in a session, ``/init`` write AGENTS.md after looking at the project."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ RACY_TIME = 2_000_000_000
 
 @attrs.frozen
 class ParsedFile:
-    """A file before its imports are resolved.
+    """A rules file before its imports are resolved.
 
     Attributes:
         source: The contents.
-        front_matter: When its rules are active.
-        drafts: The drafts of its rules.
+        front_matter: When the rules in the file are active.
+        drafts: The drafts of the rules in the file.
         problems: Problems, each as a line number and a sentence.
         hash: SHA-256 of the contents.
         text_hash: SHA-256 of the text without front matter and whitespace.

@@ -42,8 +42,8 @@ class Draft:
     Attributes:
         content: The text.
         line: The line in the file, from 1.
-        titles: The headings above it, outermost first.
-        lead: The line that introduces its list, such as ``You must never:``.
+        titles: The headings above the draft, outermost first.
+        lead: The line that introduces the draft's list, such as ``You must never:``.
         depth: The depth in nested lists.
         enforce: The ``enforce:`` lines that belong to the draft.
     """
@@ -61,7 +61,7 @@ def parse_drafts(text: str, first: int = 1) -> tuple[list[Draft], Problems]:
 
     Args:
         text: The body, with newlines ``\\n``.
-        first: The line of the file on which it begins.
+        first: The line of the file on which the body begins.
 
     Returns:
         The drafts in order, and the problems: parts that were left out or are unusual.

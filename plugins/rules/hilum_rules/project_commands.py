@@ -79,7 +79,7 @@ _CI_PLAIN = re.compile(r"[\w ./:=,@+*'\"\[\]-]+")
 
 
 class Command(msgspec.Struct, frozen=True):
-    """A command of a project.
+    """A command for working on a project.
 
     Attributes:
         purpose: One of ``PURPOSES``, or ``CI``.
@@ -367,7 +367,7 @@ def _find_fixed(root: Path) -> Iterator[Command]:
 
 
 def list_targets(root: Path) -> set[str]:
-    """Return the names of all targets of a project's Makefile."""
+    """Return the names of all targets in a project's Makefile."""
     file = _has(root, "GNUmakefile", "makefile", "Makefile")
     return set(_TARGET.findall(read_text(root / file))) if file else set()
 

@@ -76,7 +76,7 @@ class Folder(msgspec.Struct, frozen=True):
         name: The name.
         language: The language of most files in the folder; empty if there is none.
         files: The number of files in the folder.
-        parts: The packages in it, if it contains several.
+        parts: The packages in the folder, if the folder contains several.
     """
 
     name: str

@@ -39,7 +39,7 @@ class Mode(StrEnum):
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """A part of a rules file that hilum may not read as its author intended.
+    """A part of a rules file that hilum might not read as its author intended.
 
     Attributes:
         path: The displayed path of the file.
@@ -78,15 +78,15 @@ class Rule(msgspec.Struct, frozen=True):
         id: An id that depends only on the file, the section and the sentence, so that other changes
             in the file do not affect it.
         type: Hard constraint, soft guideline, or identity.
-        section: The headings above it, outermost first, joined by `` > ``; empty for none.
+        section: The headings above the rule, outermost first, joined by `` > ``; empty for none.
         content: The text of the rule, in Markdown, with the code blocks that belong to it.
         path: The displayed path of the file that contains the rule, even if another file imports
             it.
         line: The line number in that file, from 1.
-        folder: The folder that it governs, relative to the workspace; ``.`` for all.
-        lead: The line that introduces its list, for example ``You must never:``.
+        folder: The folder that the rules govern, relative to the workspace; ``.`` for all folders.
+        lead: The line that introduces the rule's list, for example ``You must never:``.
         depth: The depth in nested lists.
-        enforce: The ``enforce:`` lines that belong to it.
+        enforce: The ``enforce:`` lines that belong to the rule.
         check: The check that enforces the rule; ``None`` if the rule is advice.
         why: Why the rule is enforced or is only advice.
     """
@@ -125,16 +125,16 @@ class RulesFile(msgspec.Struct, frozen=True):
         real: The path of the file on disk; ``None`` for texts from settings.
         dialect: The format of the file, for example ``agents`` or ``mdc``.
         origin: ``user``, ``project`` or ``settings``.
-        folder: The folder that it governs, relative to the workspace; ``.`` for all.
-        mode: When its rules are active.
+        folder: The folder that the rules govern, relative to the workspace; ``.`` for all folders.
+        mode: When the rules in the file are active.
         globs: Globs of files that activate the rules, in mode ``auto``.
         description: The subject of the rules, in mode ``agent``.
         name: The name that a user writes after ``@`` to activate it.
         rules: The rules in the file, in order.
-        problems: The parts of files that hilum may not read as their author intended.
+        problems: The parts of files that hilum might not read as their author intended.
         source_hash: SHA-256 of all bytes read, including imports, in hexadecimal.
         sources: All files that were read: the file itself and its imports.
-        base: The folder to which its globs are relative.
+        base: The folder to which the file's globs are relative.
     """
 
     path: str
@@ -159,7 +159,7 @@ class Bundle(msgspec.Struct, frozen=True):
     Attributes:
         rules: The rules.
         source_hash: SHA-256 of all sources, in hexadecimal.
-        problems: The parts of files that hilum may not read as their author intended.
+        problems: The parts of files that hilum might not read as their author intended.
     """
 
     rules: tuple[Rule, ...] = ()

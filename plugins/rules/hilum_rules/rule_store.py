@@ -49,7 +49,7 @@ class Snapshot(msgspec.Struct, frozen=True):
         files: All files, in order of precedence: later ones win.
         active: The files whose rules are active.
         bundle: The active rules.
-        problems: The parts of all files that hilum may not read as their author intended.
+        problems: The parts of all files that hilum might not read as their author intended.
         numbers: The number of each file, by path. A file keeps its number during the session.
     """
 
@@ -67,12 +67,12 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class RuleStore:
-    """Finds, loads and reloads a workspace's rules. Methods block; use one thread at a time.
+    """Finds, loads and reloads a workspace's rules. Methods block; not thread-safe.
 
     Args:
         paths: The paths of the workspace.
         settings: The settings.
-        kind: The kind of session, because rules may exclude files from it.
+        kind: The kind of session, because rules may exclude files from some kinds.
     """
 
     def __init__(self, paths: WorkspacePaths, settings: RulesSettings, kind: str = "main") -> None:
@@ -224,7 +224,7 @@ class RuleStore:
         """Record files that a tool or the user uses; return whether the active rules changed.
 
         Args:
-            paths: Relative to the workspace, with forward slashes.
+            paths: Paths relative to the workspace, with forward slashes.
         """
         paths = list(paths)
         new = [path for path in paths if path not in self._touched]

@@ -157,7 +157,7 @@ class Rules:
 
     @hookimpl
     async def build_prompt_layer(self, agent: Agent) -> list[Layer] | None:
-        """Return the rules as layers. A change on disk takes effect in the current turn."""
+        """Return the rules as prompt layers. A change on disk takes effect in this turn."""
         if agent.name not in self._restored:
             # A resumed conversation has rules of nested folders that no call has named in this
             # process.
@@ -232,7 +232,7 @@ class Rules:
         return await trio.to_thread.run_sync(checks.judge_answer, rules, message.text)
 
     def _inside(self, names: Iterable[str]) -> list[str]:
-        """Return the paths inside the workspace, relative to it, with links followed. Blocks."""
+        """Return the resolved paths in the workspace, relative to its root. Blocks."""
         workspace = self.session.workspace
         found = []
         for name in names:

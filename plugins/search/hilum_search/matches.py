@@ -74,7 +74,7 @@ class MatchCollector(msgspec.Struct):
 
     Args:
         wanted: A function that returns whether matches in the file at a path count.
-        on_file: Called with each file when all its matches are known.
+        on_file: A function that is called with each file when all its matches are known.
         max_matches: Number of matches after which the search may end.
         sorted: Whether ripgrep must return files in order, which prevents it from searching several
             files at once.

@@ -95,10 +95,10 @@ async def search(
     """Search the content of files.
 
     Args:
-        processes: Starts ripgrep.
+        processes: The object that starts ripgrep.
         scope: The files.
         pattern: What to search for.
-        context: Lines to return before and after each match.
+        context: Number of lines to return before and after each match.
         found: Collects the matches.
 
     Raises:
@@ -137,7 +137,7 @@ async def list_files(
     """List the files that a search would read.
 
     Args:
-        processes: Starts ripgrep.
+        processes: The object that starts ripgrep.
         scope: The files.
         take: A function that receives paths relative to the root, in any order, and returns whether
             there are enough paths.

@@ -182,7 +182,7 @@ def _is_alike(old: str, new: str) -> bool:
     """Return whether one line was changed into another.
 
     Either most of the line is the same, or one line is a prefix of the other, as when a statement
-    is split over several lines.
+    is split across several lines.
     """
     short = min(old, new, key=len).rstrip()
     is_part = len(short) >= MIN_PART and old.startswith(short) and new.startswith(short)

@@ -92,7 +92,7 @@ def _has_plain(text: str, char: str) -> bool:
 
 
 def _has_literal_escape(text: str, old: str) -> bool:
-    """Return whether an escape may be intended, in a new line that ``old`` does not contain."""
+    """Return whether a new line that ``old`` lacks contains an escape that may be intended."""
     added = [line for line in text.split("\n") if line not in old]
     if any(_NO_ESCAPE.search(line) for line in added):
         return True

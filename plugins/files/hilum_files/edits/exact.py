@@ -67,7 +67,7 @@ class _Occurrence(NamedTuple):
 
 
 def replace_exactly(source: Source, old: str, new: str) -> LineReplacement | None:
-    """Replace text that the file contains once, ignoring line endings and byte order mark.
+    """Replace text that the file contains once, ignoring line endings and a byte order mark.
 
     Returns:
         The replacement, or ``None`` if the file lacks the text, or the text must be matched as
@@ -229,7 +229,7 @@ def _end_like_old(source: Source, place: _Occurrence, old: str, new: str) -> str
 
 
 def _may_drop_end(source: Source, place: _Occurrence, old: str, new: str) -> bool:
-    """Return whether the missing newline of the new text may be intended."""
+    """Return whether the new text may lack a final newline on purpose."""
     # Replacing the newline with a blank, or removing it at the end of the file, may be deliberate.
     joins_words = new[-1] in BLANKS and old[-2] not in BLANKS
     is_at_end = place.last == len(source.lines) - 1 and not place.after

@@ -76,8 +76,8 @@ class FuzzyMatch:
     Attributes:
         filled: The indexes of the file's non-blank lines, one for each non-blank line of the text.
         slips: The differences, which are names of ``SLIPS``.
-        first_bare: Whether only the first line lacks its indentation, because the text was copied
-            from that line's first character on.
+        first_bare: Whether only the first line lacks its indentation, because the model copied that
+            line from its first letter on.
         problem: A sentence about a difference that is not accepted; empty if there is none.
     """
 

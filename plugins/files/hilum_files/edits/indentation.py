@@ -39,7 +39,7 @@ def find_rule(
     Args:
         pairs: The indentation of each non-blank line in the model's text and in the file.
         new: The indentations of the new lines, as the model wrote them.
-        around: Returns the indentations of the lines around the match in the file.
+        around: A function that returns the indentations of the lines around the match in the file.
 
     Returns:
         The rule, or ``None`` if none applies.

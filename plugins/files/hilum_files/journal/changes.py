@@ -342,7 +342,7 @@ class Changes:
         self._snapshot_taken = time.monotonic()
 
     async def _record_changes(self, running: RunningCommand) -> None:
-        """Record the changes of a command once. The caller holds the lock."""
+        """Record the changes made by a command, but only once. The caller holds the lock."""
         key = running.record.agent, running.record.call
         # A cancelled command is reported twice: by its event and when the session closes.
         if self._running.get(key) is not running:
@@ -363,7 +363,7 @@ class Changes:
         await trio.to_thread.run_sync(self._journal.share, record, running.began)
 
     async def follow_events(self) -> None:
-        """Record the changes of cancelled commands, whose results are never checked."""
+        """Record the changes made by cancelled commands, whose results are never checked."""
         async for event in self._session.events(self._session.journal.last):
             if isinstance(event, events.CallStarted):
                 running = self._running.get((event.agent, event.call.id))
@@ -376,7 +376,7 @@ class Changes:
                         await self._record_changes(running)
 
     async def close(self) -> None:
-        """Record the changes of commands that are still running."""
+        """Record the changes made by commands that are still running."""
         async with self._lock:
             for running in list(self._running.values()):
                 await self._record_changes(running)

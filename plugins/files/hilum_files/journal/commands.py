@@ -173,7 +173,7 @@ def _make_writer(log: Log, journal: Journal) -> Callable[[events.PluginEvent], N
 async def _find_session(
     kernel: Kernel, options: argparse.Namespace
 ) -> tuple[str, list[events.AnyEvent]]:
-    """Find the given session, or the folder's last one that changed something.
+    """Find the given session, or the last session in the folder that changed something.
 
     Returns:
         The session's id and its events.
@@ -336,7 +336,7 @@ def _describe_step(step: Change, is_merged: bool, is_dry_run: bool) -> str:
 
 
 def _warn(journal: Journal, records: Iterable[Record]) -> None:
-    """Print warnings about the limits of the result."""
+    """Print warnings about commands whose changes are uncertain or cannot be undone."""
     runs: set[str] = set()
     for record in records:
         runs.add(record.run)

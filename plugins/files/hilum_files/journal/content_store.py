@@ -125,7 +125,7 @@ class ContentStore:
         return found
 
     def sweep(self, days: float, max_bytes: int) -> int:
-        """Delete contents that have not been used for long, and the oldest ones above a size limit.
+        """Delete contents that have long been unused, and the oldest contents above a size limit.
 
         Args:
             days: Days after which unused content is deleted.

@@ -131,8 +131,8 @@ class Journal:
             keep_going: Whether to restore the other files if a file cannot be restored.
             shared: Whether to also undo changes that another session may have made at the same
                 time.
-            merge: Whether to merge changes that others made later. Otherwise, files with such
-                changes cannot be restored.
+            merge: Whether to merge changes that others made later; if not, files with such changes
+                cannot be restored.
 
         Returns:
             The result of the undo.

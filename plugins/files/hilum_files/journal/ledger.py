@@ -31,7 +31,8 @@ class Ledger:
     """The state of a session's files, updated event by event.
 
     Args:
-        is_own: Returns whether a path, relative to the workspace, is in one of hilum's own folders.
+        is_own: A function that returns whether a path, relative to the workspace, is in one of
+            hilum's own folders.
 
     Attributes:
         last: Sequence number of the last event that was applied.
@@ -136,7 +137,7 @@ class Ledger:
         self._note_contents(record)
 
     def _note_contents(self, record: Record) -> None:
-        """Record which record last changed a path, and which content its agent has seen."""
+        """Store which record last changed a path, and which content the record's agent has seen."""
         # An agent has seen the contents that it wrote with a tool, but not those written by its
         # commands.
         is_own_writing = not record.is_undo and record.tool and not record.what
@@ -209,7 +210,7 @@ class Ledger:
         )
 
     def is_last(self, path: str, records: Sequence[Record]) -> bool:
-        """Return whether no change in effect follows the selected ones at a path."""
+        """Return whether no other change in effect follows the selected changes to a path."""
         selected = {record.id for record in records}
         for record in reversed(self.records.values()):
             if not record.changes_path(path):
@@ -223,11 +224,11 @@ class Ledger:
     # --- joined changes ---------------------------------------------------------------------------
 
     def entries(self, path: str) -> list[Entry]:
-        """Return all changes of a path, oldest first."""
+        """Return all changes to a path, oldest first."""
         return self._entries({path})[path]
 
     def _entries(self, paths: Iterable[str]) -> dict[str, list[Entry]]:
-        """Return all changes of each path, oldest first."""
+        """Return all changes to each path, oldest first."""
         entries: dict[str, list[Entry]] = {path: [] for path in paths}
         for record in self.records.values():
             for change in record.changes:
@@ -236,7 +237,7 @@ class Ledger:
         return entries
 
     def compose(self, records: Sequence[Record]) -> dict[str, list[Change]]:
-        """Join the selected changes of each path into as few as possible, oldest first.
+        """Join the selected changes to each path into as few as possible, oldest first.
 
         A change that was undone between two others leaves a gap: the later change begins with
         content that is no longer in effect. A change and its undo together change nothing, and are
@@ -359,7 +360,7 @@ def _find_named_unit(
 
 
 def _select_undo(candidates: Sequence[Record], name: str) -> list[Record]:
-    """Return the undo with a given name, or the last one."""
+    """Return the undo with a given name, or the last undo."""
     named = [record for record in candidates if record.id.startswith(name)]
     chosen = [record for record in named if record.id == name] or named
     if name and len(chosen) > 1:

@@ -42,7 +42,7 @@ class _Start(msgspec.Struct, frozen=True):
     key: str = ""
 
     def origin(self) -> Origin:
-        """Return the call that started the agent, or only its run if the call is unknown."""
+        """Return the call that started an agent, or only its run if the call is unknown."""
         fields = self.key.rsplit("/", 3)
         if len(fields) == 4:
             _, run, turn, call = fields

@@ -55,7 +55,8 @@ class Snapshots:
         """Take a snapshot, and return its differences from the previous one.
 
         Args:
-            check_cancelled: Called regularly; may raise an exception to end the walk.
+            check_cancelled: A function that is called regularly and may raise an exception to end
+                the walk.
             save: Whether to write the snapshot to disk.
 
         Raises:

@@ -115,7 +115,7 @@ class TrackedWorkspace(Workspace):
         return cls(**fields, recorder=recorder, seen=seen)
 
     def read_for_change(self, real: Path, file: BinaryIO, limit: int) -> bytes:
-        """Read a file that will be changed, at most ``limit`` bytes of it.
+        """Read at most ``limit`` bytes of a file that will be changed.
 
         Raises:
             ToolError: As for ``check``.

@@ -120,13 +120,13 @@ class HilumPaths(NamedTuple):
 
 
 def find_hilum_folders(root: str) -> frozenset[str]:
-    """Find hilum's own folders below a folder, by path relative to it. Blocks."""
+    """Return the paths of hilum's own folders below a folder, relative to this folder. Blocks."""
     folders = (data_folder(), config_folder(), cache_folder())
     return frozenset(_relative_to(root, map(os.path.realpath, folders)))
 
 
 def find_hilum_paths(root: str) -> HilumPaths:
-    """Find the entries that hilum itself keeps below a folder. Blocks."""
+    """Return the entries that hilum itself keeps below a folder. Blocks."""
     placeholders: list[str] = []
     with suppress(OSError):
         # Each file in the folder `masks` contains a path that the sandbox created.
@@ -163,7 +163,8 @@ def node_at(path: str | os.PathLike[str], keep: Callable[[bytes], str]) -> Node 
 
     Args:
         path: The path.
-        keep: Stores the content of a file, or the target of a link, and returns its hash.
+        keep: A function that stores the content of a file, or the target of a link, and returns the
+            hash.
 
     Raises:
         OSError: The path cannot be read.
@@ -196,7 +197,8 @@ class TreeWalk:
         base: The earlier snapshot; a file with the same timestamps and numbers is not read again.
         store: The store of contents.
         limits: The limits of the walk.
-        check_cancelled: Called regularly; may raise an exception to end the walk.
+        check_cancelled: A function that is called regularly and may raise an exception to end the
+            walk.
         own: The entries that hilum itself keeps in the tree, which are left out.
 
     Attributes:
@@ -419,7 +421,7 @@ def _stamp(status: os.stat_result) -> Stamp:
 
 
 def find_differences(before: Tree, after: Tree) -> list[Difference]:
-    """Return each path that differs, with its earlier and current node, sorted.
+    """Return the paths that differ, sorted, each with its earlier and its current node.
 
     The folder ``.hilum`` is not a difference: a sandbox creates it temporarily to keep commands
     from creating it.
@@ -451,14 +453,14 @@ def _node_of(name: str, entry: TreeEntry | None) -> Node | None:
 
 
 def encode_tree(tree: Tree) -> bytes:
-    """Return a tree as bytes."""
+    """Encode a tree as bytes."""
     # Names are stored as bytes, because they need not be valid UTF-8.
     rows = [(os.fsencode(name), entry.node, entry.stamp) for name, entry in tree.items()]
     return msgspec.msgpack.encode(rows)
 
 
 def decode_tree(data: bytes) -> Tree:
-    """Return the tree that ``encode_tree`` wrote.
+    """Decode a tree that ``encode_tree`` encoded.
 
     Raises:
         msgspec.DecodeError: The data is not an encoded tree.

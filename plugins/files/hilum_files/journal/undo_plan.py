@@ -105,7 +105,7 @@ class _Planner:
     _blocking: dict[str, None] = attrs.Factory(dict)  # a dict, because it keeps the order
 
     def plan(self) -> Plan:
-        """Return the plan for all paths so far."""
+        """Return the plan for all paths that have been planned so far."""
         undoes: dict[str, tuple[str, ...]] = {}
         for record in self._records:
             paths = [change.path for change in record.changes]
@@ -158,8 +158,8 @@ class _Planner:
         if target != now:
             self._steps.append(Change(path, now, target))
         elif not self._ledger.is_last(path, self._records):
-            # Later changes have already reverted this change. It stays in the chain of changes, so
-            # that the later changes can be undone.
+            # Later changes have already reverted this change, which stays in the chain of changes
+            # so that the later changes can be undone.
             self._unchanged.add(path)
 
     def _claim(self, path: str, doubtful: Sequence[SharedChange]) -> bool:

@@ -14,7 +14,7 @@ from hilum_files.text import show
 
 
 class UndoPreview(msgspec.Struct, frozen=True):
-    """What an undo would do. All texts can be displayed in a terminal.
+    """A preview of an undo. All texts are safe to display in a terminal.
 
     Attributes:
         diffs: The files that would change, from their current to their new content.
@@ -30,7 +30,7 @@ class UndoPreview(msgspec.Struct, frozen=True):
 
 
 class RunChanges(msgspec.Struct, frozen=True):
-    """How many lines a run changed in which files.
+    """The files that a run changed, and the numbers of added and removed lines.
 
     Attributes:
         files: The paths of the files.

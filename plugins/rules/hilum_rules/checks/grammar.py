@@ -54,8 +54,8 @@ class Frame(NamedTuple):
     """One form of a sentence or an action.
 
     Attributes:
-        pattern: Matches the whole text. Anchors are written ``⟦0⟧``.
-        read: Returns the meaning of a match, or ``None``.
+        pattern: A pattern that must match the whole text. Anchors are written ``⟦0⟧``.
+        read: A function that returns the meaning of a match, or ``None``.
         is_final: Whether a match without a meaning ends the search; otherwise, the next frame is
             tried.
     """
@@ -210,7 +210,7 @@ def read_hosts(found: re.Match[str], sentence: Sentence) -> Hosts | None:
 
 
 def read_other_paths(found: re.Match[str], sentence: Sentence) -> Paths | None:
-    """Read folders outside which nothing may be written."""
+    """Read the only folders in which a sentence allows writing."""
     return sentence.read_other_paths(found["list"])
 
 

@@ -21,7 +21,7 @@ _ANCHOR = re.compile(r"⟦(\d+)⟧")
 
 @attrs.frozen
 class Sentence:
-    """A phrase, and the folder that it governs."""
+    """A phrase, and the folder that its rules file governs."""
 
     phrase: Phrase
     folder: PurePosixPath
@@ -77,7 +77,7 @@ class Sentence:
         )
 
     def read_other_paths(self, text: str) -> Paths | None:
-        """Read folders outside which nothing in the workspace may be written."""
+        """Read the only folders in the workspace in which a sentence allows writing."""
         names = self.names(text)
         if not names or not all(quoted_names.is_path(name, named=True) for name in names):
             return None

@@ -57,7 +57,7 @@ def find_protected_paths(
 
 
 class _Pattern(NamedTuple):
-    """A pattern, with the constraint that it belongs to."""
+    """A pattern, with the constraint to which it belongs."""
 
     text: str
     constraint: Paths

@@ -66,7 +66,7 @@ _NEXT_STEPS: dict[type[Any], str] = {
 def judge_call(
     rules: Iterable[EnforcedRule], agent: Agent, call: ToolCall, tool: Tool
 ) -> Verdict | None:
-    """Judge a call by all enforced rules; ``None`` if no rule objects. Blocks.
+    """Judge a call by all enforced rules; return ``None`` if no rule objects. Blocks.
 
     Args:
         rules: The rules.
