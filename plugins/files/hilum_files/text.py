@@ -155,7 +155,7 @@ def _find_begin(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
         if line:
             for index in indexes.get(line, ())[:MAX_OCCURRENCES]:
                 votes[index - offset] += len(line)
-    # The longest missing line votes through the lines similar to it.
+    # Instead of the longest missing line, the lines similar to this line vote.
     missing = [line for line in wanted if line not in indexes]
     if missing:
         anchor = max(missing, key=len)

@@ -16,7 +16,7 @@ from hilum_lint.parsers import Parser
 from hilum_lint.settings import CheckerSettings, LintSettings
 
 PYTHON = (".py", ".pyi")
-# Type checkers of large projects need gigabytes; a linter that reads single files does not.
+# For large projects, type checkers need gigabytes, but linters that read single files do not.
 MAX_MEMORY = 4_000_000_000
 MAX_LINTER_MEMORY = 1_000_000_000
 SCRIPT = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts")

@@ -77,7 +77,7 @@ class Comment(NamedTuple):
 
     Attributes:
         line: The line on which the comment begins, from 1.
-        lines: The number of its lines.
+        lines: The number of lines in the comment.
         text: The text.
         closed: Whether the comment is closed.
     """

@@ -36,7 +36,7 @@ def reveal(text: str) -> tuple[str, list[tuple[int, int]]]:
     """Return a text with its hidden characters shown as codes such as ``<U+200B>``.
 
     Args:
-        text: The text, with newlines ``\\n``.
+        text: The text, with ``\\n`` as newlines.
 
     Returns:
         The text, with the same number of lines; and for each line with hidden characters, its

@@ -44,7 +44,7 @@ class Draft:
         line: The line in the file, from 1.
         titles: The headings above the draft, outermost first.
         lead: The line that introduces the draft's list, such as ``You must never:``.
-        depth: The depth in nested lists.
+        depth: The nesting depth in lists.
         enforce: The ``enforce:`` lines that belong to the draft.
     """
 
@@ -60,7 +60,7 @@ def parse_drafts(text: str, first: int = 1) -> tuple[list[Draft], Problems]:
     """Parse the body of a rules file.
 
     Args:
-        text: The body, with newlines ``\\n``.
+        text: The body, with ``\\n`` as newlines.
         first: The line of the file on which the body begins.
 
     Returns:

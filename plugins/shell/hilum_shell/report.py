@@ -164,7 +164,7 @@ def cut_streams(kept: dict[str, OutputBuffer], limit: int) -> ShownOutput:
 def read_output(
     service: Service, agent: str, start: int, limit: int, *, paged: bool = False, said: str = ""
 ) -> Output:
-    """Return a service's state and its output from an offset, and record that it was read.
+    """Return a service's state and its output from an offset, and mark the output as read.
 
     Args:
         service: The service.

@@ -1,4 +1,4 @@
-"""Manages the services of a session, which are commands in the background.
+"""Manages a session's services, which are commands that run in the background.
 
 Agents can list services and are told when they end. A service ends with the run or session to which
 it belongs.

@@ -96,7 +96,7 @@ class Changes:
             self._lasting_problem = (
                 "Snapshots are off (files.snapshots), so its changes cannot be undone."
             )
-        # Held while a snapshot is taken and during an undo.
+        # This lock is held while a snapshot is taken and during an undo.
         self._lock = trio.Lock()
 
     # --- session operations -----------------------------------------------------------------------

@@ -327,7 +327,7 @@ class Ledger:
         if name:
             wanted = _find_named_unit(traces, scope, name)
         else:
-            # By default, the last call; the default run and turn are those that the user prompted.
+            # Without a name, select the last call, or the last run or turn that the user prompted.
             last = traces[-1]
             wanted = (last[0] if scope == "call" else last[-1]).key(scope)
         chosen: list[Record] = []

@@ -55,7 +55,7 @@ def replay(
         The new state of the path, and whether later changes were merged into it.
 
     Raises:
-        Conflict: A change that is kept affects the same lines.
+        Conflict: A change that remains in effect affects the same lines as an undone change.
     """
     entries = ledger.entries(path)
     check_changes_kept([entry.change for entry in entries])

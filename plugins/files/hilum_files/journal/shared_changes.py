@@ -124,7 +124,7 @@ class SharedChanges:
 
         Args:
             path: The path.
-            records: Ids of records of this session.
+            records: Ids of this session's records.
         """
         own = self._times(path, records)
         if not own:  # the records are from an older version of hilum, which shared no changes

@@ -63,7 +63,7 @@ class Snapshots:
             TreeTooLarge: The snapshot takes too long.
             HilumError: Contents cannot be stored, or another session holds the lock.
         """
-        # Under the lock, no session is in the middle of a change.
+        # While the lock is held, no session is in the middle of a change.
         with self._journal.tree_lock, lock_workspace(self._root):
             root = str(self._root)
             own = find_hilum_paths(root)

@@ -95,7 +95,7 @@ class CallFacts:
         if self.tool.risk != "execute":
             return []
         folder = self._find_folder()
-        # In other tools, an argument ``text`` or ``input`` may not be a command.
+        # In other tools, an argument ``text`` or ``input`` need not be a command.
         names = _COMMANDS | _INPUTS if self._is_own else _COMMANDS
         return [
             judge_command(text, workspace=self.matcher.root, folder=folder)

@@ -78,7 +78,7 @@ def _switched_to(command: CommandFacts) -> str:
 
 
 def _read_head(folder: str) -> str:
-    """Return the branch that is checked out in the repository of a folder."""
+    """Return the branch that is checked out in the repository that contains a folder."""
     while True:
         git = os.path.join(folder, ".git")
         link = re.match(r"gitdir: (.+)", read_text(git)) if os.path.isfile(git) else None
