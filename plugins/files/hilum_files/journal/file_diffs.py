@@ -56,7 +56,7 @@ def net_changes(ledger: Ledger, records: Sequence[Record]) -> list[Change]:
 
 
 def diff_records(journal: Journal, records: Sequence[Record]) -> list[FileDiff]:
-    """Return the changes in the given records, which must be given oldest first. Blocks."""
+    """Return the changes in the given records, which must be ordered oldest first. Blocks."""
     # A dict keeps the order and drops duplicates.
     agents: dict[str, dict[str, None]] = {}
     for record in records:
