@@ -80,7 +80,8 @@ class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     new_string: str
 
 
-# Deferred, because `edit_file` is enough for most edits and a shorter tool list saves tokens.
+# This tool is deferred, because `edit_file` is enough for most edits and a shorter tool list saves
+# tokens.
 @tool(risk="write", effect="once", writes="path", timeout=60, deferred=True)
 async def multi_edit(
     call: Call, path: str, edits: Annotated[list[Replacement], msgspec.Meta(min_length=1)]

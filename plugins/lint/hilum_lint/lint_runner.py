@@ -236,7 +236,7 @@ class LintRunner:
     # --- with a prompt ----------------------------------------------------------------------------
 
     async def context(self, agent: Agent, names: Sequence[str]) -> list[Block]:
-        """Return diagnostics new since the last run, and errors in files that the prompt names."""
+        """Return new diagnostics since the last run, and errors in files that the prompt names."""
         blocks = []
         note = self.edit_checks.take_note(agent.name)
         late = await self.background.take_news(agent.name)

@@ -214,7 +214,7 @@ class LintProject:
         return checker.whole if has_scope else ()
 
     def _find_oldest_python(self, folder: Path) -> tuple[int, int]:
-        """Return the oldest Python version that a project declares to support."""
+        """Return the oldest Python version that a project claims to support."""
         for above in self._upwards(folder):
             if "pyproject.toml" in self._list_names(above):
                 wanted = self._entry(above / "pyproject.toml", "project.requires-python")
@@ -306,7 +306,7 @@ class LintProject:
 
     def _entry(self, path: Path, key: str) -> Any:
         found: Any = self._table(path)
-        # The section names of ini files and the keys of JSON files may contain dots.
+        # Section names in INI files and keys in JSON files may contain dots.
         parts = key.split(".") if path.suffix == ".toml" else [key]
         for part in parts:
             found = found.get(part) if isinstance(found, Mapping) else None

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 # Maximum size, in bytes, of a checker's output; hilum ends a checker that prints more.
 MAX_OUTPUT = 32_000_000
-# Starts a checker with a limit on its memory. A configuration may name any file, such as /dev/zero,
-# which a checker would read until no memory is left. The limit applies to data (-d), because node
-# and Go reserve far more address space (-v) than they use.
+# A shell script that starts a checker with a memory limit. A configuration may name any file, such
+# as /dev/zero, which a checker would read until no memory is left. The limit applies to data (-d),
+# because node and Go reserve far more address space (-v) than they use.
 _LIMITED = 'ulimit -d "$0" 2>/dev/null; exec "$@"'
 _OUT_OF_MEMORY = re.compile(
     r"(?i)out of memory|MemoryError|memory allocation of|bad_alloc|cannot allocate memory"

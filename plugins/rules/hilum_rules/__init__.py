@@ -64,7 +64,7 @@ def __getattr__(name: str) -> Any:
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Rules]:
-    """Open the rules of the session's workspace, until the session closes."""
+    """Load the rules of the session's workspace, and yield them until the session closes."""
     import trio
 
     from hilum_rules.session_rules import Rules

@@ -1,4 +1,4 @@
-"""Finds the rules files of all agents, in order of precedence: later ones win.
+"""Finds the rules files of all agents, in order of precedence: later files win.
 
 No tree is searched: only the folders from the repository root to the current folder are examined,
 and only for known names.
@@ -89,10 +89,10 @@ class FoundFile(NamedTuple):
     """A file that is recognized as a rules file by its name.
 
     Attributes:
-        path: The path at which it was found.
+        path: The path at which the file was found.
         shown: The readable path.
         dialect: The format of the file.
-        fence: The folder that its links must not leave.
+        fence: The folder that the file's links must not leave.
         origin: ``user``, ``project`` or ``settings``.
         folder: The folder that the file governs, relative to the workspace.
         name: The name that a user writes after ``@`` to activate the file.
@@ -135,7 +135,7 @@ class WorkspacePaths(msgspec.Struct, frozen=True):
 
 
 def find_paths(workspace: Path, config: Path) -> WorkspacePaths:
-    """Return the paths of a workspace. Blocks."""
+    """Find the folders in which to search for a workspace's rules. Blocks."""
     real = Path(os.path.realpath(workspace))
     home = Path(os.path.realpath(home_folder()))
     return WorkspacePaths(real, _find_repository(real, home), config, home)
@@ -190,7 +190,7 @@ class RulesFinder:
             yield from self._find_in_places(home, _HOME_PLACES, "user")
 
     def find_folder_files(self, folder: Path) -> Iterator[FoundFile]:
-        """Yield the files of one folder of the project; later ones win."""
+        """Yield the rules files in one project folder; later files win."""
         self.watched.append(folder)
         yield from self._find_agents(folder, "project")
         yield from self._find_in_places(folder, _PROJECT_PLACES, "project")
@@ -234,7 +234,7 @@ class RulesFinder:
                 status = os.lstat(folder / name)
             except (OSError, ValueError):
                 continue
-            # On a case-insensitive file system, one file has several names.
+            # On a case-insensitive file system, one file may have several names.
             identity = (status.st_dev, status.st_ino)
             if identity not in seen:
                 seen.add(identity)

@@ -35,7 +35,7 @@ def complete_sentence(sentence: str, heading: str) -> Iterator[str]:
 
     Args:
         sentence: The rule, on one line.
-        heading: The innermost heading above it; empty for none.
+        heading: The innermost heading above the rule; empty for none.
     """
     yield sentence
     plain = re.sub(r"[^\w\s'.`/-]", "", heading.replace("\u2019", "'")).strip(" .:-")

@@ -36,7 +36,7 @@ class PlacedDraft(NamedTuple):
 
     Attributes:
         draft: The draft.
-        path: The displayed path of its file.
+        path: The displayed path of the draft's file.
         titles: The headings above the line that imports the draft's file.
     """
 

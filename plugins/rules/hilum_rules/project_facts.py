@@ -70,7 +70,7 @@ _PLAIN_NAME = re.compile(r"[\w][\w.@+ -]{0,60}")
 
 
 class Folder(msgspec.Struct, frozen=True):
-    """A folder of a project.
+    """A folder in a project.
 
     Attributes:
         name: The name.

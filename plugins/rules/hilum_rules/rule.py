@@ -154,7 +154,7 @@ class RulesFile(msgspec.Struct, frozen=True):
 
 
 class Bundle(msgspec.Struct, frozen=True):
-    """All active rules, in order of precedence: later ones win.
+    """All active rules, in order of precedence: later rules win.
 
     Attributes:
         rules: The rules.

@@ -46,7 +46,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     """All rules at one point in time.
 
     Attributes:
-        files: All files, in order of precedence: later ones win.
+        files: All files, in order of precedence: later files win.
         active: The files whose rules are active.
         bundle: The active rules.
         problems: The parts of all files that hilum might not read as their author intended.

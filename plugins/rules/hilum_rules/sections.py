@@ -96,7 +96,7 @@ def _normalize(heading: str) -> str:
     """Return a heading without decoration."""
     text = unicodedata.normalize("NFKC", heading).casefold().replace("\u2019", "'")
     text = re.sub(r"[*_`#~\[\]<>]|\([^()]*\)$", " ", text)
-    # Symbols and unassigned characters: emoji, mostly.
+    # Symbols and unassigned characters, which are mostly emoji.
     symbols = {
         letter for letter in text if unicodedata.category(letter) in ("So", "Sk", "Cn", "Co")
     }

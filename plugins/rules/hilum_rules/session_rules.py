@@ -48,7 +48,7 @@ LAYER = "rules "
 
 
 class Rules:
-    """The rules of a session. Other plugins access them with ``session.plugin(Rules)``.
+    """The rules of a session. Other plugins access these rules with ``session.plugin(Rules)``.
 
     Args:
         session: The session.
@@ -159,8 +159,8 @@ class Rules:
     async def build_prompt_layer(self, agent: Agent) -> list[Layer] | None:
         """Return the rules as prompt layers. A change on disk takes effect in this turn."""
         if agent.name not in self._restored:
-            # A resumed conversation has rules of nested folders that no call has named in this
-            # process.
+            # A resumed conversation uses rules in nested folders that no call in this process has
+            # named.
             self._restored.add(agent.name)
             known = _known_files(agent)
             if known:
@@ -246,7 +246,7 @@ class Rules:
 
 
 def _describe_missing(bundle: Bundle, other: Bundle) -> list[str]:
-    """Return descriptions of the rules that are not in another bundle."""
+    """Describe the rules that another bundle lacks."""
     known = {rule.id for rule in other.rules}
     missing = [rule for rule in bundle.rules if rule.id not in known]
     return [f"{rule.path}:{rule.line}: {rule.sentence[:160]}" for rule in missing]

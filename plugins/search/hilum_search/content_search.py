@@ -141,8 +141,8 @@ class _ContentSearch:
                 try:
                     await self._search()
                 except ToolError as error:
-                    # Raised after the nursery has closed, because the nursery would wrap it in an
-                    # exception group.
+                    # The error is raised after the nursery has closed, because the nursery would
+                    # wrap it in an exception group.
                     failure = error
                     nursery.cancel_scope.cancel()
             if failure is None and self._needs_count():

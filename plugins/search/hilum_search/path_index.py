@@ -86,8 +86,8 @@ async def find_paths(session: Session, query: str, limit: int = 20) -> list[str]
 
     Args:
         session: The session, whose workspace is searched for files that are not ignored.
-        query: Characters of the path, in their order, in any case. If empty, the files nearest to
-            the root are returned.
+        query: Characters that the path contains in this order; case is ignored. An empty query
+            returns the files nearest to the root.
         limit: Maximum number of paths.
 
     Returns:

@@ -179,7 +179,7 @@ def _relative_glob(workspace: Workspace, base: Path, glob: str) -> str:
 
 
 def _from_absolute(workspace: Workspace, base: Path, glob: str, fixed: str) -> str:
-    # An absolute glob must stay in the workspace like any path.
+    # Like any path, an absolute glob must not lead out of the workspace.
     real = workspace.resolve(f"{fixed}/")
     folder = base if base.is_dir() else base.parent
     if not real.is_relative_to(folder):

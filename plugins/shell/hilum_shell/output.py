@@ -102,8 +102,8 @@ class StreamText(NamedTuple):
     Attributes:
         head: The beginning of the text; the whole text if there is no tail.
         tail: The end of the text.
-        characters: Number of characters of the whole text.
-        lines: Number of lines of the whole text.
+        characters: Number of characters in the whole text.
+        lines: Number of lines in the whole text.
     """
 
     head: str

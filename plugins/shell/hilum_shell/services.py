@@ -38,7 +38,7 @@ class PrintedOutput(NamedTuple):
         title: The command line, shortened to one line.
         state: ``running``, ``exited`` or ``stopped``.
         text: The output without terminal escapes.
-        heard: Time of its last output, on trio's clock.
+        heard: Time of the last output, on trio's clock.
         call: Id of the call whose result contains the output; empty for a service.
     """
 
@@ -108,7 +108,7 @@ class Services:
         return list(self._all.values())
 
     def adopt(self, service: Service, limit: float | None) -> None:
-        """Turn a running command into a service with an id, which outlives its call.
+        """Turn a running command into a service, which gets an id and outlives the call.
 
         Args:
             service: The command.
@@ -157,7 +157,7 @@ class Services:
             del self._all[other.id]
 
     def find(self, name: str, agent: str) -> Service:
-        """Return the service with an id, and report its end to the agent from now on.
+        """Return the service with an id, and have its end reported to the agent.
 
         Raises:
             ToolError: There is no such service.

@@ -21,7 +21,7 @@ _VERSION = re.compile(
     r"v\d+(?:\.\w+)+|\d+(?:\.\w+){2,}|\d+(?:\.\d+)+\.?(?:a|b|c|rc|alpha|beta|dev|post|pre)\.?\d*",
     re.IGNORECASE,
 )
-# Keeps the search for a version number short in a very long line.
+# Limits the search for a version number in a very long line, in characters.
 _MAX_VERSION_CHARACTERS = 100
 _NAME_AFTER = re.compile(r"[\w.]*")
 _NAME_BEFORE = re.compile(r"[\w.]*\Z")
@@ -33,7 +33,7 @@ _BARE_FIRST_LINE = (
 
 
 class LineReplacement(NamedTuple):
-    """The lines that replace lines of the file.
+    """The lines that replace a range of lines in the file.
 
     Attributes:
         first: Index of the first replaced line.
@@ -295,7 +295,7 @@ def fits_bare_first_line(indent: str, old: str, new: list[str]) -> bool:
     Args:
         indent: The indentation of the first line in the file.
         old: The old text, in which all lines but the first are indented as in the file.
-        new: The lines of the new text, from its first non-blank one on.
+        new: The lines of the new text, starting with the first non-blank line.
     """
     rest = [line for line in old.split("\n")[1:] if not is_blank(line)]
     old_indents = [split_line(line).indent for line in rest]

@@ -175,7 +175,7 @@ def _make_retyping(width: int, shift: int, tabs: bool, least: int) -> Rule:
 def _is_step(width: int, indents: Sequence[str]) -> bool:
     """Return whether most lines are indented by steps of this width.
 
-    Comments and continuation lines may differ.
+    Comments and continuation lines may be indented differently.
     """
     depths = [len(indent) for indent in indents if indent]
     if gcd(*depths) == width:

@@ -41,7 +41,7 @@ _CLOSES_BLOCK = re.compile(r"[})\]]|(?:else|elif|except|finally|end|case|esac|fi
 LINES_AROUND = 100
 MAX_SMALL = 2000
 """Maximum number of lines for which all alignments of both texts are compared."""
-# Maximum number of new lines that one old line is compared with, character by character.
+# Maximum number of new lines with which one old line is compared, character by character.
 MAX_PARTNERS = 200
 _MAX_CODE_SHARE = 0.4
 
@@ -174,7 +174,7 @@ class _Merger:
         return keep_indent if self.for_file else rule
 
     def _follows_file(self, new: list[str], *, closes: bool) -> bool:
-        """Return whether the new text is indented as the file is, although the old text is not.
+        """Return whether the new text is indented like the file, although the old text is not.
 
         Args:
             new: The indentations of the non-blank new lines.

@@ -261,7 +261,8 @@ class Changes:
         async with self._lock:
             if not self._running:
                 await self._take_snapshot()
-            # Logged before the call runs: after a crash, recovery knows which command was running.
+            # The command is logged before it runs, so that recovery after a crash knows which
+            # command was running.
             turn, run = _turn_and_run(agent)
             record = Record(
                 id=os.urandom(6).hex(),
@@ -282,12 +283,12 @@ class Changes:
     async def wrap_process(self, command: Command) -> None:
         """Take another snapshot if a command had to wait, for example until it was approved.
 
-        Changes made while it waited must not be attributed to the command.
+        Changes made while the command waited must not be attributed to it.
         """
         if self._running and not self._has_process:
             async with self._lock:
-                # Checked again, because another command may have started while this one waited for
-                # the lock.
+                # The state is checked again, because another command may have started while this
+                # command waited for the lock.
                 if not self._has_process and self._is_outdated():
                     await self._take_snapshot()
                 self._has_process = True
@@ -337,7 +338,7 @@ class Changes:
             )
         except SNAPSHOT_ERRORS as error:
             self._problem = errors.end_once(f"Its changes cannot be undone: {error}.")
-            if isinstance(error, TreeTooLarge):  # The next snapshot would take just as long.
+            if isinstance(error, TreeTooLarge):  # Another snapshot would also take too long.
                 self._lasting_problem = self._problem
         self._snapshot_taken = time.monotonic()
 
@@ -384,7 +385,7 @@ class Changes:
     def recover(self) -> None:
         """Record the outcome of changes and commands that were interrupted when hilum ended.
 
-        Blocks; called once, in a thread.
+        This method blocks; it is called once, in a thread.
         """
         trio.from_thread.run_sync(self._update)
         self._snapshots.recover()

@@ -69,7 +69,7 @@ def diff(argv: Sequence[str]) -> int:
 
 
 def undo(argv: Sequence[str]) -> int:
-    """Undo the changes of a call, a turn or a run, including those of commands.
+    """Undo the changes made by a call, a turn or a run, including changes made by commands.
 
     Returns:
         The exit code.
@@ -146,8 +146,8 @@ async def _run_with_journal(options: argparse.Namespace, action: Action) -> None
             journal.apply_events(logged)
             if log is not None:
                 await trio.to_thread.run_sync(journal.finish_interrupted)
-            # In a thread, because it blocks, and because `_make_writer` calls back into the event
-            # loop.
+            # The action runs in a thread, because it blocks and `_make_writer` calls back into the
+            # event loop.
             await trio.to_thread.run_sync(action, options, journal)
         finally:
             journal.store.close()

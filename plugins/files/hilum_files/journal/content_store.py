@@ -88,7 +88,7 @@ class ContentStore:
     def _is_fresh(database: sqlite3.Connection, name: str, now: float) -> bool:
         """Return whether the content with a hash is stored and was used within the last day."""
         row = database.execute("SELECT used FROM objects WHERE hash = ?", (name,)).fetchone()
-        # Updating the time at most once a day turns most writes into lookups.
+        # Updating the time of use at most once a day turns most writes into lookups.
         return row is not None and row[0] > now - DAY_SECONDS
 
     def get(self, name: str) -> bytes | None:
@@ -180,7 +180,7 @@ class ContentStore:
         file = self._folder / "objects.db"
         # SQLite creates its auxiliary files with the same mode.
         os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
-        # The lock above lets one thread use the connection at a time.
+        # The lock above lets only one thread at a time use the connection.
         database = sqlite3.connect(file, timeout=20, check_same_thread=False)
         try:
             # Incremental vacuuming lets the store free disk space. This mode must be enabled before
@@ -216,7 +216,7 @@ def placeholders(values: Sequence[object]) -> str:
 def _encode(data: bytes) -> bytes:
     """Return content in its stored form, compressed if that makes it smaller."""
     if len(data) > _MIN_COMPRESSED:
-        # The fastest level, because a command waits until its snapshot is stored.
+        # Use the fastest compression level, because a command waits until its snapshot is stored.
         compressed = zlib.compress(data, 1)
         if len(compressed) < len(data):
             return _COMPRESSED + compressed

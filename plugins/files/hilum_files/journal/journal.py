@@ -162,8 +162,7 @@ class Journal:
             self.emit(record.to_event(CHANGING))
             try:
                 carry_out(self.workspace, self.store, plan.steps)
-            # This must run even if the undo was cancelled or interrupted: the log must describe
-            # what was written.
+            # Even if the undo is cancelled or interrupted, the log must describe what was written.
             except BaseException:
                 self._finish(record, include_doubtful=False)
                 raise

@@ -70,7 +70,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         what: The command, or another short description.
         call: Id of the call.
         others: Ids of calls that ran at the same time and may have made some of the changes.
-        turn: Number of the turn in its run.
+        turn: Number of the turn within the run.
         undoes: The paths that an undo restored, keyed by the id of the record that changed them.
         cut_off: Whether the call was cancelled, or hilum ended before determining the changes, so
             that others may have made some of them.

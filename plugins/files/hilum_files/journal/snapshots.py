@@ -94,8 +94,8 @@ class Snapshots:
             found = Change(spell_path(path), before, after)
             others = self._journal.shared.since(since, found.path)
             # If two commands overlap, either may have made the change, so both sessions record it.
-            # Changes by a file tool, or by a command that ran entirely within this one, are
-            # certainly theirs.
+            # A change by a file tool, or by a command that ran entirely within this one, was
+            # certainly not made by this command.
             certain = [other for other in others if other.began >= began]
             changes += subtract_others(found, certain)
         return changes

@@ -177,7 +177,7 @@ class TrackedWorkspace(Workspace):
 
     @contextmanager
     def recording_change(self, real: Path, data: bytes | None) -> Iterator[None]:
-        """Lock the workspace while the body writes or deletes a file, and record the change.
+        """Lock the workspace while the ``with`` block writes or deletes a file; record the change.
 
         Args:
             real: The resolved path.
@@ -199,8 +199,8 @@ class TrackedWorkspace(Workspace):
                 for folder in _missing_folders(real):
                     path = spell_path(self.relative(folder))
                     changes.append(Change(path, None, Node("folder", 0o755)))
-            # The contents are stored before the change begins; otherwise it could not be undone
-            # after a crash.
+            # The contents are stored before the change begins, so that it can be undone after a
+            # crash.
             self._keep(contents)
             changes.append(Change(spell_path(self.relative(real)), before, after))
             self.recorder.begin(tuple(changes))
@@ -251,7 +251,7 @@ class TrackedWorkspace(Workspace):
 def hash_file(file: BinaryIO) -> str:
     """Return the hash of an open file of any size, and seek back to its beginning."""
     file.seek(0)
-    # The same hash that `hash_content` returns, without reading the whole file into memory.
+    # Compute the same hash as `hash_content` without reading the whole file into memory.
     digest = blake2b(digest_size=20)
     while chunk := file.read(_CHUNK_BYTES):
         digest.update(chunk)

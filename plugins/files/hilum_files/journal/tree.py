@@ -35,7 +35,7 @@ _RACY_NS = 50_000_000
 # Some file systems store timestamps in seconds, or in steps of two seconds.
 _COARSE_NS = 2_000_000_000
 _SECOND_NS = 1_000_000_000
-# Limits the memory used for contents that have been read but not stored yet.
+# Number of bytes after which the contents read so far are stored, which limits memory use.
 _BATCH_BYTES = 8_000_000
 # A pipe must not block, and a link that replaced a file must not be followed.
 _READ_FLAGS = (
@@ -49,17 +49,17 @@ Kind = Literal["file", "link", "folder", "skipped"]
 Stamp = tuple[int, ...]
 
 
-# A tree may have 100,000 nodes. `gc=False` keeps the garbage collector from visiting them; they
+# A tree may have 100,000 nodes. `gc=False` keeps the garbage collector from visiting nodes, which
 # cannot be part of a cycle. `array_like` makes a saved snapshot smaller.
 class Node(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The entry at a path.
 
     Args:
-        kind: ``skipped`` is a folder that is not opened.
+        kind: ``skipped`` means a folder that is not opened.
         mode: Permissions of a file or folder.
-        hash: Hash of the content of a file, or of the target of a link. If it begins with ``?``,
-            the content was not kept (too large or not readable) and can be compared, but not
-            restored.
+        hash: Hash of the content of a file, or of the target of a link. A hash that begins with
+            ``?`` means that the content was not kept (too large or not readable) and can be
+            compared, but not restored.
     """
 
     kind: Kind

@@ -88,7 +88,7 @@ _TEXTS: dict[str, tuple[Callable[[str, str], bool], str]] = {
 # --- other forms ----------------------------------------------------------------------------------
 
 _CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
-# Emoji among symbols that are otherwise text, such as ✓, © and arrows.
+# Emoji in Unicode blocks whose other symbols, such as ✓, © and arrows, count as text.
 _PICTURES = "\u2705\u274c\u2728\u2b50\u26a1\u2757\u2753"
 _EMOJI = re.compile(rf"[\U0001f300-\U0001faff\U0001f1e6-\U0001f1ff{_PICTURES}]|\ufe0f")
 

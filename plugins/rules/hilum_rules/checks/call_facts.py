@@ -172,8 +172,8 @@ class CallFacts:
             if not effects.found:
                 accesses += [(access, None) for access in effects.files]
             for found in effects.found:
-                # Each search runs once, because commands often repeat one, and a search reads the
-                # disk.
+                # Each search runs only once, because commands often repeat a search, which reads
+                # the disk.
                 if is_settled and found.query not in answers:
                     answers[found.query] = search(found.query)
                 findings = answers.get(found.query)

@@ -66,7 +66,7 @@ def _match_words(
 
 
 def _plain_words(command: CommandFacts) -> Words:
-    """Return a command with its program's name as used in rules."""
+    """Return a command whose program is named as in rules."""
     if command.effects.program == "git":
         return git_words(command.words)
     # ``pip3.12`` is pip, so a rule against ``pip install`` also applies to it.
@@ -183,7 +183,7 @@ def _has_letters(letters: str, words: Words) -> bool:
 
 
 def _installs_own(words: Words) -> bool:
-    """Return whether the words after an install command name only files of the project."""
+    """Return whether the words after an install command name only files in the project."""
     is_value = False
     for word in words:
         # A variable may contain the name of a package.

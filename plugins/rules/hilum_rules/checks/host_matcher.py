@@ -187,7 +187,7 @@ def _match_git(constraint: Hosts, command: CommandFacts) -> Fit:
         return "yes"
     if "*" not in constraint.names:
         return ""
-    # Git treats a remote that begins like this as a path:
+    # Git treats a remote such as `./repository` as a path:
     # https://git-scm.com/docs/git-clone#_git_urls
     remotes = operands(git_words(command.words)[2:])
     is_local = bool(remotes) and remotes[0].startswith(("/", "./", "../", "file:"))

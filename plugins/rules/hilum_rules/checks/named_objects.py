@@ -54,7 +54,7 @@ class Sentence:
 
         Args:
             text: The text that contains the paths.
-            actions: The actions that are forbidden on them.
+            actions: The actions that are forbidden on the paths.
             by_hand: Whether only manual editing is meant.
             named: Whether the sentence calls the names files or folders.
             exceptions: The text that contains the exceptions.
@@ -91,7 +91,7 @@ class Sentence:
 
         Args:
             text: The text that contains the commands.
-            used: Whether the verb is "use", which does not apply only to commands.
+            used: Whether the verb is "use", which may also refer to things other than commands.
             many: Whether a program name alone is not enough, because no verb says that it runs.
         """
         found: list[tuple[str, ...]] = []

@@ -123,7 +123,7 @@ def command_words(text: str, *, used: bool = False) -> tuple[str, ...]:
 
     Args:
         text: The text.
-        used: Whether the sentence says "use", which does not apply only to commands.
+        used: Whether the sentence says "use", which may also refer to things other than commands.
     """
     words = text.split()
     # "Never run `rm -rf <dir>`" forbids the command with any argument.

@@ -135,7 +135,7 @@ def _search(patterns: list[_Pattern], matcher: PathMatcher) -> list[str]:
                     # A protected folder protects everything in it, so nothing below it needs a
                     # separate mount.
                     folders.remove(name)
-        # The judges still check every call; the sandbox is the second layer.
+        # Every call is still judged by the rules; the sandbox is a second layer.
         if seen > MAX_NAMES or len(found) >= MAX_PROTECTED:
             break
     return found

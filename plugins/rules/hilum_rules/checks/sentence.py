@@ -47,7 +47,7 @@ def parse_phrase(sentence: str) -> Phrase | str:
         anchors.append(next(group for group in found.groups() if group is not None).strip())
         return f"{OPEN}{len(anchors) - 1}{CLOSE}"
 
-    # Cursor writes references to files in this form.
+    # Cursor writes file references as links such as `[name](mdc:path)`.
     text = re.sub(r"\[([^\]]*)\]\(mdc:([^)]*)\)", r"`\2`", text)
     text = _quote_pattern().sub(set_apart, text)
     if "`" in text:
