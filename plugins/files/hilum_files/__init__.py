@@ -42,14 +42,14 @@ __all__ = [
     "write_file",
 ]
 
-# The hooks of the session plugin, without which no call runs.
+# No call runs unless the session plugin provides these hooks.
 gates = ("check_result", "on_tool_call", "wrap_process")
 
 
 def __getattr__(name: str) -> Any:
-    """Return a public name of ``hilum_files.edits``, which is imported at the first edit."""
+    """Return a public name from ``hilum_files.edits``, which is imported at the first edit."""
     if name in ("Edit", "EditError", "apply_edit", "apply_edits"):
-        from hilum_files import edits  # 15 ms
+        from hilum_files import edits  # the import takes 15 ms
 
         return getattr(edits, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -63,6 +63,6 @@ def provide_tools() -> Sequence[Tool]:
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Changes]:
-    """Open the session plugin, which tracks what agents read and journals all changes."""
+    """Open the session plugin, which tracks reads by agents and journals all changes."""
     async with open_changes(session) as changes:
         yield changes

@@ -34,7 +34,7 @@ _IDENTITY = ("st_dev", "st_ino", "st_size", "st_mtime_ns")
 def open_place(
     workspace: Workspace, path: str | Path, *, make: bool = False, follow: bool = True
 ) -> Iterator[Place]:
-    """Open the folder that contains a path while the body runs, as ``Workspace.at`` does.
+    """Open the folder that contains a path during the ``with`` block, as ``Workspace.at`` does.
 
     If there is nothing at the path, the error suggests similar paths.
     """
@@ -55,7 +55,7 @@ def open_file(workspace: Workspace, path: str | Path) -> Iterator[BinaryIO]:
     """Open a file to read its bytes.
 
     Raises:
-        ToolError: As for ``open_place``, or the path is not a regular file.
+        ToolError: See ``open_place``; also if the path is not a regular file.
     """
     with open_place(workspace, path) as place:
         if stat.S_ISDIR(read_status(place).st_mode):
@@ -68,7 +68,7 @@ def open_file(workspace: Workspace, path: str | Path) -> Iterator[BinaryIO]:
 
 
 def read_status(place: Place) -> os.stat_result:
-    """Return the status of the entry at an opened location, without following a link.
+    """Return the status of the entry at an opened location without following links.
 
     Raises:
         FileNotFoundError: There is no such entry.
@@ -103,7 +103,7 @@ def replace_file(
 
     Args:
         workspace: The workspace.
-        path: Relative to the root, or absolute. A link is followed and kept.
+        path: The path, relative to the root or absolute. A link is followed, not replaced.
         data: The new content.
         make: Whether to create missing folders.
         expected: The status of the file when it was read, which must not have changed.
@@ -113,12 +113,13 @@ def replace_file(
         The resolved path that was written.
 
     Raises:
-        ToolError: As for ``open_place``; the file is read-only; ``E_STALE`` if it has changed since
-            ``expected``.
+        ToolError: See ``open_place``; also if the file is read-only; ``E_STALE`` if it has changed
+            since ``expected``.
     """
     with open_place(workspace, path, make=make) as place:
         old = _check_replaceable(place, path, expected, force=mode is not None)
-        # In the same folder, because a file cannot be renamed to another file system.
+        # The temporary file is in the same folder, because a file cannot be renamed to another file
+        # system.
         temporary = os.path.join(os.path.dirname(place.name), f".hilum-{token_hex(8)}.tmp")
         descriptor, is_nameless = _open_new(place.folder, temporary)
         try:
@@ -152,7 +153,7 @@ def _open_new(folder: int | None, name: str) -> tuple[int, bool]:
     """
     if _O_TMPFILE and folder is not None:
         parent = os.path.dirname(name) or "."
-        with suppress(OSError):  # not all file systems support this
+        with suppress(OSError):  # not all file systems support O_TMPFILE
             # The umask limits this mode, as for any new file.
             return os.open(parent, os.O_WRONLY | _O_TMPFILE, 0o666, dir_fd=folder), True
     # O_EXCL does not follow links either.
@@ -205,7 +206,7 @@ def find_similar_paths(workspace: Workspace, path: str | Path) -> list[str]:
 
     The number of paths compared is limited.
     """
-    from difflib import get_close_matches  # 2 ms, needed only when a path is missing
+    from difflib import get_close_matches  # the import takes 2 ms
 
     missing = workspace.resolve(path)
     start = missing.parent if missing.parent.is_relative_to(workspace.root) else workspace.root

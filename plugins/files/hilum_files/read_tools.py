@@ -77,7 +77,7 @@ async def read_file(
 def _read_with_hash(
     workspace: Workspace, path: str, start: int, end: int | None, settings: FilesSettings
 ) -> tuple[Page, str]:
-    """Return some lines of a file, and the hash of its content.
+    """Return a range of lines from a file, and the hash of the file's content.
 
     The hash is empty if the file was written to while it was being read, because it is then unknown
     which content the model read.
@@ -154,7 +154,7 @@ def read_page(
         text = _read_line(file, path, number, settings.line_limit)
         line = f"{number} | {text.removeprefix(BOM) if number == 1 else text}"
         used += len(line) + 1
-        # Always show at least one line, so that the model can continue after it.
+        # Always return at least one line, so that the model can continue after this line.
         if used > settings.read_limit and lines:
             break
         lines.append(line)
@@ -170,7 +170,7 @@ def _find_line(file: BinaryIO, start: int) -> tuple[int, int]:
     offset = 0 if start == 1 else -1
     line_ends = 0
     position = 0
-    # With this value, an empty file has no lines.
+    # Starting with a newline makes the line count of an empty file 0.
     last = b"\n"
     while chunk := file.read(CHUNK_BYTES):
         count = chunk.count(b"\n")
@@ -192,7 +192,7 @@ def _offset_after(chunk: bytes, count: int) -> int:
 
 
 def _read_line(file: BinaryIO, path: str, number: int, limit: int) -> str:
-    """Read one line, at most ``limit`` characters of it."""
+    """Read at most ``limit`` characters of one line."""
     raw = file.readline(4 * limit)  # a character takes at most four bytes
     size = len(raw)
     end = raw[-1:]
@@ -242,7 +242,7 @@ async def list_directory(call: Call, path: str = ".", depth: int = 1) -> Output:
 
 
 class Listing(msgspec.Struct):
-    """The entries in a folder and in the folders below it.
+    """The entries in a folder and its subfolders.
 
     Attributes:
         entries: The description of each entry, keyed by the parts of its path.

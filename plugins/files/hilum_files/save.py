@@ -16,8 +16,8 @@ from hilum_files.text import quote, show
 async def save_file(call: Call, path: str, data: bytes, *, overwrite: bool = False) -> str:
     """Save a tool's result, such as an image, as a file in the workspace.
 
-    The change can be shown and undone. The tool must name its path parameter in ``writes``, so that
-    the guard checks the path.
+    The user can view and undo the change. The tool must name its path parameter in ``writes``, so
+    that the guard checks the path.
 
     Args:
         call: The tool's call.
@@ -38,7 +38,7 @@ async def save_file(call: Call, path: str, data: bytes, *, overwrite: bool = Fal
 async def check_save(call: Call, path: str, *, overwrite: bool = False) -> None:
     """Check that a file can be saved before producing its content, which may be expensive.
 
-    Takes the arguments of ``save_file``.
+    The arguments are those of ``save_file``.
 
     Raises:
         ToolError: See ``save_file``.
@@ -63,7 +63,7 @@ def _check(workspace: TrackedWorkspace, path: str, overwrite: bool) -> os.stat_r
         )
     with open_file(workspace, path) as file:
         workspace.expect(workspace.resolve(path), file)
-        # This is the status of the file that was read, even if another file has replaced it since.
+        # Return the status of the open file, even if another file has replaced it in the meantime.
         return os.fstat(file.fileno())
 
 
@@ -95,14 +95,14 @@ def write_verified(
     Args:
         workspace: The workspace.
         path: The path of the file.
-        data: Its new content.
+        data: The new content of the file.
         before: The file's status when it was read; ``None`` for a new file.
 
     Returns:
         The path that was written, for messages.
 
     Raises:
-        ToolError: As for ``replace_file``, or ``E_READBACK_FAIL`` if the content read back differs.
+        ToolError: See ``replace_file``; also ``E_READBACK_FAIL`` if the content read back differs.
     """
     real = workspace.resolve(path)
     name = show(workspace.relative(real))

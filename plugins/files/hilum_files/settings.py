@@ -7,7 +7,7 @@ from hilum import section, setting
 
 @section("files")
 class FilesSettings:
-    """Limits on what the tools show at once and on the content kept for undo."""
+    """Limits on the output of the tools and on the content kept for undo."""
 
     read_limit: int = setting(
         default=10_000,

@@ -38,10 +38,10 @@ def quote(name: str) -> str:
 
 
 def check_text(data: bytes, path: str, size: int) -> None:
-    """Check that a file does not obviously contain something other than UTF-8 text.
+    """Check that a file is neither binary nor UTF-16 text, as far as its beginning shows.
 
     Args:
-        data: The beginning of the file.
+        data: The first bytes of the file.
         path: The file's name, for the message.
         size: The file's size in bytes, for the message.
 
@@ -144,7 +144,7 @@ def find_nearest(text: str, wanted: str, limit: int = 12) -> tuple[list[str], bo
 def _find_begin(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
     """Return the index of the line at which the wanted lines most likely begin.
 
-    Each shared line votes for a start index; its weight is its number of characters.
+    Each shared line votes for a start index, weighted by its number of characters.
     """
     indexes: dict[str, list[int]] = {}
     for index, line in enumerate(lines):
@@ -155,7 +155,7 @@ def _find_begin(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
         if line:
             for index in indexes.get(line, ())[:MAX_OCCURRENCES]:
                 votes[index - offset] += len(line)
-    # The longest missing line votes through the lines similar to it.
+    # Instead of the longest missing line, the lines similar to this line vote.
     missing = [line for line in wanted if line not in indexes]
     if missing:
         anchor = max(missing, key=len)
@@ -174,7 +174,7 @@ def _find_similar_lines(wanted: str, lines: Iterable[str]) -> list[tuple[str, in
 
     Only lines that share words are compared character by character, which takes much longer.
     """
-    from difflib import SequenceMatcher  # 2 ms, needed only when a text is not found
+    from difflib import SequenceMatcher  # the import takes 2 ms
 
     words = _words_of(wanted)
     common_words = ((len(words & _words_of(line)), line) for line in lines)
@@ -206,9 +206,9 @@ _Group = Sequence[tuple[str, int, int, int, int]]
 
 
 def unified_diff(path: str, before: str, after: str, context: int = 3) -> str:
-    """Return a unified diff of one file; ``before`` is empty for a new one.
+    """Return a unified diff of one file; ``before`` is empty for a new file.
 
-    A change to more than two thousand lines is shown as one block.
+    A change to more than 2,000 lines is shown as one block.
     """
     old = _diff_lines(before)
     new = _diff_lines(after)
@@ -240,7 +240,7 @@ def _group_changes(
         tail: Number of equal trailing lines.
         context: Number of lines around each change.
     """
-    from difflib import SequenceMatcher  # 2 ms, at the first change of a file
+    from difflib import SequenceMatcher  # the import takes 2 ms
 
     # difflib may take quadratic time.
     if len(old) + len(new) <= MAX_DIFF_LINES:

@@ -80,7 +80,8 @@ class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     new_string: str
 
 
-# Deferred, because `edit_file` is enough for most edits and a shorter tool list saves tokens.
+# This tool is deferred, because `edit_file` is enough for most edits and a shorter tool list saves
+# tokens.
 @tool(risk="write", effect="once", writes="path", timeout=60, deferred=True)
 async def multi_edit(
     call: Call, path: str, edits: Annotated[list[Replacement], msgspec.Meta(min_length=1)]
@@ -169,7 +170,8 @@ def _write(workspace: TrackedWorkspace, path: str, content: str) -> Output:
 
 def _format_like(before: str, content: str) -> str:
     """Return the new content with the line endings and byte order mark of the old one."""
-    # Only if all lines of the file end with CRLF; otherwise, it is unclear which ones should.
+    # Convert only if every line of the file ends with CRLF; in a mixed file, it is unclear which
+    # new lines should.
     if before.count("\r\n") == before.count("\n") > 0:
         content = texts.with_newlines(content, "\r\n")
     content = content.removeprefix(BOM)
@@ -196,7 +198,7 @@ def _edit(
             code=errors.E_FILE_NOT_FOUND,
             hint="Set create_if_missing to create it, or use write_file.",
         )
-    from hilum_files.edits import EditError, apply_edits  # 15 ms, at the first edit
+    from hilum_files.edits import EditError, apply_edits  # the import takes 15 ms
 
     data, status = read_file_for_change(workspace, path, MAX_EDIT_BYTES + 1)
     if len(data) > MAX_EDIT_BYTES:
@@ -239,7 +241,7 @@ def _report_edits(name: str, edits: Sequence[Edit], diff: str) -> Output:
 def _describe_edit(edit: Edit) -> str:
     """Describe how an edit's text was found, and what the edit changed.
 
-    The model must know if the match was not exact.
+    The description tells the model whether the match was inexact.
     """
     if edit.match == "identical":
         return "(old_string and new_string are the same): nothing changed."

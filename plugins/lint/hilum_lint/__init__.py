@@ -1,8 +1,8 @@
 """Runs the linters and type checkers that a project uses and has installed.
 
-They run on request and after edits. hilum installs no checker and runs none that the project does
-not use. In a folder that the user does not trust, it runs no checker that executes the project's
-code.
+Checkers run on request and after edits. hilum neither installs checkers nor runs checkers that the
+project does not use. In a folder that the user does not trust, hilum runs no checker that executes
+the project's code.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
     "open_session",
 ]
 
-# The hook may wait for the checks of the last edits.
+# ``check_answer`` may wait until the last edits are checked.
 gates = ("check_answer",)
 
 

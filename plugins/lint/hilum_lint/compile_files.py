@@ -1,6 +1,6 @@
 """A program that compiles Python files and prints their syntax errors.
 
-It does not run the files and needs no third-party library.
+The program does not run the files and needs no third-party library.
 
 ``python compile_files.py FILE_OR_FOLDER …``, or ``python compile_files.py - NAME`` for code on
 standard input.
@@ -21,8 +21,8 @@ def check_source(name: str, text: bytes) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            # Compiling does not run the code. ``dont_inherit``: do not apply this file's future
-            # imports.
+            # Compiling does not run the code. With ``dont_inherit``, this file's ``__future__``
+            # imports do not apply.
             compile(text, name, "exec", dont_inherit=True)
         except SyntaxError as error:
             print_finding(name, error.lineno or 0, error.offset or 0, "error", str(error.msg))

@@ -23,8 +23,8 @@ class Diagnostic:
 
     Args:
         path: The file, relative to the workspace.
-        line: Line, from 1; 0 if the checker does not report one.
-        column: Column, from 1; 0 if the checker does not report one.
+        line: Line number, from 1; 0 if unknown.
+        column: Column number, from 1; 0 if unknown.
         severity: ``error``, ``warning`` or ``info``.
         code: The checker's code for this kind of diagnostic; may be empty.
         message: The message, on one line.
@@ -47,7 +47,7 @@ class Diagnostic:
 
     @property
     def key(self) -> Key:
-        """The identity of the diagnostic, without line numbers, which change with each edit."""
+        """The identity of the diagnostic, without line numbers, which edits change."""
         # Messages may also contain line numbers, for example "redefinition of f from line 3".
         return (self.checker, self.path, self.code, re.sub(r"\d+", "#", self.message))
 
@@ -71,7 +71,7 @@ def count_by_key(diagnostics: Iterable[Diagnostic]) -> Counter[Key]:
 
 
 def find_new(diagnostics: Iterable[Diagnostic], before: Counter[Key]) -> list[Diagnostic]:
-    """Return the diagnostics that did not exist before.
+    """Return the diagnostics that did not exist before an edit.
 
     If a file has several equal diagnostics, the last ones count as new.
     """
@@ -93,7 +93,7 @@ def format_diagnostics(
     Args:
         diagnostics: The diagnostics.
         limit: Maximum number of lines.
-        rest_by: How to see the rest, for the notice about omitted diagnostics.
+        rest_by: How to see all diagnostics, for the notice about omitted ones.
     """
     ordered = sorted(diagnostics, key=lambda each: each.order)
     lines = [str(each) for each in ordered[:limit]]

@@ -10,8 +10,8 @@ _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@")
 
 
 class _Hunk(NamedTuple):
-    begin: int  # index of its first line in the file after the edit
-    lines: list[tuple[str, str]]  # the sign, and the line with its newline
+    begin: int  # index of the hunk's first line in the file after the edit
+    lines: list[tuple[str, str]]  # each line's sign, and the line with its newline
 
 
 def revert_diff(text: str, diff: str) -> str | None:

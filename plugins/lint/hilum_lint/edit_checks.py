@@ -19,7 +19,7 @@ from hilum_lint.edits import Edit
 # Maximum time, in seconds, for checking one round's edits, and for delaying an answer.
 EDIT_CHECK_TIMEOUT = 3.5
 # Delay in seconds before the checkers start, so that the next step has the processor to itself. If
-# there is another edit within this time, no process has been wasted.
+# another edit follows within this time, no process has been started in vain.
 START_DELAY = 0.05
 
 
@@ -38,7 +38,7 @@ class Comparison:
 
 @attrs.define(eq=False)
 class _Check:
-    """A check of an agent's edits, kept until the agent has read its result."""
+    """A check of an agent's edits, kept until the agent has read the result."""
 
     edits: dict[Path, Edit]
     found: dict[Path, Comparison] = attrs.Factory(dict)
@@ -53,7 +53,7 @@ class EditChecks:
     """The checks of edits in a session.
 
     Args:
-        nursery: Owns the tasks.
+        nursery: The nursery for the tasks.
         compare: A function that runs quick checkers on an edited file.
     """
 
@@ -62,11 +62,11 @@ class EditChecks:
     _checks: dict[str, _Check] = attrs.Factory(dict)
 
     def start(self, agent: str, edits: Mapping[Path, Edit]) -> None:
-        """Start checking a round's edits, and earlier edits whose results were not read."""
+        """Start checking a round's edits, and earlier edits whose results were not yet read."""
         merged = dict(edits)
         earlier = self._checks.pop(agent, None)
         if earlier is not None:
-            # Its checkers have read files that have since changed.
+            # The earlier check is obsolete, because its checkers read files that have changed.
             earlier.scope.cancel()
             for path, edit in earlier.edits.items():
                 merged[path] = edit.followed_by(merged.get(path))
@@ -82,19 +82,19 @@ class EditChecks:
                     for path, edit in check.edits.items():
                         check.found[path] = await self.compare(edit)
         except Exception as error:
-            # If it were raised here, the exception would end the session. The next hook raises it
-            # instead, and the kernel treats it like any other plugin failure.
+            # Raising the exception here would end the session. The next hook raises it instead, and
+            # the kernel treats it like any other plugin failure.
             check.failure = error
         finally:
             check.done.set()
 
     def take_note(self, agent: str, edited: Collection[Path] = ()) -> str | None:
-        """Return a note about new diagnostics for an agent, once.
+        """Return a note about new diagnostics for an agent once.
 
         Args:
             agent: Name of the agent.
-            edited: Files that were edited again. Their results are out of date; ``start`` checks
-                them again.
+            edited: Files that were edited again. Their results are obsolete, and ``start`` checks
+                these files again.
         """
         check = self._checks.get(agent)
         if check is None or not check.done.is_set():

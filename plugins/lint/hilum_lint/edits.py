@@ -53,7 +53,7 @@ class Edit:
         return now.replace("\n", "\r\n") if "\r\n" in text else now
 
     def followed_by(self, later: Edit | None) -> Edit:
-        """Return this edit and a later one of the same file as one edit."""
+        """Merge this edit and a later edit to the same file."""
         if later is None:
             return self
         created = self.created or later.created
@@ -69,7 +69,7 @@ class Edit:
 
 
 def _revert_last(text: str, diffs: list[str]) -> str | None:
-    """Revert the last diff that matches the text, and remove it from the list."""
+    """Revert the last diff that matches the text, and remove the diff from the list."""
     for diff in reversed(diffs):
         reverted = revert_diff(text, diff) if diff else None
         if reverted is not None:

@@ -1,4 +1,4 @@
-"""The session plugin's tool and hooks. The modules that do the work are imported on first use."""
+"""The linter session plugin, with its tool and hooks. Other modules are imported on first use."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Lint:
 
     Args:
         session: The session.
-        nursery: Owns the tasks, and ends with the session.
+        nursery: The nursery for the tasks, which end with the session.
         settings: The settings.
 
     Attributes:
@@ -105,7 +105,7 @@ class Lint:
 
     @hookimpl
     async def check_answer(self, agent: Agent, message: AssistantMessage) -> str | None:
-        """Object once if the agent has not read new diagnostics about its last edits."""
+        """Reject an answer once if the agent has not read new diagnostics about its last edits."""
         if "runner" not in vars(self):
             return None
         return await self.runner.edit_checks.wait_for_note(agent.name)
@@ -128,8 +128,8 @@ class Lint:
         The list is empty if ``lint.in_context`` is off.
 
         Args:
-            paths: The files; the first few that exist are checked.
-            seconds: Time limit. Results of checkers that take longer are left out.
+            paths: The files; only the first few existing files are checked.
+            seconds: Time limit in seconds. Results of checkers that take longer are left out.
         """
         if not self.settings.in_context or not paths:
             return []
@@ -137,7 +137,7 @@ class Lint:
         return await self.runner.errors(paths, seconds)
 
     async def _import_runner(self) -> None:
-        # Imported here, in a thread: most sessions need no checker, and the import would block the
-        # event loop.
+        # The import is late, because most sessions need no checker, and in a thread, because it
+        # would block the event loop.
         if "runner" not in vars(self):
             await trio.to_thread.run_sync(import_module, "hilum_lint.lint_runner")

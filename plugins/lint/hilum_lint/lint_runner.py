@@ -1,4 +1,4 @@
-"""Runs a session's checkers: for the tool, after edits and for prompts."""
+"""Runs a session's checkers for the tool, after edits and for prompts."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ if TYPE_CHECKING:
 # Maximum number of concurrent checkers. The agent's commands run at the same time and need
 # processor time.
 MAX_PARALLEL = 2
-# Time limit, in seconds, for a checker on an edited file, and again on its earlier content.
+# Time limit, in seconds, for a checker on an edited file; the same limit applies to the file's
+# earlier content.
 QUICK_TIMEOUT = EDIT_CHECK_TIMEOUT / 2
 # Time limit, in seconds, for the checks of a prompt.
 PROMPT_TIMEOUT = 2.0
 # Maximum number of files named in a prompt to check.
 MAX_NAMED = 5
-# Seconds before the call's deadline at which all checkers are stopped.
+# Number of seconds before the call's deadline at which all checkers are stopped.
 DEADLINE_MARGIN = 7.5
 
 
@@ -47,7 +48,7 @@ class LintRunner:
 
     Args:
         session: The session.
-        nursery: Owns the background tasks, and ends with the session.
+        nursery: The nursery for the background tasks, which end with the session.
         settings: The settings.
     """
 
@@ -56,7 +57,7 @@ class LintRunner:
     settings: LintSettings
     _slots: trio.CapacityLimiter = attrs.Factory(lambda: trio.CapacityLimiter(MAX_PARALLEL))
     _slow: set[str] = attrs.Factory(set)  # quick checkers that have once taken too long
-    # Checkers that had to be stopped, with their folders. Only the tool still runs them.
+    # Checkers that had to be stopped, with their folders. Only the tool still runs these checkers.
     _ended: set[tuple[str, Path]] = attrs.Factory(set)
     edit_checks: EditChecks = attrs.field(init=False)
     background: BackgroundCheckers = attrs.field(init=False)
@@ -93,7 +94,7 @@ class LintRunner:
         )
 
     def _note_outcomes(self, outcomes: Iterable[CheckOutcome]) -> None:
-        """Decide which checkers run after edits: those that did not have to be stopped."""
+        """Exclude checkers that had to be stopped from checks after edits, until they succeed."""
         for outcome in outcomes:
             key = (outcome.use.checker.name, outcome.use.folder)
             if outcome.excessive:
@@ -108,8 +109,8 @@ class LintRunner:
 
         Args:
             targets: Files and folders.
-            quick: True for the quick checkers that run automatically, False for the slow ones, and
-                ``None`` for all checkers.
+            quick: ``True`` for the quick checkers that run automatically, ``False`` for the slow
+                checkers, ``None`` for all.
         """
         checkers = [self._with_speed(checker) for checker in list_checkers(self.settings)]
 
@@ -127,7 +128,7 @@ class LintRunner:
         }
 
     def _note_ended(self, outcome: CheckOutcome) -> None:
-        """Report once that a checker had to be stopped, and no longer run it after edits."""
+        """Report once that a checker had to be stopped, and stop running it after edits."""
         key = (outcome.use.checker.name, outcome.use.folder)
         if not outcome.excessive or key in self._ended:
             return
@@ -146,7 +147,7 @@ class LintRunner:
     async def _run_all(
         self, plan: dict[CheckerUse, list[Path]], seconds: float, until: float = inf
     ) -> list[CheckOutcome]:
-        """Run all checkers in a plan, some in parallel, and return the outcomes in its order.
+        """Run the checkers in a plan, some in parallel, and return the outcomes in plan order.
 
         Args:
             plan: The checkers and their files.
@@ -157,7 +158,8 @@ class LintRunner:
 
         async def one(use: CheckerUse, targets: list[Path]) -> None:
             async with self._slots:
-                # Computed only now, because the wait for a slot also takes time from the deadline.
+                # The remaining time is computed only now, because the wait for a slot uses some of
+                # it.
                 left = max(until - trio.current_time(), 0)
                 outcomes[use] = await run_checker(self.session, use, targets, min(seconds, left))
 
@@ -171,7 +173,7 @@ class LintRunner:
     async def remind(self, agent: Agent, results: Sequence[ToolResult]) -> str | None:
         """Start checking the round's edits, and return a note about edits of earlier rounds."""
         edits = find_edits(self.session, results)
-        # Before `start`, which discards the results of the previous check.
+        # This must precede `start`, which discards the results of the previous check.
         note = self.edit_checks.take_note(agent.name, edits)
         if not edits:
             late = await self.background.take_news(agent.name)
@@ -181,10 +183,11 @@ class LintRunner:
         return note
 
     async def _compare(self, edit: Edit) -> Comparison:
-        """Run quick checkers on an edited file, and compare with its earlier content."""
+        """Run quick checkers on an edited file, and compare the results with earlier results."""
         plan = await self._plan([edit.path], quick=True)
         outcomes = await self._run_all(plan, QUICK_TIMEOUT)
-        # Its result would always come too late; in the background, the checker does no harm.
+        # The results of a late checker would always come too late, so it runs in the background
+        # instead.
         self._slow |= {each.use.checker.name for each in outcomes if each.late}
         for outcome in outcomes:
             if not outcome.late:
@@ -233,7 +236,7 @@ class LintRunner:
     # --- with a prompt ----------------------------------------------------------------------------
 
     async def context(self, agent: Agent, names: Sequence[str]) -> list[Block]:
-        """Return diagnostics new since the last run, and errors in files that the prompt names."""
+        """Return new diagnostics since the last run, and errors in files that the prompt names."""
         blocks = []
         note = self.edit_checks.take_note(agent.name)
         late = await self.background.take_news(agent.name)

@@ -13,7 +13,7 @@ import msgspec
 
 
 class Finding(NamedTuple):
-    """A finding as a checker printed it; see ``Diagnostic``."""
+    """A finding in the form that a checker printed; see ``Diagnostic``."""
 
     path: str
     line: int
@@ -23,12 +23,12 @@ class Finding(NamedTuple):
     message: str
 
 
-# A function that takes standard output and standard error.
+# A function that extracts findings from a checker's standard output and standard error.
 Parser = Callable[[str, str], Iterable[Finding]]
 
 # Maximum length, in characters, of a line that is searched for a finding.
 MAX_LINE = 10_000
-# Exceptions to catch, because no output of a checker may make the run fail.
+# Exceptions to catch, because a checker's output must not make the run fail.
 READ_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, OSError)
 
 # The words that checkers use for severities.
@@ -56,7 +56,8 @@ def parse_ruff(stdout: str, _: str) -> Iterator[Finding]:
     """Parse ``ruff check --output-format json-lines``, which has one object per line."""
     for line in stdout.splitlines():
         each = msgspec.json.decode(line)
-        code = each["code"] or "invalid-syntax"  # older versions have no code for syntax errors
+        # Older versions report syntax errors without a code.
+        code = each["code"] or "invalid-syntax"
         at = each["location"]
         yield Finding(
             each["filename"],
@@ -71,7 +72,7 @@ def parse_ruff(stdout: str, _: str) -> Iterator[Finding]:
 def parse_pylint(stdout: str, _: str) -> Iterator[Finding]:
     """Parse ``pylint --output-format json``."""
     for each in msgspec.json.decode(stdout or "[]"):
-        # The others are "convention" and "refactor".
+        # pylint's other types are "convention" and "refactor".
         severity = _SEVERITIES.get(each["type"], "info")
         yield Finding(
             each["path"],
@@ -169,7 +170,8 @@ def make_line_parser(pattern: str, severity: str | Callable[[str], str] = "error
     """
 
     def parse(stdout: str, stderr: str) -> Iterator[Finding]:
-        compiled = re.compile(pattern)  # not at import, which it would slow down
+        # Compiled late, because compiling would slow down the import.
+        compiled = re.compile(pattern)
         for line in f"{stdout}\n{stderr}".splitlines():
             # A user's pattern may take quadratic time, so longer lines, which contain no findings,
             # are skipped.

@@ -1,6 +1,6 @@
 """Finds the checkers that a project uses and their programs, without running anything.
 
-All functions here read a few files and therefore block.
+All functions in this module read a few files and therefore block.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hilum_lint.checkers import Checker
 
 # Maximum depth of the search for a configuration in subfolders, if no parent folder has one.
 MAX_DEPTH = 2
-# A monorepo has thousands of folders, and the search runs before each check.
+# Maximum number of folders to search: a monorepo may have thousands, and each check searches.
 MAX_FOLDERS = 200
 _SKIPPED = {"node_modules", "target", "build", "dist", "__pycache__"}
 _LOCKS = {
@@ -54,12 +54,12 @@ class CheckerUse:
 
     Args:
         checker: The checker.
-        folder: The folder that contains its configuration and in which it runs.
+        folder: The folder that contains the configuration and in which the checker runs.
         config: The configuration's displayed path.
-        program: Path of the program; empty if it must not or cannot run.
-        problem: Why it does not run, as a sentence.
-        whole: Arguments for checking everything named in its configuration; empty if the checker
-            cannot do so.
+        program: Path of the program; empty if the program must not or cannot run.
+        problem: Why the checker does not run, as a sentence.
+        whole: Arguments for checking everything named in the configuration; empty if this is not
+            supported.
     """
 
     checker: Checker
@@ -72,12 +72,12 @@ class CheckerUse:
 
 @attrs.define(eq=False)
 class LintProject:
-    """The configuration files of a workspace. Each is read once, so create one for each check.
+    """A workspace's configuration files, each read only once. Create an instance for each check.
 
     Args:
         workspace: The workspace.
-        checkers: The checkers to search for.
-        trusted: Whether the project's code may run.
+        checkers: The known checkers.
+        trusted: Whether checkers may run the project's code.
     """
 
     workspace: Workspace
@@ -93,7 +93,7 @@ class LintProject:
 
         Args:
             targets: Resolved paths of files and folders; deleted ones are skipped.
-            quick: True for quick checkers only, False for the others only.
+            quick: ``True`` for quick checkers only, ``False`` for slow checkers only.
         """
         plan: dict[CheckerUse, list[Path]] = {}
         for target in targets:
@@ -168,7 +168,7 @@ class LintProject:
                 yield path
 
     def _find_config(self, checker: Checker, folder: Path) -> str:
-        """Return the file that shows that a folder uses a checker; empty if there is none."""
+        """Return the file that shows that a folder uses a checker, or an empty string."""
         names = self._list_names(folder)
         for config in checker.configs:
             file, _, table = config.partition("[")
@@ -193,7 +193,7 @@ class LintProject:
         return CheckerUse(checker, folder, shown, program, problem, whole)
 
     def _explain_old_python(self, folder: Path) -> str:
-        """Return why this Python cannot check a project's syntax; empty if it can."""
+        """Return why this Python version cannot check a project's syntax; empty if it can."""
         needed = self._find_oldest_python(folder)
         running = sys.version_info[:2]
         if needed <= running:
@@ -214,7 +214,7 @@ class LintProject:
         return checker.whole if has_scope else ()
 
     def _find_oldest_python(self, folder: Path) -> tuple[int, int]:
-        """Return the oldest Python version that a project declares to support."""
+        """Return the oldest Python version that a project claims to support."""
         for above in self._upwards(folder):
             if "pyproject.toml" in self._list_names(above):
                 wanted = self._entry(above / "pyproject.toml", "project.requires-python")
@@ -246,7 +246,7 @@ class LintProject:
         return [path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)]
 
     def _find_program_folders(self, folder: Path) -> Iterator[str]:
-        """Yield the program folders: the project's environments, the active one, then PATH."""
+        """Yield the folders to search: the project's environments, the active environment, PATH."""
         for above in self._upwards(folder):
             for inside in (".venv/bin", "venv/bin", "node_modules/.bin"):
                 yield str(above / inside)
@@ -259,9 +259,9 @@ class LintProject:
     def _is_outside(self, path: str) -> bool:
         """Return whether a program and its folder are outside the workspace.
 
-        Both their real paths and the path at which the program was found are checked.
+        Both the real paths and the path at which the program was found are checked.
         """
-        # A program outside may be a link into the project, and a path inside may be a link that the
+        # A path outside the project may be a link into it, and a path inside may be a link that the
         # project could change.
         places = (
             os.path.realpath(path),
@@ -274,7 +274,7 @@ class LintProject:
         return any(path.is_relative_to(root) for root in self.workspace.roots)
 
     def _explain_installation(self, checker: Checker, folder: Path) -> str:
-        """Return the command with which the project installs its tools."""
+        """Return a hint that names the command with which the project installs its tools."""
         for above in self._upwards(folder):
             for file, way in _LOCKS[checker.comes].items():
                 if file in self._list_names(above):
@@ -306,7 +306,7 @@ class LintProject:
 
     def _entry(self, path: Path, key: str) -> Any:
         found: Any = self._table(path)
-        # The section names of ini files and the keys of JSON files may contain dots.
+        # Section names in INI files and keys in JSON files may contain dots.
         parts = key.split(".") if path.suffix == ".toml" else [key]
         for part in parts:
             found = found.get(part) if isinstance(found, Mapping) else None

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 # Maximum size, in bytes, of a checker's output; hilum ends a checker that prints more.
 MAX_OUTPUT = 32_000_000
-# Starts a checker with a limit on its memory. A configuration may name any file, such as /dev/zero,
-# which a checker would read until no memory is left. The limit applies to data (-d), because node
-# and Go reserve far more address space (-v) than they use.
+# A shell script that starts a checker with a memory limit. A configuration may name any file, such
+# as /dev/zero, which a checker would read until no memory is left. The limit applies to data (-d),
+# because node and Go reserve far more address space (-v) than they use.
 _LIMITED = 'ulimit -d "$0" 2>/dev/null; exec "$@"'
 _OUT_OF_MEMORY = re.compile(
     r"(?i)out of memory|MemoryError|memory allocation of|bad_alloc|cannot allocate memory"
@@ -41,9 +41,9 @@ class CheckOutcome:
         found: The diagnostics.
         problem: Why there are no diagnostics, on one line; empty if the checker succeeded.
         seconds: Duration in seconds.
-        late: Whether it exceeded the time limit.
-        excessive: Whether it was ended because of its time, memory or output, or by a signal. It
-            would probably end in the same way again.
+        late: Whether the checker exceeded the time limit.
+        excessive: Whether the checker was ended by a signal or because it exceeded a limit on time,
+            memory or output. Running it again would probably fail in the same way.
     """
 
     use: CheckerUse
@@ -78,7 +78,7 @@ async def run_checker(
     """
     if not use.program:
         return CheckOutcome(use, problem=use.problem)
-    # Otherwise, a process would be started only to be ended immediately.
+    # Without any time left, a process would be started only to be ended immediately.
     if seconds <= 0:
         return CheckOutcome(use, problem="there was no time left for it")
     begun = trio.current_time()
@@ -128,7 +128,7 @@ async def run_checker(
 def checks_everything(use: CheckerUse, targets: Sequence[Path]) -> bool:
     """Return whether a checker checks everything named in its configuration.
 
-    It does so if it cannot check single files, or if its folder is a target.
+    A checker does so if it cannot check single files or if its folder is a target.
     """
     return not use.checker.files or (bool(use.whole) and use.folder in targets)
 
@@ -156,10 +156,10 @@ def _read(
 
     @functools.cache
     def shown(path: str) -> str:
-        """Return a displayed path; empty if it is not a target or is outside the workspace."""
+        """Return a path for display; empty if the path is no target or is outside the workspace."""
         real = (use.folder / path).resolve()
         is_inside = any(real.is_relative_to(root) for root in workspace.roots)
-        # A diagnostic in another kind of file is always shown, because it concerns the
+        # A diagnostic in a file of another kind is always shown, because it concerns the
         # configuration.
         is_source = real.name.endswith(use.checker.suffixes)
         is_target = not targets or any(real.is_relative_to(target) for target in targets)
@@ -205,7 +205,7 @@ def _make_diagnostic(use: CheckerUse, path: str, found: Finding) -> Diagnostic:
 def _find_reason(*outputs: str) -> str:
     """Return the line that explains why a program failed.
 
-    This is the first line that mentions an error or, if there is none, the last line.
+    The first line that mentions an error is preferred to the last line.
     """
     for output in outputs:
         lines = [line.strip() for line in output.splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""The settings of the plugin."""
+"""The settings of the lint plugin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides whether checkers may run the project's code; no other module does."""
+"""Decides whether checkers may run the project's code; no other module decides this."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 def may_run_code(session: Session) -> bool:
     """Return whether checkers may run code from the session's folders. Blocks.
 
-    This code includes programs, plugins, configuration and build scripts. The user allows this with
-    ``hilum trust``, or for a folder and all folders below it with the setting ``lint.trusted``.
-    Call this before each check, so that a change of trust takes effect immediately.
+    The project's code includes programs, plugins, configuration and build scripts. The user allows
+    this with ``hilum trust``, or for a folder and all folders below it with the setting
+    ``lint.trusted``. Call this function before each check, so that a change of trust takes effect
+    immediately.
     """
-    # The settings may change while a session is open, and trust must not outlast them.
+    # The settings may change while a session is open, so they are read again for each check.
     given = [os.path.expanduser(folder) for folder in session.settings(LintSettings).trusted]
     folders = [Path(os.path.realpath(folder)) for folder in given if os.path.isabs(folder)]
     for root in session.workspace.roots:

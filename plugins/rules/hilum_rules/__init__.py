@@ -1,6 +1,6 @@
 """A user's and a project's rules, read from the rules files of all agents.
 
-The model reads the rules, and hilum enforces those that it can check. Modules are loaded on first
+The model reads all rules, and hilum enforces those that it can check. Modules are loaded on first
 use: importing the package loads no parser and compiles no pattern.
 """
 
@@ -38,7 +38,7 @@ __all__ = [
     "open_session",
 ]
 
-# The hooks that a session's instance implements; no call runs without them.
+# No call runs unless the session plugin provides these hooks.
 gates = ("check_answer", "on_tool_call")
 _MODULES = {
     "Bundle": "rule",
@@ -57,22 +57,22 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"hilum_rules.{_MODULES[name]}"), name)
-    # ``__getattr__`` is not called again for a name that the module has.
+    # Python does not call ``__getattr__`` again for a name that is in the module.
     globals()[name] = value
     return value
 
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Rules]:
-    """Open the rules of the session's workspace, until the session closes."""
+    """Load the rules of the session's workspace, and yield them until the session closes."""
     import trio
 
     from hilum_rules.session_rules import Rules
 
     settings = session.settings(RulesSettings)
     root = session.workspace.root
-    # A thread loads the rules, because reading and parsing all files may take longer than other
-    # tasks can wait.
+    # A thread loads the rules, because reading and parsing all files could block the event loop for
+    # too long.
     store = await trio.to_thread.run_sync(open_store, root, settings, session.kind)
     yield Rules(session, store, settings.prompt_limit, settings.remind)
 

@@ -1,4 +1,4 @@
-"""Writes a draft of AGENTS.md from what was found, and finds what an existing one lacks."""
+"""Drafts AGENTS.md from facts about a project, and finds what an existing file lacks."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import msgspec
 from hilum_rules.project_commands import PURPOSES, Command
 from hilum_rules.project_facts import Folder, ProjectFacts
 
-MAX_PARTS = 12  # packages of one folder to name
-MAX_OF_PURPOSE = 2  # commands
-# Titles of sections, each with a pattern for the headings under which others write the same.
+MAX_PARTS = 12  # maximum number of packages to list per folder
+MAX_OF_PURPOSE = 2  # maximum number of commands per purpose
+# Titles of sections, each with a pattern for equivalent headings in other files.
 SECTIONS = {
     "Commands": r"command|build|develop|setup|set-up|install|usage|workflow|running",
     "Layout": r"layout|structure|architecture|repository|overview|organi[sz]ation|packages",
     "Conventions": r"convention|style|guideline|standard|rule|code",
     "Documents": r"document|reading|reference|more|further",
 }
-# Words before the program in a command, which people leave out.
+# Words before the program name that people often omit when they mention a command.
 _RUNNERS = re.compile(r"^(uv run|poetry run|pdm run|pipenv run|hatch run|bundle exec|npx) ")
 _HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*\s*$")
 _FENCE = re.compile(r"^\s*(```|~~~)")
 
 
 class Addition(msgspec.Struct, frozen=True):
-    """An item that a file lacks.
+    """An item that an existing AGENTS.md lacks.
 
     Attributes:
         section: One of ``SECTIONS``.
@@ -49,7 +49,7 @@ def write_draft(facts: ProjectFacts) -> str:
 
 
 def list_facts(facts: ProjectFacts) -> str:
-    """Return the commands and the layout as a list, without sentences that the project wrote."""
+    """Return the commands and the layout as a list, without text from the project's files."""
     items = _items(msgspec.structs.replace(facts, ci=()))
     lines = []
     for section in ("Commands", "Layout"):
@@ -58,12 +58,12 @@ def list_facts(facts: ProjectFacts) -> str:
 
 
 def is_empty(facts: ProjectFacts) -> bool:
-    """Return whether nothing was found that is worth writing down."""
+    """Return whether no facts worth writing down were found."""
     return not facts.commands and not facts.languages
 
 
 def _items(facts: ProjectFacts) -> dict[str, list[str]]:
-    """Return the items of each section that has any."""
+    """Return the items of each non-empty section."""
     sections = {
         "Commands": list(_command_items(facts)),
         "Layout": [_folder_item(folder) for folder in facts.folders],
@@ -103,12 +103,12 @@ def _folder_item(folder: Folder) -> str:
 
 
 def find_additions(facts: ProjectFacts, text: str, others: str = "") -> list[Addition]:
-    """Return the items that neither a file nor other files of rules contain.
+    """Return the items that are neither in AGENTS.md nor in other rules files.
 
     Args:
         facts: The project.
         text: The text of the existing file.
-        others: The texts of the other files of rules that agents read here.
+        others: The text of the project's other rules files.
     """
     known = _plain(f"{text}\n{others}")
     found = []
@@ -118,7 +118,7 @@ def find_additions(facts: ProjectFacts, text: str, others: str = "") -> list[Add
     for section, items in _items(facts).items():
         if section == "Commands":
             continue
-        # Whoever has written about the layout has chosen what to say about it.
+        # If the file already describes the layout, its author has chosen what to mention.
         if section == "Layout" and any(re.search(SECTIONS[section], title) for title in titles):
             continue
         found += [Addition(section, item) for item in items if not _is_known(item, known)]
@@ -126,7 +126,7 @@ def find_additions(facts: ProjectFacts, text: str, others: str = "") -> list[Add
 
 
 def _missing_commands(commands: Iterable[Command], known: str) -> Iterator[Command]:
-    """Yield the commands that a text does not name, one for each purpose."""
+    """Yield one command for each purpose for which a text names no command."""
     named: set[str] = set()
     missing: dict[str, Command] = {}
     for command in commands:
@@ -141,15 +141,16 @@ def _missing_commands(commands: Iterable[Command], known: str) -> Iterator[Comma
 
 
 def _program(line: str) -> str:
-    """Return the part of a command by which others may name it: ``pytest`` of ``uv run pytest``."""
+    """Return the part that identifies a command, such as ``pytest`` in ``uv run pytest``."""
     words = _RUNNERS.sub("", line).split()
-    # The second word of `npm run lint` and `cargo test` tells what it does; a path or option not.
+    # The last word of `npm run lint` or `cargo test` identifies the task; a path or an option does
+    # not.
     kept = [word for word in words[:3] if not word.startswith(("-", ".")) and "/" not in word]
     return _plain(" ".join(kept)) if kept else _plain(line)
 
 
 def _is_known(item: str, known: str) -> bool:
-    """Return whether a text contains what an item names."""
+    """Return whether a text mentions the name or number that identifies an item."""
     quoted = re.findall(r"`([^`]+)`", item)
     if quoted:
         return all(_plain(part).rstrip("/") in known for part in quoted[:1])
@@ -164,7 +165,7 @@ def _plain(text: str) -> str:
 
 
 def find_stale_commands(text: str, targets: set[str], scripts: set[str]) -> list[str]:
-    """Return commands in a file that the project no longer has.
+    """Return the commands in AGENTS.md that no longer exist in the project.
 
     Args:
         text: The text of the file.
@@ -184,7 +185,7 @@ def find_stale_commands(text: str, targets: set[str], scripts: set[str]) -> list
 
 
 def add_items(text: str, additions: Sequence[Addition]) -> str:
-    """Return a text with items added at the end of the sections that they belong to.
+    """Return a text with each item added at the end of its section.
 
     Nothing else is changed. A section that does not exist is added at the end.
     """
@@ -204,7 +205,7 @@ def add_items(text: str, additions: Sequence[Addition]) -> str:
             continue
         if not lines[place - 1].endswith("\n"):
             lines[place - 1] += end
-        # A list continues; anything else is separated from it.
+        # Added items continue an existing list; a blank line separates them from anything else.
         if not re.match(r"\s*([-*+]|\d+[.)])\s", lines[place - 1]):
             items.insert(0, end)
         lines[place:place] = items
@@ -212,14 +213,14 @@ def add_items(text: str, additions: Sequence[Addition]) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """Return the lines of a text with their ends; only line feeds end a line."""
+    """Return the lines of a text with their newlines; only line feeds end a line."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def _find_end(lines: Sequence[str], section: str) -> int | None:
-    """Return where the content of a section ends; ``None`` if there is no such section.
+    """Return the index at which a section's content ends, or ``None`` without such a section.
 
-    A heading whose text is the title comes first, then one with a related word. The title of the
+    A heading with the exact title is preferred to a heading with a related word. The title of the
     file itself is not a section.
     """
     headings = []
@@ -235,7 +236,7 @@ def _find_end(lines: Sequence[str], section: str) -> int | None:
     if not chosen:
         return None
     start = chosen[0][0]
-    # Up to the next heading of any level: the items belong to this one.
+    # The section ends at the next heading of any level.
     place = next((index for index, _, _ in headings if index > start), len(lines))
     while place > start + 1 and not lines[place - 1].strip():
         place -= 1
@@ -243,7 +244,7 @@ def _find_end(lines: Sequence[str], section: str) -> int | None:
 
 
 def format_diff(old: str, new: str, name: str) -> str:
-    """Return the difference of two texts as a patch that ``git apply`` accepts."""
+    """Return the difference between two texts as a patch that ``git apply`` accepts."""
     pieces = []
     lines = difflib.unified_diff(_split(old), _split(new), f"a/{name}", f"b/{name}")
     for line in lines:

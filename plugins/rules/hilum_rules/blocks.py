@@ -19,8 +19,8 @@ MAX_HEADING = 80
 """Maximum length of an underlined line that is a heading."""
 BlockKind = Literal["heading", "item", "row", "text", "code", "tag", "line"]
 
-# No expression examines any part of a line twice (``*+`` does not backtrack), because a line may be
-# as long as the whole file.
+# No regular expression examines a part of a line twice (``*+`` does not backtrack), because a line
+# may be as long as the whole file.
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:(?=[ \t]|$)|(?<=##)(?=[^#\s!])|(?=[\u3000-\U0010ffff]))")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
 _LINE = re.compile(r"[ \t]*+(?:([-*_])(?:[ \t]*+\1){2,}+|=+)[ \t]*+$")
@@ -38,13 +38,13 @@ _PLAIN_TAGS = frozenset("br hr img p div center summary details a b i picture so
 
 
 class Block(NamedTuple):
-    """A part of a text.
+    """A part of a Markdown text.
 
     Attributes:
         kind: The kind of block.
-        line: The line on which it begins, from 1.
-        text: The text without a list item's marker. A row names its cells according to the table's
-            header.
+        line: The line on which the block begins, from 1.
+        text: The text without a list item's marker. In a table row, each cell is preceded by the
+            name of its column.
         level: The depth of a heading (from 1) or of a list item (from 0); 1 for an opening tag, -1
             for a closing tag; -1 for unclosed code.
     """
@@ -67,13 +67,13 @@ def split_blocks(lines: Sequence[str]) -> list[Block]:
 
 
 class _Splitter:
-    """A pass over the lines. ``part`` contains the lines of the open paragraph or list item."""
+    """A pass over all lines. ``part`` contains the lines of the open paragraph or list item."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
         self.blocks: list[Block] = []
         self.fences = FenceTracker()
-        self.quotes = 0  # the depth of the quotation that the fence is in
+        self.quotes = 0  # the depth of the quotation that contains the fence
         self.in_item = False  # whether the fence is in a list item
         self.code: list[str] = []
         self.code_at = 0
@@ -82,7 +82,7 @@ class _Splitter:
         self.indents: list[int] = []  # indents of the open list items, outermost first
         self.after_blank = True
         self.head: list[str] = []  # the cells of a table's header row
-        self.head_at = 0  # the line of that row; 0 once another row follows
+        self.head_at = 0  # the line of the header row; 0 once another row follows
 
     def split(self) -> None:
         for number, given in enumerate(self.lines, 1):
@@ -231,14 +231,14 @@ class _Splitter:
         if found is None:
             return False
         indent = _indent(found[1])
-        # CommonMark: an indent of four inside a paragraph is not a list, only a wrapped line.
+        # In CommonMark, a list marker indented by four columns inside a paragraph is ordinary text.
         is_wrapped = self.part and not self.indents and not self.after_blank and indent >= 4
-        if is_wrapped:  # the next line of a paragraph
+        if is_wrapped:  # the line continues the paragraph
             self.part.append(line.rstrip())
             return True
         self.end_part()
-        # Two columns are the width of the shortest mark, "- ". A smaller indent counts as the same
-        # level.
+        # Two columns are the width of the shortest mark, "- ". An item indented by less than this
+        # is at the same level.
         while self.indents and indent < self.indents[-1] + 2:
             self.indents.pop()
         self.indents.append(indent)
@@ -259,7 +259,8 @@ class _Splitter:
         elif self.after_blank:
             self.part.append("")
         elif not self.indents and _LABEL.match(line) and _LABEL.match(self.part[0]):
-            self.end_part()  # "**Do**: this", and on the next line "**Ask**: that"
+            # For example "**Do**: this", followed by "**Ask**: that" on the next line.
+            self.end_part()
             self.part_at = number
         self.part.append(line.rstrip())
 
@@ -299,7 +300,7 @@ def _indent(line: str) -> int:
 
 
 def _dedent(lines: Sequence[str]) -> str:
-    """Return code without its fence's indentation."""
+    """Return fenced code without the indentation of its fence."""
     indent = len(lines[0]) - len(lines[0].lstrip(" \t"))
     dedented = []
     for line in lines:
@@ -315,7 +316,7 @@ def _cells(line: str) -> list[str]:
 
 
 def _name_cells(head: list[str], cells: list[str]) -> str:
-    """Return a row with the names of its columns."""
+    """Return a table row with the names of its columns."""
     named = []
     for name, cell in zip_longest(head, cells, fillvalue=""):
         if cell:

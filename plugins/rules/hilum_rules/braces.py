@@ -12,8 +12,8 @@ def expand_braces(pattern: str, limit: int = 200) -> list[str]:
 
     Args:
         pattern: The pattern.
-        limit: Maximum number of patterns, because braces multiply. The last ones may still have
-            braces.
+        limit: Maximum number of patterns, because braces multiply. If the limit is reached, the
+            last patterns keep their braces.
     """
     expanded: list[str] = []
     waiting = [pattern]
@@ -28,6 +28,6 @@ def expand_braces(pattern: str, limit: int = 200) -> list[str]:
         before = current[: found.start()]
         after = current[found.end() :]
         choices = [choice.strip() for choice in found[1].split(",")]
-        # Reversed, because the last one is taken first: the order stays as written.
+        # The list is a stack, so the choices are pushed in reverse to keep their order.
         waiting += [f"{before}{choice}{after}" for choice in reversed(choices)]
     return expanded + waiting

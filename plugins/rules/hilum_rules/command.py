@@ -1,4 +1,4 @@
-"""``hilum rules``: which rules are read, which of them are enforced, and why."""
+"""``hilum rules`` shows which rules are read, which of them are enforced, and why."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def _wrap(text: str, first: str = "", rest: str = "", most: int = 0) -> list[str
     """
     width = min(shutil.get_terminal_size().columns, MAX_WIDTH) or MAX_WIDTH
     wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
-    if wide:  # double-width characters: wrap as if they were distributed evenly
+    if wide:  # assume that double-width characters are evenly distributed
         width = max(width * len(text) // (len(text) + wide), 20)
     lines = textwrap.wrap(
         text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False

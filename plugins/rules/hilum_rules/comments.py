@@ -41,10 +41,11 @@ class FenceTracker:
 def find_code_spans(line: str) -> Iterator[tuple[int, int]]:
     """Yield the positions at which code spans begin and end.
 
-    A span ends at the next run of the same number of backticks.
+    A code span ends at the next run of the same number of backticks.
     """
     runs = [match.span() for match in re.finditer("`+", line)]
-    # Find each run's matching run from the right, because a line may have thousands of runs.
+    # Search from the right to find matching runs in linear time, because a line may have thousands
+    # of runs.
     next_of_length: dict[int, int] = {}
     partners = [0] * len(runs)
     for index in range(len(runs) - 1, -1, -1):
@@ -75,10 +76,10 @@ class Comment(NamedTuple):
     """A comment.
 
     Attributes:
-        line: The line on which it begins, from 1.
-        lines: The number of its lines.
+        line: The line on which the comment begins, from 1.
+        lines: The number of lines in the comment.
         text: The text.
-        closed: Whether it is closed.
+        closed: Whether the comment is closed.
     """
 
     line: int
@@ -133,11 +134,9 @@ def _remove_from_line(line: str, number: int, comments: list[Comment]) -> tuple[
     """Remove the comments that end on their line.
 
     Returns:
-        The rest of the line, and the position in it of a comment that does not end on this line, or
-        -1.
+        The rest of the line, and the position in it at which an unfinished comment begins, or -1.
     """
-    # The text without code has the same length as the line, so that positions in one are valid in
-    # the other.
+    # Code spans are replaced by spaces, so that positions stay valid in the original line.
     plain = blank_code_spans(line)
     rest = ""
     at = 0

@@ -1,4 +1,4 @@
-"""Finds the rules files of all agents, in order of precedence: later ones win.
+"""Finds the rules files of all agents, in order of precedence: later files win.
 
 No tree is searched: only the folders from the repository root to the current folder are examined,
 and only for known names.
@@ -39,13 +39,14 @@ _DIALECTS = {
 
 
 class _Place(NamedTuple):
-    """A location for rules files in a project folder or user folder.
+    """A location for rules files within a base folder, which belongs to a project or the user.
 
     Attributes:
-        folder: The folder that contains the files, relative to that folder; empty for itself.
-        names: The names of the files; for a tree, the endings of their names.
-        dialect: Their format.
-        is_tree: Whether the files may be anywhere in and below the folder.
+        folder: The folder that contains the files, relative to the base folder; empty for the base
+            folder itself.
+        names: The file names; for a tree, the endings of the file names.
+        dialect: The format of the files.
+        is_tree: Whether subfolders are searched as well.
     """
 
     folder: str
@@ -56,12 +57,12 @@ class _Place(NamedTuple):
 
 _OVERRIDE_PLACE = _Place("", (OVERRIDE,), "agents")
 _AGENTS_PLACE = _Place("", _AGENTS, "agents")
-# In the user's hilum configuration folder.
+# Locations in the user's hilum configuration folder.
 _CONFIG_PLACES = (
     _AGENTS_PLACE,
     _Place("rules", (".md",), "claude-rules", is_tree=True),
 )
-# In the user's home folder: the rules for other agents.
+# Locations of rules for other agents in the user's home folder.
 _HOME_PLACES = (
     _Place(".config/opencode", _AGENTS, "agents"),
     _Place(".claude", _CLAUDE, "claude"),
@@ -69,7 +70,7 @@ _HOME_PLACES = (
     _Place(".gemini", _GEMINI, "gemini"),
     _Place(".cursor/rules", (".mdc",), "mdc", is_tree=True),
 )
-# In a folder of a project.
+# Locations in a project folder.
 _PROJECT_PLACES = (
     _Place("", _CLAUDE, "claude"),
     _Place(".claude", _CLAUDE, "claude"),
@@ -79,23 +80,23 @@ _PROJECT_PLACES = (
     _Place(".cursor/rules", (".mdc", "RULE.md"), "mdc", is_tree=True),
     _Place(".github", ("copilot-instructions.md",), "copilot"),
     _Place(".github/instructions", (".instructions.md",), "instructions", is_tree=True),
-    # This location comes last, because the file is the user's own and is not committed.
+    # CLAUDE.local.md comes last, because it contains the user's own rules and is not committed.
     _Place("", ("CLAUDE.local.md",), "claude"),
 )
 
 
 class FoundFile(NamedTuple):
-    """A file whose name marks it as a rules file.
+    """A file that is recognized as a rules file by its name.
 
     Attributes:
-        path: The path at which it was found.
+        path: The path at which the file was found.
         shown: The readable path.
-        dialect: Its format.
-        fence: The folder that its links must not leave.
+        dialect: The format of the file.
+        fence: The folder that the file's links must not leave.
         origin: ``user``, ``project`` or ``settings``.
-        folder: The folder that it governs, relative to the workspace.
-        name: The name that a user writes after ``@`` to activate it.
-        base: The folder to which its globs are relative.
+        folder: The folder that the file governs, relative to the workspace.
+        name: The name that a user writes after ``@`` to activate the file.
+        base: The folder to which the file's globs are relative.
     """
 
     path: Path
@@ -134,22 +135,22 @@ class WorkspacePaths(msgspec.Struct, frozen=True):
 
 
 def find_paths(workspace: Path, config: Path) -> WorkspacePaths:
-    """Return the paths of a workspace. Blocks."""
+    """Find the folders in which to search for a workspace's rules. Blocks."""
     real = Path(os.path.realpath(workspace))
     home = Path(os.path.realpath(home_folder()))
     return WorkspacePaths(real, _find_repository(real, home), config, home)
 
 
 def _find_repository(workspace: Path, home: Path) -> Path:
-    """Return the nearest parent folder that contains a ``.git``, or the workspace.
+    """Return the workspace or its nearest parent that contains ``.git``; else the workspace.
 
-    A folder with another owner ends the search, because its rules are not the user's.
+    A folder that has another owner ends the search, because its rules are not the user's.
     """
     try:
         owner = os.stat(workspace).st_uid
         for folder in (workspace, *workspace.parents):
-            # The home folder also ends it: if dotfiles are kept in a repository, it would otherwise
-            # be the top of each project.
+            # The home folder also ends the search; otherwise, a home folder that is a repository of
+            # dotfiles would be the top of every project in it.
             if os.stat(folder).st_uid != owner or folder == home != workspace:
                 break
             if os.path.lexists(folder / ".git"):
@@ -163,8 +164,9 @@ class RulesFinder:
     """Finds rules files. Blocks.
 
     Attributes:
-        problems: Files in rules locations that are not read.
-        watched: The folders in which new rules files could appear. Only the names in them matter.
+        problems: Problems with rules files that are not read.
+        watched: The folders in which new rules files could appear. Only the names of their entries
+            matter.
     """
 
     def __init__(self, paths: WorkspacePaths) -> None:
@@ -175,7 +177,7 @@ class RulesFinder:
         self._anywhere = Workspace("/")
 
     def find_user_files(self, homes: bool) -> Iterator[FoundFile]:
-        """Yield the user's own files. They may be links to anywhere.
+        """Yield the user's own files. The user's files may be links to any location.
 
         Args:
             homes: Whether to also read the files for other agents.
@@ -188,7 +190,7 @@ class RulesFinder:
             yield from self._find_in_places(home, _HOME_PLACES, "user")
 
     def find_folder_files(self, folder: Path) -> Iterator[FoundFile]:
-        """Yield the files of one folder of the project; later ones win."""
+        """Yield the rules files in one project folder; later files win."""
         self.watched.append(folder)
         yield from self._find_agents(folder, "project")
         yield from self._find_in_places(folder, _PROJECT_PLACES, "project")
@@ -202,7 +204,7 @@ class RulesFinder:
 
     def _find_agents(self, folder: Path, origin: str) -> Iterator[FoundFile]:
         """Yield ``AGENTS.override.md``, or else ``AGENTS.md``."""
-        # Codex also reads the override in place of the plain file.
+        # Like Codex, hilum reads the override instead of the plain file.
         override = list(self._find_named(folder, _OVERRIDE_PLACE, origin))
         plain = list(self._find_named(folder, _AGENTS_PLACE, origin))
         yield from override or plain
@@ -213,7 +215,7 @@ class RulesFinder:
     def _find_in_places(
         self, base: Path, places: Iterable[_Place], origin: str
     ) -> Iterator[FoundFile]:
-        """Yield the files at some locations in a folder, in order."""
+        """Yield the files at the given locations in a folder, in order."""
         for place in places:
             if place.is_tree:
                 yield from self._find_below(base, place, origin)
@@ -223,7 +225,7 @@ class RulesFinder:
     def _find_named(self, base: Path, place: _Place, origin: str) -> Iterator[FoundFile]:
         """Yield the files in a folder that have one of a location's names."""
         folder = base / place.folder
-        # The project's folder itself is already watched, and the user's are not.
+        # The project folder itself is already watched, and the user's folders are not watched.
         if origin == "project" and place.folder and os.path.isdir(folder):
             self.watched.append(folder)
         seen = set()
@@ -232,7 +234,7 @@ class RulesFinder:
                 status = os.lstat(folder / name)
             except (OSError, ValueError):
                 continue
-            # On a case-insensitive file system, one file has several names.
+            # On a case-insensitive file system, one file may have several names.
             identity = (status.st_dev, status.st_ino)
             if identity not in seen:
                 seen.add(identity)
@@ -244,7 +246,7 @@ class RulesFinder:
         if not os.path.isdir(root):
             return
         real = Path(os.path.realpath(root))
-        # A repository must not read the user's files through a link.
+        # A repository must not make hilum read the user's files through a link.
         if origin == "project" and not real.is_relative_to(self._paths.top):
             self._skip(root, "it is a link that points outside the project")
             return
@@ -284,7 +286,7 @@ class RulesFinder:
                     yield from self._walk(path, depth + 1)
                 else:
                     self._skip(path, "it is nested too deeply")
-            elif os.path.isdir(path):  # False instead of an error if links form a loop
+            elif os.path.isdir(path):  # `isdir` returns False if links form a loop
                 self._skip(path, "it is a link to a folder")
             else:
                 yield path, os.path.isfile(path)
@@ -292,7 +294,7 @@ class RulesFinder:
     def _found(self, path: Path, dialect: str, origin: str, governs: Path) -> FoundFile:
         shown = self._paths.display(path)
         workspace = self._paths.workspace
-        # The user's own files may be links to anywhere, for example to a folder of dotfiles.
+        # The user's own files may be links to any location, such as a folder of dotfiles.
         if origin != "project":
             return FoundFile(path, shown, dialect, self._anywhere, origin, base=workspace)
         folder = PurePosixPath(".")
@@ -302,14 +304,14 @@ class RulesFinder:
 
 
 def _rule_name(path: Path, ending: str) -> str:
-    """Return the name of a file in a rules folder: ``NAME.mdc`` or ``NAME/RULE.md``."""
+    """Return the rule name for a file such as ``NAME.mdc`` or ``NAME/RULE.md``."""
     if path.name == "RULE.md":
         return escape_name(path.parent.as_posix())
     return escape_name(path.with_name(path.name.removesuffix(ending)).as_posix())
 
 
 def guess_dialect(path: Path) -> str:
-    """Return the format of a file by its name."""
+    """Return the format that a file's name indicates."""
     name = path.name.lower()
     for ending, dialect in _DIALECTS.items():
         if name.endswith(ending):
@@ -322,7 +324,7 @@ def guess_dialect(path: Path) -> str:
 
 
 def folders_between(top: Path, folder: Path) -> list[Path]:
-    """Return the folders from one down to another, both included."""
+    """Return all folders from ``top`` down to ``folder``, including both."""
     if not folder.is_relative_to(top):
         return [folder]
     parts = folder.relative_to(top).parts

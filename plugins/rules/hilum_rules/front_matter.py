@@ -13,7 +13,7 @@ from hilum_rules.braces import expand_braces
 from hilum_rules.hidden_characters import reveal
 from hilum_rules.rule import Mode
 
-# Programs write these values without quotes, although YAML requires them.
+# Other agents write these values without quotes, although YAML requires quotes.
 _UNQUOTED = ("description", "globs", "alwaysApply", "paths", "applyTo")
 MIN_SIMILARITY = 0.75
 """Minimum similarity, from 0 to 1, for an unknown field to count as a misspelling of a known
@@ -28,7 +28,7 @@ class FrontMatter(NamedTuple):
 
     Attributes:
         mode: When the rules are active.
-        globs: The files that activate them.
+        globs: Globs of the files that activate the rules.
         description: The subject of the rules.
         body: The text below the front matter.
         line: The line on which the body begins, from 1.
@@ -59,7 +59,7 @@ def read_front_matter(data: bytes, dialect: str) -> FrontMatter:
         mode, message = _ABSENT.get(dialect, (Mode.ALWAYS, ""))
         problems += [(1, message)] if message else []
         return FrontMatter(mode, (), "", document.body, document.line, problems)
-    # The module imports cattrs, and most files have no front matter.
+    # Imported late, because the module imports cattrs and most files have no front matter.
     from hilum_rules import front_matter_schema as schema
 
     fields, mistakes = schema.structure_fields(document.fields, dialect)
@@ -86,7 +86,7 @@ def read_front_matter(data: bytes, dialect: str) -> FrontMatter:
 _NO_APPLY_TO = (
     "There is no applyTo: the rules apply only when they are requested, or named (@name)."
 )
-# For files without front matter: the mode, and the reported problem.
+# The mode of files without front matter, and the problem to report, by format.
 _ABSENT = {
     "mdc": (
         Mode.MANUAL,
@@ -128,7 +128,7 @@ def _report_unknown(
 
 
 def gitignore_patterns(globs: Iterable[str]) -> list[str]:
-    """Return globs as .gitignore patterns, without a leading ``./``."""
+    """Convert globs to .gitignore patterns, without a leading ``./``."""
     patterns = []
     for glob in globs:
         patterns += [pattern.removeprefix("./") for pattern in expand_braces(glob)]

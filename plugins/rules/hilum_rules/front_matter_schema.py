@@ -24,10 +24,10 @@ Switch = NewType("Switch", bool)
 
 @attrs.frozen
 class PlainFields:
-    """No fields, for plain Markdown files."""
+    """The fields of plain Markdown files, which have none."""
 
 
-# The attribute names are the keys of the formats.
+# The attributes are named after the keys that the format defines.
 @attrs.frozen
 class CursorFields:
     """The fields of Cursor's ``.mdc`` files."""
@@ -68,10 +68,10 @@ _EVERYWHERE = frozenset(("*", "**", "**/*", "**/**", "/**"))
 
 
 class Mistakes(NamedTuple):
-    """All unusable fields of a file.
+    """The unusable fields in a file's front matter.
 
     Attributes:
-        wrong: Messages about values, by their keys.
+        wrong: Messages about invalid values, by key.
         unknown: Keys that the format does not have.
     """
 
@@ -85,7 +85,7 @@ def structure_fields(values: Mapping[str, object], dialect: str) -> tuple[Fields
     A field with a mistake gets its default value.
 
     Args:
-        values: The fields as they are in the file.
+        values: The fields, with the values from the file.
         dialect: The format. A format without a schema has no fields.
     """
     schema = SCHEMAS.get(dialect, PlainFields)
@@ -113,7 +113,7 @@ def find_odd_values(values: Mapping[str, object], dialect: str) -> Iterator[tupl
     """Yield the fields whose values have an unexpected type but are read anyway.
 
     Args:
-        values: The fields as they are in the file.
+        values: The fields, with the values from the file.
         dialect: The format.
     """
     for field in attrs.fields(SCHEMAS.get(dialect, PlainFields)):

@@ -1,6 +1,7 @@
 """Completes sentences with the headings above them.
 
-A heading may be the verb (``## Never``: ``- push to main``) or the file that a sentence is about.
+A heading may contain the verb (``## Never`` above ``- push to main``) or name the file that a
+sentence is about.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def _verb_headings() -> re.Pattern[str]:
 
 @cache
 def _loading_pattern() -> re.Pattern[str]:
-    """Return a pattern for a sentence that says when something is loaded, but not what."""
+    """Return a pattern for a sentence that says when to load something, but not what to load."""
     return re.compile(
         r"^(\W*(?:only|do not|don't|never)\s+(?:load|read|include|inject))"
         r"(?=\s+(?:in|into|during)\s)",
@@ -34,7 +35,7 @@ def complete_sentence(sentence: str, heading: str) -> Iterator[str]:
 
     Args:
         sentence: The rule, on one line.
-        heading: The innermost heading above it; empty for none.
+        heading: The innermost heading above the rule; empty for none.
     """
     yield sentence
     plain = re.sub(r"[^\w\s'.`/-]", "", heading.replace("\u2019", "'")).strip(" .:-")

@@ -36,11 +36,11 @@ def reveal(text: str) -> tuple[str, list[tuple[int, int]]]:
     """Return a text with its hidden characters shown as codes such as ``<U+200B>``.
 
     Args:
-        text: The text, with newlines ``\\n``.
+        text: The text, with ``\\n`` as newlines.
 
     Returns:
-        The text with as many lines as before, and the number of each line with hidden characters,
-        from 1, with their count.
+        The text, with the same number of lines; and for each line with hidden characters, its
+        number, from 1, and their count.
     """
     if text.isascii() and text.isprintable():
         return text, []
@@ -50,8 +50,8 @@ def reveal(text: str) -> tuple[str, list[tuple[int, int]]]:
         # Most lines are plain, and this check is much faster than the pattern.
         if line.isascii() and line.isprintable():
             continue
-        # Shown and not removed: an attempt to hide text should be visible to the model and the
-        # user.
+        # Hidden characters are shown, not removed, so that the model and the user see an attempt to
+        # hide text.
         revealed, count = _hidden_pattern().subn(_name_code_point, line)
         lines[number - 1] = revealed
         if count:

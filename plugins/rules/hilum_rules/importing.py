@@ -1,6 +1,6 @@
-"""Resolves imports such as ``@docs/style.md``: depth-limited, without cycles, within the project.
+"""Resolves imports such as ``@docs/style.md``, limited in depth and to the project.
 
-The same text is read only once.
+Cycles are detected, and the same text is read only once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_DEPTH = 5
 MAX_IMPORTS = 200
 """Maximum total number of imports in all files."""
 MAX_NAMES = 1_000
-"""Maximum number of names to examine: a file may contain tens of thousands."""
+"""Maximum number of names to examine in all files; one file may contain tens of thousands."""
 _SUFFIXES = (".md", ".mdc", ".markdown", ".txt", ".rst")
 _IMPORTING = frozenset(
     "agents claude claude-rules gemini copilot markdown cursorrules instructions".split()
@@ -36,8 +36,8 @@ class PlacedDraft(NamedTuple):
 
     Attributes:
         draft: The draft.
-        path: The displayed path of its file.
-        titles: The headings above the import of its file.
+        path: The displayed path of the draft's file.
+        titles: The headings above the line that imports the draft's file.
     """
 
     draft: Draft
@@ -54,7 +54,7 @@ class _Step(NamedTuple):
 
 
 class _NotImportedError(Exception):
-    """Raised if a name is not imported; the message is empty if it may not be a path at all."""
+    """Raised if a name is not imported; the message is empty if the name may not be a path."""
 
 
 class ImportResolver:
@@ -67,7 +67,7 @@ class ImportResolver:
     Args:
         paths: The paths of the workspace.
         allowed: Folders outside the workspace from which files may import.
-        parse: Parses a file, or returns why it cannot be read.
+        parse: A function that parses a file, or returns why the file cannot be read.
     """
 
     def __init__(
@@ -87,13 +87,13 @@ class ImportResolver:
         self._is_always = True
 
     def find_twin(self, parsed: ParsedFile, found: FoundFile, is_always: bool) -> str:
-        """Return the file whose rules already include this text; otherwise remember the text.
+        """Return the file whose rules already include a text, or remember the text.
 
         Args:
-            parsed: The text.
-            found: Its file. The twin governs the same folder or one above.
-            is_always: Whether the rules of the file are always active. Only then can the text be
-                skipped later.
+            parsed: The parsed file that contains the text.
+            found: The text's file. The returned file governs the same folder or a parent folder.
+            is_always: Whether the file's rules are always active. Only then is a later file with
+                the same text skipped.
         """
         keys = (parsed.source.real, parsed.text_hash)
         for key in keys:
@@ -112,8 +112,8 @@ class ImportResolver:
 
         Args:
             parsed: The file.
-            found: The location at which it was found.
-            is_always: Whether its rules are always active.
+            found: The location of the file.
+            is_always: Whether the file's rules are always active.
         """
         self.problems = []
         self.sources = []
@@ -183,7 +183,7 @@ class ImportResolver:
         elif not os.path.lexists(path):
             problem = "is not imported: there is no such file."
         if fence is None or problem:
-            # A word behind `@` may also be the name of a user or a decorator.
+            # A word after `@` may also be the name of a user or a decorator.
             is_path = suffix in _SUFFIXES or name.startswith(("./", "../", "~/", "/"))
             raise _NotImportedError(*([problem] if is_path else []))
         if suffix and suffix not in _SUFFIXES:

@@ -1,4 +1,4 @@
-"""``hilum init``, and ``/init`` in a session: write AGENTS.md after looking at the project."""
+"""``hilum init`` and, in a session, ``/init`` write AGENTS.md after looking at the project."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from hilum_rules.project_facts import ProjectFacts, look_at
 
 COMMAND = "/init"
 FILE = "AGENTS.md"
-# Spellings that hilum and other agents also read.
+# Spellings of the file name that hilum and other agents read.
 _NAMES = (FILE, "Agents.md", "agents.md", "AGENT.md")
-# Other files of rules, which agents read in addition.
+# Rules files of other agents, which the draft takes into account.
 _OTHERS = ("CLAUDE.md", ".claude/CLAUDE.md", "GEMINI.md", ".cursorrules")
 _COPILOT = ".github/copilot-instructions.md"
-MAX_FILE = 1_000_000  # bytes of an existing file
+MAX_FILE = 1_000_000  # maximum size of an existing file, in bytes
 ABOUT = """\
 Look at the project, and write AGENTS.md: what an agent must know to work here.
 
@@ -128,12 +128,12 @@ def _parse(argv: Sequence[str]) -> Namespace:
 
 
 def _can_ask(options: Namespace) -> bool:
-    """Return whether somebody can approve the file, or no approval is needed."""
+    """Return whether a user can approve the file or no approval is needed."""
     return options.approve == "auto" or (sys.stdin.isatty() and sys.stderr.isatty())
 
 
 def _has_model(options: Namespace) -> bool:
-    """Return whether there is a model, without calling it.
+    """Return whether a model is configured, without calling it.
 
     Raises:
         HilumError: The model that the user named cannot be used.
@@ -156,7 +156,7 @@ def _has_model(options: Namespace) -> bool:
 
 
 def _run_agent(options: Namespace) -> int:
-    """Let the agent write the file, with the command that runs a task."""
+    """Let the agent write the file, with the ``run`` command."""
     run = load_command("run")
     if run is None:
         return _write_draft(options)
@@ -195,7 +195,7 @@ def _write_draft(options: Namespace) -> int:
 
 
 def _describe(facts: ProjectFacts) -> str:
-    """Return what was found, in words."""
+    """Describe how many commands were found in which files."""
     count = len(facts.commands)
     commands = "1 command" if count == 1 else f"{count} commands"
     text = commands
@@ -207,7 +207,7 @@ def _describe(facts: ProjectFacts) -> str:
 
 
 def _create(path: Path, text: str) -> None:
-    """Create a file, and fail if there is one."""
+    """Create a file, or raise an error if it exists."""
     try:
         with path.open("x", encoding="utf-8", newline="\n") as file:
             file.write(text)
@@ -218,7 +218,7 @@ def _create(path: Path, text: str) -> None:
 
 
 def _improve(root: Path, name: str, facts: ProjectFacts, *, apply: bool) -> int:
-    """Show what an existing file lacks as a diff, and add it if the user agrees."""
+    """Show as a diff what an existing file lacks, and add it if the user agrees."""
     path = root / name
     old = _read_existing(path, root)
     additions = find_additions(facts, old, read_others(root))
@@ -246,7 +246,7 @@ def _report_stale(root: Path, name: str, text: str) -> None:
 
 
 def _confirm(name: str, additions: Sequence[Addition]) -> bool:
-    """Ask whether to change the file; no, unless somebody answers yes."""
+    """Ask the user whether to change the file; only "yes" or "y" means yes."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     count = "this line" if len(additions) == 1 else f"these {len(additions)} lines"
@@ -261,7 +261,7 @@ def _read_existing(path: Path, root: Path) -> str:
     """Return the text of an existing file.
 
     Raises:
-        HilumError: It is not a text file of this project.
+        HilumError: The file is not a text file in this project.
     """
     problem = ""
     try:
@@ -282,7 +282,7 @@ def _read_existing(path: Path, root: Path) -> str:
 
 
 def _replace(path: Path, old: str, new: str) -> None:
-    """Write the new text, if the file has not changed since it was read."""
+    """Write the new text, unless the file has changed since it was read."""
     target = path.resolve()
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
@@ -303,7 +303,7 @@ def _replace(path: Path, old: str, new: str) -> None:
 
 
 def find_file(root: Path) -> str:
-    """Return the name of the existing file for agents; empty if there is none."""
+    """Return the name of the existing AGENTS.md, or an empty string if there is none."""
     return next((name for name in _NAMES if os.path.lexists(root / name)), "")
 
 
@@ -312,7 +312,7 @@ def _list_others(root: Path) -> list[str]:
 
 
 def read_others(root: Path) -> str:
-    """Return the texts of the other files of rules."""
+    """Return the text of all other rules files."""
     return "\n".join(read_text(root / name) for name in _list_others(root))
 
 

@@ -1,4 +1,4 @@
-"""Loads rules files: resolves imports, skips duplicates, adds each rule's type, id and check."""
+"""Loads rules files: resolves imports, skips duplicates, and adds types, ids and checks."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ class Loader:
         except UnreadableError as error:
             self._parsed[path, dialect] = str(error)
             return str(error)
-        # An editor may write the same contents again; then the file need not be parsed again.
+        # An editor may write the same contents again; in this case, the file need not be parsed
+        # again.
         digest = hashlib.sha256(source.data).hexdigest()
         if known is None or known.hash != digest or known.source.size != source.size:
             known = parse_source(source, dialect, digest)
@@ -88,7 +89,7 @@ class Loader:
         return known
 
     def _check_secret(self, real: Path) -> None:
-        """Keep secrets from models, even if a repository imports one or contains a link to it."""
+        """Reject a file with secrets, even if a repository imports it or contains a link to it."""
         from hilum_guard import explain_secret_file
 
         top = self.paths.top
@@ -98,7 +99,7 @@ class Loader:
             raise UnreadableError(f"It is withheld from models: {reason}.")
 
     def has_changed(self) -> bool:
-        """Return whether a file has changed since it was read. Checks each file's status once."""
+        """Return whether any file has changed since it was read. Checks each file's status once."""
         if any(read_stamp(path) != before for path, before in self._stamps.items()):
             return True
         return any(
@@ -123,7 +124,7 @@ class Loader:
         self._stamps = {}
 
     def end(self) -> None:
-        """Forget the files that are not in the set."""
+        """Forget files that are not in the current set."""
         self._parsed = {
             key: parsed for key, parsed in self._parsed.items() if key[0] in self._stamps
         }
@@ -131,7 +132,7 @@ class Loader:
     # --- sets of files ----------------------------------------------------------------------------
 
     def load(self, found: Iterable[FoundFile]) -> list[RulesFile]:
-        """Load files in order. A text that has already been loaded is not loaded again."""
+        """Load files in order. Duplicate texts are loaded only once."""
         resolver = ImportResolver(self.paths, self.allowed, self.parse)
         return [self._load_file(file, resolver) for file in found]
 
@@ -176,7 +177,7 @@ class Loader:
     ) -> RulesFile:
         sources = resolver.sources if resolver else []
         import_problems = resolver.problems if resolver else []
-        # A changed import also changes the file's hash.
+        # The hash includes all imports, so a changed import also changes it.
         hashes = [f"{path} {digest}" for path, digest in sources]
         source_hash = digest_text("\n".join([found.shown, parsed.hash, *hashes]))
         rules, rule_problems = self._remember_rules(found, drafts, source_hash)
@@ -202,7 +203,7 @@ class Loader:
         places = tuple((placed.draft.line, placed.path) for placed in drafts)
         key = (source_hash, found.folder, places)
         if key not in self._rules:
-            # The oldest entry comes first, because a dict keeps the order of insertion.
+            # A dict keeps the insertion order, so its first entry is the oldest.
             while len(self._rules) >= MAX_REMEMBERED:
                 del self._rules[next(iter(self._rules))]
             self._rules[key] = self._make_rules(found, drafts)
@@ -256,7 +257,7 @@ def _compile_sentence(rule: Rule, heading: str, limit: str) -> Compiled:
 
 
 def _make_rule(placed: PlacedDraft, found: FoundFile, seen: dict[str, int]) -> Rule:
-    """Return the rule of a draft; ``seen`` gives rules with the same text different ids."""
+    """Create a rule from a draft; ``seen`` gives rules with the same text different ids."""
     draft = placed.draft
     headings = (*placed.titles, *draft.titles)
     kind = RuleType.HARD_CONSTRAINT
@@ -295,7 +296,7 @@ def _empty_file(found: FoundFile) -> RulesFile:
 
 
 def _limit(problems: list[Problem]) -> tuple[Problem, ...]:
-    """Return the first problems, and a count of the rest, because every line may have one."""
+    """Return the first problems and a count of the rest, because every line may cause one."""
     rest = problems[MAX_PROBLEMS:]
     if not rest:
         return tuple(problems)
@@ -307,7 +308,7 @@ def _limit(problems: list[Problem]) -> tuple[Problem, ...]:
 
 
 def _hard_leads(lead: str) -> list[str]:
-    """Return the short lines before a list that make its rules hard: ``You must never:``."""
+    """Return the short lines before a list that make its rules hard, as ``You must never:``."""
     lines = [line for line in lead.split("\n") if 0 < len(line.split()) <= MAX_LEAD_WORDS]
     return [line for line in lines if find_type(line) is RuleType.HARD_CONSTRAINT]
 
@@ -319,8 +320,8 @@ def load_rules(path: str | Path) -> RulesFile:
         path: The file.
 
     Returns:
-        Its rules and every problem. A file that cannot be read has no rules and a fatal problem;
-        nothing is raised.
+        The file with its rules and problems. An unreadable file has no rules and a fatal problem;
+        no exception is raised.
     """
     absolute = Path(path).expanduser().absolute()
     # The user named the file, so its links may lead anywhere.

@@ -16,16 +16,16 @@ RACY_TIME = 2_000_000_000
 
 @attrs.frozen
 class ParsedFile:
-    """A file before its imports are resolved.
+    """A rules file before its imports are resolved.
 
     Attributes:
         source: The contents.
-        front_matter: When its rules are active.
-        drafts: The drafts of its rules.
+        front_matter: When the rules in the file are active.
+        drafts: The drafts of the rules in the file.
         problems: Problems, each as a line number and a sentence.
         hash: SHA-256 of the contents.
         text_hash: SHA-256 of the text without front matter and whitespace.
-        read_at: When it was read, in nanoseconds.
+        read_at: When the file was read, as Unix time in nanoseconds.
     """
 
     source: Source
@@ -38,7 +38,7 @@ class ParsedFile:
 
     @property
     def may_have_changed(self) -> bool:
-        """Whether it was written so shortly before it was read that its timestamp is unreliable."""
+        """Whether the file was written so shortly before it was read that it may be outdated."""
         return self.read_at - self.source.stamp.modified <= RACY_TIME
 
 
@@ -53,7 +53,8 @@ def parse_source(source: Source, dialect: str, digest: str) -> ParsedFile:
     data = source.data
     is_cut = source.size > len(data)
     if is_cut:
-        # Half a line could mean the opposite of the whole line: "never push … without approval".
+        # Drop the last, incomplete line: half of "never push without approval" means something
+        # else.
         data = data[: data.rfind(b"\n") + 1] or data
     front_matter = read_front_matter(data, dialect)
     drafts, problems = parse_drafts(front_matter.body, front_matter.line)

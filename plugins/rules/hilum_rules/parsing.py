@@ -42,10 +42,10 @@ class Draft:
     Attributes:
         content: The text.
         line: The line in the file, from 1.
-        titles: The headings above it, outermost first.
-        lead: The line that introduces its list, such as ``You must never:``.
-        depth: The depth in nested lists.
-        enforce: The ``enforce:`` lines that belong to it.
+        titles: The headings above the draft, outermost first.
+        lead: The line that introduces the draft's list, such as ``You must never:``.
+        depth: The nesting depth in lists.
+        enforce: The ``enforce:`` lines that belong to the draft.
     """
 
     content: str
@@ -60,13 +60,13 @@ def parse_drafts(text: str, first: int = 1) -> tuple[list[Draft], Problems]:
     """Parse the body of a rules file.
 
     Args:
-        text: The body, with newlines ``\\n``.
-        first: The line of the file on which it begins.
+        text: The body, with ``\\n`` as newlines.
+        first: The line of the file on which the body begins.
 
     Returns:
         The drafts in order, and the problems: parts that were left out or are unusual.
     """
-    # Hidden characters are replaced first, so that none gets past the steps below.
+    # Hidden characters are replaced first, so that none of them affects the steps below.
     text, hidden = reveal(text)
     lines, comments = remove_comments(text.split("\n"))
     problems = _report_hidden(hidden)
@@ -132,7 +132,7 @@ def _is_enforce(comment: Comment) -> bool:
 
 
 def _take_enforce_lines(lines: list[str], comments: Sequence[Comment]) -> list[Enforce]:
-    """Remove the ``enforce:`` lines from a text, and return them with those in comments."""
+    """Remove the ``enforce:`` lines from a text, and return them and those in comments."""
     found = []
     fences = FenceTracker()
     for index, line in enumerate(lines):
@@ -153,7 +153,7 @@ def _take_enforce_lines(lines: list[str], comments: Sequence[Comment]) -> list[E
 def _attach(drafts: list[Draft], sections: list[int], checks: list[Enforce]) -> list[Draft]:
     """Return drafts with each ``enforce:`` line attached to the rule above it in its section.
 
-    Without such a rule, the line becomes a separate rule.
+    If there is no such rule, the line becomes a separate rule.
     """
     for check in checks:
         section = bisect_right(sections, check.line)
@@ -181,14 +181,15 @@ class _DraftBuilder:
         self.drafts: list[Draft] = []
         self.sections: list[int] = []  # the lines on which a section begins or ends
         self.problems: Problems = []
-        self.titles: list[tuple[int, str]] = []  # level and text; 0 is a tag
+        # Level and text of each heading; level 0 means a tag.
+        self.titles: list[tuple[int, str]] = []
         self.lead = ""
-        self.item_leads: list[tuple[int, str]] = []  # list items that introduce deeper ones
-        self.takes_code = False  # whether code that follows belongs to the last draft
+        self.item_leads: list[tuple[int, str]] = []  # list items that introduce nested items
+        self.takes_code = False  # whether a following code block belongs to the last draft
         self.open_headings: list[Block] = []  # headings with nothing under them yet
 
     def add_block(self, block: Block, following: Block | None) -> None:
-        """Add the next block; ``following`` is the one after it."""
+        """Add the next block; ``following`` is the block after it."""
         if block.kind in ("heading", "tag"):
             self.begin_section(block)
         elif block.kind == "code":
@@ -226,7 +227,7 @@ class _DraftBuilder:
                 pass
 
     def end_headings(self, level: int) -> None:
-        """End the headings of a level, and deeper ones, that have nothing under them.
+        """End the headings of this or a deeper level that have nothing under them.
 
         The innermost heading becomes a rule itself (``# Never push to main``), or is reported.
         """
@@ -276,7 +277,7 @@ class _DraftBuilder:
             self.sections.append(block.line)
             self.end_headings(BOLD_LEVEL)
             self.add_heading(Block("heading", block.line, title, BOLD_LEVEL))
-            # If nothing is under it, the whole line is the rule, not only the title.
+            # If nothing follows the bold title, the whole line becomes a rule, not only the title.
             self.open_headings[-1] = block._replace(level=BOLD_LEVEL)
             self.takes_code = False
             return True
@@ -297,7 +298,7 @@ class _DraftBuilder:
 
 
 def _is_rule(heading: Block) -> bool:
-    """Return whether the wording of a heading with nothing under it makes it a rule."""
+    """Return whether a heading with nothing under it is worded as a rule."""
     if heading.level == BOLD_LEVEL or len(heading.text.split()) >= MIN_RULE_WORDS:
         return True
     return re.search(r"[\u3040-\u9fff\uac00-\ud7a3]{4}", heading.text) is not None
@@ -308,7 +309,7 @@ def _ends_with_colon(text: str) -> bool:
 
 
 def _bold_title(text: str) -> str:
-    """Return the heading that a bold line represents; empty if it is a sentence."""
+    """Return the heading that a bold line represents, or nothing if the line is a sentence."""
     text = text.strip()
     found = _BOLD.match(text)
     if not found or "**" in found[2] or "\n" in text:

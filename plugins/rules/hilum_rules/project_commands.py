@@ -1,7 +1,7 @@
 """Finds the commands to build, test and check a project, from its own files. Nothing is run.
 
-Each finder reads the files of one kind of tool. What comes from a project's files is a name that
-consists of harmless characters, or it is left out: the result is shown, and written into a file.
+Each finder reads the files of one kind of tool. The results are shown to the user and written into
+a file, so names from a project's files are used only if they consist of harmless characters.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PURPOSES = (
     "All checks",
     "Documentation",
 )
-# What usual names of scripts, targets and tasks are for.
+# The purposes of scripts, targets and tasks with common names.
 _BY_NAME = {
     "install": "Install",
     "setup": "Install",
@@ -69,7 +69,7 @@ _TARGET = re.compile(r"^([A-Za-z][\w.-]*)[^\S\n]*:(?![=:])", re.MULTILINE)
 _RECIPE = re.compile(r"^@?([A-Za-z][\w-]*)(?: [^:=\n]*)?:(?!=)", re.MULTILINE)
 _RUN_LINE = re.compile(r"^(\s*)(?:- )?run:[^\S\n]*(.*)$")
 _LIST_LINE = re.compile(r"^\s+- (\S.*)$")
-# Beginnings of lines of a CI file that prepare the machine, or do not concern a developer.
+# Beginnings of lines in CI files that prepare the machine or are irrelevant to developers.
 _CI_NOISE = re.compile(
     r"(sudo|apt|apt-get|brew|echo|cd|export|set|if|fi|for|done|then|else|mkdir|cp|mv|rm|cat|curl"
     r"|wget|git|pip|python -m pip|python3 -m pip|pipx|npm (ci|install|i)|yarn install|pnpm install"
@@ -79,12 +79,12 @@ _CI_PLAIN = re.compile(r"[\w ./:=,@+*'\"\[\]-]+")
 
 
 class Command(msgspec.Struct, frozen=True):
-    """A command of a project.
+    """A command for working on a project.
 
     Attributes:
         purpose: One of ``PURPOSES``, or ``CI``.
         line: The command.
-        source: The file that it comes from.
+        source: The file that defines the command.
     """
 
     purpose: str
@@ -93,10 +93,11 @@ class Command(msgspec.Struct, frozen=True):
 
 
 def find_commands(root: Path) -> list[Command]:
-    """Return the commands of a project, each once, ordered by purpose. Blocks."""
+    """Return a project's commands without duplicates, ordered by purpose. Blocks."""
     found: dict[str, Command] = {}
     for finder in _FINDERS:
-        # A project's files may contain anything; one that cannot be read leaves out its commands.
+        # A project's files may contain anything, so commands from a file that cannot be parsed are
+        # left out.
         with suppress(OSError, ValueError, RecursionError, TypeError, AttributeError):
             for command in finder(root):
                 found.setdefault(command.line, command)
@@ -104,9 +105,9 @@ def find_commands(root: Path) -> list[Command]:
 
 
 def read_text(path: Path) -> str:
-    """Return the beginning of a text file; empty if there is none, or if it is not a file.
+    """Return the beginning of a text file; empty if the file is missing or not a regular file.
 
-    A link out of the project is not followed.
+    Links that lead out of the project are not followed.
     """
     try:
         if not path.is_file() or (path.is_symlink() and not _is_beside(path)):
@@ -118,12 +119,12 @@ def read_text(path: Path) -> str:
 
 
 def _is_beside(path: Path) -> bool:
-    """Return whether a link leads to a file in its own folder or below it."""
+    """Return whether a link's target is in the link's folder or below it."""
     return path.resolve().is_relative_to(path.parent.resolve())
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return the data of a TOML file; empty if there is none, or if it is invalid."""
+    """Return the data in a TOML file; empty if the file is missing or invalid."""
     text = read_text(path)
     try:
         return tomllib.loads(text) if text else {}
@@ -132,7 +133,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file; empty if there is none, or if it is invalid."""
+    """Return the object in a JSON file; empty if the file is missing or invalid."""
     text = read_text(path)
     try:
         data = json.loads(text) if text else {}
@@ -142,12 +143,12 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def _has(root: Path, *names: str) -> str:
-    """Return the first of the names that exists; empty if none does."""
+    """Return the first name that exists, or an empty string if none does."""
     return next((name for name in names if (root / name).exists()), "")
 
 
 def _by_names(names: Iterable[object], call: str, source: str) -> Iterator[Command]:
-    """Yield the commands for scripts or targets with usual names."""
+    """Yield the commands for scripts or targets with common names."""
     for name in names:
         if isinstance(name, str) and name in _BY_NAME:
             yield Command(_BY_NAME[name], f"{call} {name}", source)
@@ -157,7 +158,7 @@ def _by_names(names: Iterable[object], call: str, source: str) -> Iterator[Comma
 
 
 def find_python_runner(root: Path, project: dict[str, Any]) -> str:
-    """Return what to write before the programs of a Python project, with a blank at its end."""
+    """Return the prefix for running programs in a Python project, such as ``uv run ``."""
     tools = project.get("tool", {})
     if _has(root, "uv.lock") or "uv" in tools:
         return "uv run "
@@ -231,7 +232,7 @@ def _find_python_tests(root: Path, project: dict[str, Any], run: str) -> Iterato
 
 
 def _find_test_file(root: Path) -> str:
-    """Return a file with Python tests, relative to the project; empty if there is none."""
+    """Return a Python test file, relative to the project, or an empty string if there is none."""
     for folder in ("tests", "test", "."):
         found = sorted((root / folder).glob("test_*.py"))
         found += sorted((root / folder).glob("*/test_*.py"))
@@ -294,7 +295,7 @@ def _find_node(root: Path) -> Iterator[Command]:
 
 # --- other languages ------------------------------------------------------------------------------
 
-# Files, and what they mean: purpose and command.
+# Files, each with the purposes and commands that their presence implies.
 _FIXED: tuple[tuple[tuple[str, ...], tuple[tuple[str, str], ...]], ...] = (
     (
         ("Cargo.toml",),
@@ -366,7 +367,7 @@ def _find_fixed(root: Path) -> Iterator[Command]:
 
 
 def list_targets(root: Path) -> set[str]:
-    """Return the names of all targets of a project's Makefile."""
+    """Return the names of all targets in a project's Makefile."""
     file = _has(root, "GNUmakefile", "makefile", "Makefile")
     return set(_TARGET.findall(read_text(root / file))) if file else set()
 
@@ -383,7 +384,7 @@ def _find_tasks(root: Path) -> Iterator[Command]:
 
 
 def find_ci_commands(root: Path) -> list[Command]:
-    """Return commands that the CI of a project runs, as far as a developer could run them."""
+    """Return those commands in a project's CI configuration that a developer could run, too."""
     files = [*root.glob(".github/workflows/*.yml"), *root.glob(".github/workflows/*.yaml")]
     files.append(root / ".gitlab-ci.yml")
     found: dict[str, Command] = {}
@@ -397,7 +398,7 @@ def find_ci_commands(root: Path) -> list[Command]:
 
 
 def _read_ci_lines(text: str, *, is_gitlab: bool) -> Iterator[str]:
-    """Yield the shell lines of a CI file, found by their indentation, without a parser of YAML."""
+    """Yield the shell lines in a CI file, found by their indentation, without a YAML parser."""
     block = -1
     for raw in text.splitlines():
         line = raw.strip()

@@ -1,4 +1,4 @@
-"""Looks at a project without a model: languages, commands, layout and conventions."""
+"""Gathers facts about a project without a model: languages, commands, layout and conventions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _LANGUAGES = {
     "Markdown": "md mdx",
 }
 _BY_SUFFIX = {f".{end}": name for name, ends in _LANGUAGES.items() for end in ends.split()}
-# Not what a project consists of, unless there is nothing else.
+# Languages that count as a project's language only if there is no other.
 _SIDE_LANGUAGES = ("Markdown", "HTML", "CSS", "Shell", "SQL")
 # Folders whose files are generated, downloaded, or copied from elsewhere.
 _SKIPPED = frozenset(
@@ -65,18 +65,18 @@ _SKIPPED = frozenset(
 )
 _MANIFESTS = ("pyproject.toml", "package.json", "Cargo.toml", "go.mod", "pom.xml", "mix.exs")
 _DOCUMENTS = ("CONTRIBUTING.md", "CONTRIBUTING.rst", "ARCHITECTURE.md", "DEVELOPMENT.md", "docs")
-# A name that is written into a file within backticks.
+# A name that can be written into a file between backticks.
 _PLAIN_NAME = re.compile(r"[\w][\w.@+ -]{0,60}")
 
 
 class Folder(msgspec.Struct, frozen=True):
-    """A folder of a project.
+    """A folder in a project.
 
     Attributes:
-        name: Its name.
-        language: The language of most of its files; empty if it has none.
-        files: The number of its files.
-        parts: The packages in it, if it contains several.
+        name: The name.
+        language: The language of most files in the folder; empty if there is none.
+        files: The number of files in the folder.
+        parts: The packages in the folder, if the folder contains several.
     """
 
     name: str
@@ -86,16 +86,17 @@ class Folder(msgspec.Struct, frozen=True):
 
 
 class ProjectFacts(msgspec.Struct, frozen=True):
-    """What can be seen of a project without reading its code.
+    """Facts about a project that can be gathered without reading its code.
 
     Attributes:
-        name: Its name.
-        description: One or two sentences about it; empty if there are none.
-        languages: Its languages with their numbers of files, the most frequent one first.
-        commands: Its commands, by purpose.
+        name: The name.
+        description: One or two sentences about the project; empty if unknown.
+        languages: The project's languages with their numbers of files, the most frequent language
+            first.
+        commands: The project's commands, by purpose.
         ci: Commands that its CI runs.
-        folders: Its folders, without generated ones.
-        conventions: What its configuration requires, a sentence each.
+        folders: The project's folders, without generated folders.
+        conventions: The requirements in the project's configuration, one sentence each.
         documents: Documents for developers.
         is_complete: Whether all files were counted.
     """
@@ -112,14 +113,14 @@ class ProjectFacts(msgspec.Struct, frozen=True):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The files that the commands come from."""
+        """The files that define the commands."""
         return tuple(dict.fromkeys(command.source for command in self.commands))
 
 
 def look_at(root: Path) -> ProjectFacts:
     """Return the facts about a project, in at most a few seconds. Blocks.
 
-    Nothing of the project is run, not even git, which could run programs of the project.
+    No program is run, not even Git, which could run programs that the project configures.
     """
     counts, is_complete = _count_files(root)
     total: Counter[str] = Counter()
@@ -145,11 +146,11 @@ def look_at(root: Path) -> ProjectFacts:
 
 
 def _count_files(root: Path) -> tuple[dict[str, Counter[str]], bool]:
-    """Count the files by language, for each folder at the top.
+    """Count the files by language, for each top-level folder.
 
     Returns:
-        The counts, where files without a language count for an empty name; and whether all files
-        were counted.
+        The counts, in which an empty name stands for files without a language, and whether all
+        files were counted.
     """
     counts: dict[str, Counter[str]] = {}
     end = time.monotonic() + MAX_SECONDS
@@ -174,14 +175,14 @@ def _select(path: str, folders: list[str]) -> Iterator[str]:
         if name.startswith(".") or name in _SKIPPED or name.endswith(".egg-info"):
             continue
         inside = os.path.join(path, name)
-        # A virtual environment of another name, and a repository inside this one.
+        # Skip virtual environments with other names, and repositories inside this one.
         markers = ("pyvenv.cfg", ".git")
         if not any(os.path.lexists(os.path.join(inside, marker)) for marker in markers):
             yield name
 
 
 def _rank(counts: Counter[str]) -> Iterator[tuple[str, int]]:
-    """Yield the languages, the most frequent first, and those for texts and scripts last."""
+    """Yield the languages, the most frequent first, but languages for texts and scripts last."""
     named = [(name, count) for name, count in counts.most_common() if name]
     yield from (pair for pair in named if pair[0] not in _SIDE_LANGUAGES)
     yield from (pair for pair in named if pair[0] in _SIDE_LANGUAGES)
@@ -198,7 +199,7 @@ def _find_folders(root: Path, counts: dict[str, Counter[str]]) -> Iterator[Folde
 
 
 def _find_parts(folder: Path) -> list[str]:
-    """Return the packages in a folder, if it contains several; or the one Python package of src."""
+    """Return the packages in a folder if it contains several, or the only Python package in src."""
     found = []
     packages = []
     for inside in sorted(folder.iterdir()):
@@ -248,7 +249,7 @@ def _find_description(
 
 
 def _first_paragraph(text: str) -> str:
-    """Return the first paragraph of a README that is neither a heading nor an image."""
+    """Return the first paragraph in a README that is neither a heading nor an image."""
     for paragraph in re.split(r"\n\s*\n", text[:20_000]):
         plain = " ".join(paragraph.split())
         is_prose = re.match(r"[A-Za-z*_\u00c0-\uffff]", plain) and not re.search(
@@ -260,9 +261,9 @@ def _first_paragraph(text: str) -> str:
 
 
 def _to_sentence(text: str) -> str:
-    """Return a description as one line of plain text, which ends with a full stop."""
+    """Return a description as one line of plain text that ends with a period."""
     line = " ".join(text.split())
-    # Links become their texts; what would be read as markup or a command is dropped.
+    # Links are replaced by their texts, and characters with a meaning in Markdown are dropped.
     line = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", line)
     line = re.sub(r"[`<>#*_|\\]|[^\x20-\x7e\u00a1-\u1fff\u2010-\u2027\u2030-\uffef]", "", line)
     if len(line) > MAX_DESCRIPTION:
@@ -311,7 +312,7 @@ def _find_conventions(
 
 
 def _read_editorconfig(text: str) -> Iterator[str]:
-    """Yield how the files that ``[*]`` covers are indented."""
+    """Yield a sentence about the indentation that ``[*]`` in .editorconfig requires."""
     section = re.search(r"^\[\*\]\s*$(.*?)(?=^\[|\Z)", text, re.MULTILINE | re.DOTALL)
     values = dict(re.findall(r"^(\w+)\s*=\s*(\w+)", section[1] if section else "", re.MULTILINE))
     style = values.get("indent_style", "").lower()

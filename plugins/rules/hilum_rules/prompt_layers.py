@@ -36,8 +36,8 @@ def build_layers(snapshot: Snapshot, limit: int) -> list[Layer]:
 
     Args:
         snapshot: The rules.
-        limit: Maximum size of the rules, in bytes. A file beyond it is truncated, and its layer
-            says so.
+        limit: Maximum size of the rules, in bytes. A file that exceeds the limit is truncated, and
+            its layer mentions this.
     """
     layers = []
     shown = [file for file in snapshot.active if file.rules]
@@ -68,7 +68,7 @@ def _index_layers(snapshot: Snapshot) -> list[Layer]:
 
 
 def _format_file(file: RulesFile, number: int, limit: int) -> str:
-    # A heading above all rules in a file is the file's title.
+    # A single heading above all rules in a file is the file's title.
     headings = {rule.section.split(" > ")[0] for rule in file.rules}
     title = headings.pop() if len(headings) == 1 else ""
     head = f"## {number}. Rules of {_describe_file(file)}"

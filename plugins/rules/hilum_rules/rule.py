@@ -39,7 +39,7 @@ class Mode(StrEnum):
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """A part of a rules file that hilum may not read as its author intended.
+    """A part of a rules file that hilum might not read as its author intended.
 
     Attributes:
         path: The displayed path of the file.
@@ -60,10 +60,10 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Enforce(msgspec.Struct, frozen=True):
-    """A line with which an author attaches a check to a rule: ``enforce: …``.
+    """An ``enforce: …`` line, which attaches a check to a rule.
 
     Attributes:
-        line: Its line in the file, from 1.
+        line: The line number in the file, from 1.
         text: The text after ``enforce:``.
     """
 
@@ -75,19 +75,20 @@ class Rule(msgspec.Struct, frozen=True):
     """One rule.
 
     Attributes:
-        id: An id that stays the same as long as file, section and sentence do, whatever else
-            changes in the file.
+        id: An id that depends only on the file, the section and the sentence, so that other changes
+            in the file do not affect it.
         type: Hard constraint, soft guideline, or identity.
-        section: The headings above it, outermost first, joined by `` > ``; empty for none.
-        content: Its text, in Markdown, with the code blocks that belong to it.
-        path: The displayed path of its file (the imported file, not the importing one).
-        line: Its line in that file, from 1.
-        folder: The folder that it governs, relative to the workspace; ``.`` for all.
-        lead: The line that introduces its list, for example ``You must never:``.
-        depth: The depth in nested lists.
-        enforce: The ``enforce:`` lines that belong to it.
-        check: The check that enforces it; ``None`` if it is advice.
-        why: Why it is enforced, or why it is advice.
+        section: The headings above the rule, outermost first, joined by `` > ``; empty for none.
+        content: The text of the rule, in Markdown, with the code blocks that belong to it.
+        path: The displayed path of the file that contains the rule, even if another file imports
+            it.
+        line: The line number in that file, from 1.
+        folder: The folder that the rules govern, relative to the workspace; ``.`` for all folders.
+        lead: The line that introduces the rule's list, for example ``You must never:``.
+        depth: The nesting depth in lists.
+        enforce: The ``enforce:`` lines that belong to the rule.
+        check: The check that enforces the rule; ``None`` if the rule is advice.
+        why: Why the rule is enforced or is only advice.
     """
 
     id: str
@@ -105,12 +106,12 @@ class Rule(msgspec.Struct, frozen=True):
 
     @property
     def hard(self) -> bool:
-        """Whether it is a hard constraint."""
+        """Whether the rule is a hard constraint."""
         return self.type is RuleType.HARD_CONSTRAINT
 
     @property
     def sentence(self) -> str:
-        """Its text on one line, with its lead and without code blocks, as quoted in denials."""
+        """The rule's text on one line, with its lead, without code blocks, as quoted in denials."""
         text = f"{self.lead} {self.content}"
         before_code = re.split(r"\n(?:```|~~~)", text, maxsplit=1)[0]
         return " ".join(before_code.split())
@@ -121,19 +122,19 @@ class RulesFile(msgspec.Struct, frozen=True):
 
     Attributes:
         path: The displayed path of the file; ``settings`` for texts from settings.
-        real: Its path on disk; ``None`` for texts from settings.
-        dialect: Its format, for example ``agents`` or ``mdc``.
+        real: The path of the file on disk; ``None`` for texts from settings.
+        dialect: The format of the file, for example ``agents`` or ``mdc``.
         origin: ``user``, ``project`` or ``settings``.
-        folder: The folder that it governs, relative to the workspace; ``.`` for all.
-        mode: When its rules are active.
-        globs: Files that activate it, with mode ``auto``.
-        description: Its subject, with mode ``agent``.
+        folder: The folder that the rules govern, relative to the workspace; ``.`` for all folders.
+        mode: When the rules in the file are active.
+        globs: Globs of files that activate the rules, in mode ``auto``.
+        description: The subject of the rules, in mode ``agent``.
         name: The name that a user writes after ``@`` to activate it.
-        rules: Its rules, in order.
-        problems: The parts of files that hilum may not read as their author intended.
+        rules: The rules in the file, in order.
+        problems: The parts of files that hilum might not read as their author intended.
         source_hash: SHA-256 of all bytes read, including imports, in hexadecimal.
-        sources: All files read for it: the file itself and its imports.
-        base: The folder to which its globs are relative.
+        sources: All files that were read: the file itself and its imports.
+        base: The folder to which the file's globs are relative.
     """
 
     path: str
@@ -153,12 +154,12 @@ class RulesFile(msgspec.Struct, frozen=True):
 
 
 class Bundle(msgspec.Struct, frozen=True):
-    """All active rules, in order of precedence: later ones win.
+    """All active rules, in order of precedence: later rules win.
 
     Attributes:
         rules: The rules.
-        source_hash: SHA-256 of all sources, in hexadecimal. It changes when a source changes.
-        problems: The parts of files that hilum may not read as their author intended.
+        source_hash: SHA-256 of all sources, in hexadecimal.
+        problems: The parts of files that hilum might not read as their author intended.
     """
 
     rules: tuple[Rule, ...] = ()

@@ -46,11 +46,11 @@ class Snapshot(msgspec.Struct, frozen=True):
     """All rules at one point in time.
 
     Attributes:
-        files: All files, in order of precedence: later ones win.
+        files: All files, in order of precedence: later files win.
         active: The files whose rules are active.
         bundle: The active rules.
-        problems: The parts of all files that hilum may not read as their author intended.
-        numbers: The number of each file, by path. A file keeps its number for the session.
+        problems: The parts of all files that hilum might not read as their author intended.
+        numbers: The number of each file, by path. A file keeps its number during the session.
     """
 
     files: tuple[RulesFile, ...] = ()
@@ -60,19 +60,19 @@ class Snapshot(msgspec.Struct, frozen=True):
     numbers: dict[str, int] = msgspec.field(default_factory=dict)
 
     def numbered(self) -> Iterator[tuple[str, RulesFile, Rule]]:
-        """Yield all rules with their numbers: ``2.5`` is the fifth rule of the second file."""
+        """Yield all rules with their numbers; ``2.5`` is the fifth rule in the second file."""
         for file in self.files:
             for index, rule in enumerate(file.rules, 1):
                 yield f"{self.numbers[file.path]}.{index}", file, rule
 
 
 class RuleStore:
-    """Finds, loads and reloads a workspace's rules. Methods block; use one thread at a time.
+    """Finds, loads and reloads a workspace's rules. Methods block; not thread-safe.
 
     Args:
         paths: The paths of the workspace.
         settings: The settings.
-        kind: The kind of session, because rules may exclude files from it.
+        kind: The kind of session, because rules may exclude files from some kinds.
     """
 
     def __init__(self, paths: WorkspacePaths, settings: RulesSettings, kind: str = "main") -> None:
@@ -80,7 +80,8 @@ class RuleStore:
         self.settings = settings
         self.kind = kind
         self.snapshot = Snapshot()
-        self._nested: dict[PurePosixPath, bool] = {}  # folders, and whether they have rules
+        # Nested folders, and whether they contain rules.
+        self._nested: dict[PurePosixPath, bool] = {}
         self._in_play: set[str] = set()
         self._touched: dict[str, None] = {}
         self._stamps: dict[Path, Stamp | None] = {}
@@ -88,7 +89,7 @@ class RuleStore:
 
     @cached_property
     def loader(self) -> Loader:
-        """The loader of files. Its module is imported late because most folders have no rules."""
+        """The file loader, whose module is imported late because most folders have no rules."""
         from hilum_rules.loading import Loader
 
         return Loader(self.paths, self.settings.file_limit, self.settings.import_from)
@@ -110,7 +111,8 @@ class RuleStore:
     def _load(self) -> None:
         finder = RulesFinder(self.paths)
         found = [file for file in self._find(finder) if not self._is_skipped(file)]
-        # Taken before the files are read, so that the next check sees changes made meanwhile.
+        # The stamps are taken before the files are read, so that the next check detects changes
+        # made in the meantime.
         self._stamps = {folder: read_stamp(folder) for folder in finder.watched}
         files: list[RulesFile] = []
         excluded: list[Problem] = []
@@ -128,13 +130,13 @@ class RuleStore:
             files=tuple(files), problems=tuple(dict.fromkeys(problems)), numbers=numbers
         )
         self._put_into_play(snapshot.files, self._touched)
-        # Assigned in one step: another thread may judge a call with it while this one loads.
+        # The snapshot is replaced in one step, because another thread may use it to judge a call.
         self.snapshot = self._with_bundle(snapshot)
 
     def _read(self, found: list[FoundFile]) -> list[RulesFile]:
         self.loader.begin()
-        # The user's rules come first, because later files win: a project's rules are nearer to the
-        # work.
+        # The user's rules come first, because later files win and a project's rules are more
+        # specific.
         files = self.loader.load(file for file in found if file.origin == "user")
         files += self.loader.load_texts(self.settings.text)
         files += self.loader.load(file for file in found if file.origin != "user")
@@ -212,7 +214,8 @@ class RuleStore:
             for path in file.sources:
                 yield Path(os.path.realpath(path))
             if file.real is not None and file.dialect == "agents":
-                # Creating this file would replace the rules without changing them.
+                # Creating `AGENTS.override.md` would override the rules without changing their
+                # file.
                 yield file.real.with_name(OVERRIDE)
 
     # --- what is in play --------------------------------------------------------------------------
@@ -221,7 +224,7 @@ class RuleStore:
         """Record files that a tool or the user uses; return whether the active rules changed.
 
         Args:
-            paths: Relative to the workspace, with forward slashes.
+            paths: Paths relative to the workspace, with forward slashes.
         """
         paths = list(paths)
         new = [path for path in paths if path not in self._touched]
@@ -236,7 +239,7 @@ class RuleStore:
         return self.snapshot.bundle.source_hash != before
 
     def _add_folders(self, paths: Iterable[str]) -> bool:
-        """Examine the folders of the given paths; return whether a new one has rules."""
+        """Examine the folders of the given paths; return whether a new folder has rules."""
         has_rules = False
         for path in paths:
             for folder in self._new_folders(path):
@@ -252,7 +255,7 @@ class RuleStore:
         return has_rules
 
     def _new_folders(self, path: str) -> Iterator[PurePosixPath]:
-        """Yield the folders on the way to a path that were not examined before."""
+        """Yield the folders from the workspace to a path that were not examined before."""
         inner = PurePosixPath(path)
         for folder in (*reversed(inner.parents), inner):
             if not folder.parts or folder.parts[0] == ".git" or folder in self._nested:
@@ -261,7 +264,7 @@ class RuleStore:
                 yield folder
 
     def _put_into_play(self, files: Iterable[RulesFile], paths: Iterable[str]) -> bool:
-        """Activate files that are used, or whose globs match; return whether there are any."""
+        """Activate files that are used or whose globs match; return whether any were activated."""
         waiting = [
             file
             for file in files
@@ -275,7 +278,7 @@ class RuleStore:
         return len(self._in_play) > before
 
     def name(self, text: str) -> bool:
-        """Activate files that a text names as ``@name``; return whether there are any."""
+        """Activate files that a text names as ``@name``; return whether any were activated."""
         words = re.findall(r"(?<![\w@])@([\w./\-]+)", text[:MAX_TEXT])
         names = {word.rstrip(".,:;!?)") for word in words}
         waiting = [file for file in self.snapshot.files if file.mode is not Mode.ALWAYS]
@@ -304,7 +307,7 @@ class RuleStore:
         return self._specs[patterns]
 
     def _with_bundle(self, snapshot: Snapshot) -> Snapshot:
-        """Return a snapshot with the bundle of the active rules."""
+        """Return the snapshot with its active files and their rules filled in."""
         active = tuple(
             file
             for file in snapshot.files

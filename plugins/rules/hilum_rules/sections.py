@@ -10,13 +10,13 @@ from functools import cache, lru_cache
 from hilum_rules.rule import RuleType
 
 MAX_HEADING = 120
-"""Maximum length in characters. A longer heading is a sentence and does not determine a type."""
+"""Maximum length, in characters, of a heading that determines the type of its rules."""
 _HARD = RuleType.HARD_CONSTRAINT
 _SOFT = RuleType.SOFT_GUIDELINE
 _IDENTITY = RuleType.IDENTITY
 
-# The table in docs/rules.md. The first pattern found in a heading decides. Case, numbers,
-# punctuation and emoji in headings are ignored.
+# This table is documented in docs/rules.md. The first pattern found in a heading decides. Case,
+# numbers, punctuation and emoji in headings are ignored.
 _TYPES: tuple[tuple[RuleType, str], ...] = (
     (
         _SOFT,
@@ -59,7 +59,7 @@ _NUMBER = re.compile(
     r"^(?:(?:rule|section|part|step|phase)?\s*\d+(?:\.\d+)*[.):、．]?\s+"
     r"|[一二三四五六七八九十]+[、.．]\s*|第[一二三四五六七八九十\d]+[章节条部分]+\s*)"
 )
-# Headings that limit the rules below them to a time, a place or an agent.
+# Headings that limit the rules below them to a situation, a part of the project or an agent.
 _LIMITING = (
     r"^(?:when|whenever|if|while|unless|until|once|during|before|after|prior to|in case"
     r"|as (?:a|an|the)|on (?:windows|macos|linux))\b",
@@ -96,7 +96,7 @@ def _normalize(heading: str) -> str:
     """Return a heading without decoration."""
     text = unicodedata.normalize("NFKC", heading).casefold().replace("\u2019", "'")
     text = re.sub(r"[*_`#~\[\]<>]|\([^()]*\)$", " ", text)
-    # Symbols and unassigned characters: emoji, mostly.
+    # Symbols and unassigned characters, which are mostly emoji.
     symbols = {
         letter for letter in text if unicodedata.category(letter) in ("So", "Sk", "Cn", "Co")
     }
@@ -107,7 +107,7 @@ def _normalize(heading: str) -> str:
 
 @lru_cache(4096)
 def find_type(heading: str) -> RuleType | None:
-    """Return the type of the rules below a heading; ``None`` if it does not determine one."""
+    """Return the type that a heading determines for the rules below it, or ``None``."""
     if len(heading) > MAX_HEADING:
         return None
     plain = _normalize(heading)
@@ -119,7 +119,7 @@ def find_type(heading: str) -> RuleType | None:
 
 @lru_cache(4096)
 def is_limiting(heading: str) -> bool:
-    """Return whether a heading limits its rules to a time, a place or an agent.
+    """Return whether a heading limits its rules to a situation, a part of the project or an agent.
 
     Examples are ``When working on a fork`` and ``Plan mode``.
     """
@@ -132,7 +132,8 @@ def is_limiting(heading: str) -> bool:
 def choose_type(headings: Sequence[str]) -> RuleType:
     """Return the type of the rules below nested headings.
 
-    The innermost heading that determines a type decides. Without one, the rules are soft.
+    The innermost heading that determines a type decides. If no heading determines a type, the rules
+    are soft.
     """
     types = [kind for kind in map(find_type, headings) if kind is not None]
     return types[-1] if types else _SOFT

@@ -48,11 +48,11 @@ LAYER = "rules "
 
 
 class Rules:
-    """The rules of a session. Other plugins access them with ``session.plugin(Rules)``.
+    """The rules of a session. Other plugins access these rules with ``session.plugin(Rules)``.
 
     Args:
         session: The session.
-        store: Its loaded rules.
+        store: The session's loaded rules.
         limit: Maximum size, in bytes, of the rules shown to the model.
         reminds: Whether to remind the model after each round.
     """
@@ -82,10 +82,10 @@ class Rules:
         """Return why rules exclude something from this kind of session.
 
         Args:
-            name_or_path: A file, or something that a plugin loads by name: ``memory``.
+            name_or_path: A file, or something that a plugin loads by name, such as ``memory``.
 
         Returns:
-            The reason; empty if it may be loaded.
+            The reason; empty if this kind of session may load the item.
         """
         rules = self._enforced()
         return checks.check_context(rules, name_or_path, self.session.kind) if rules else ""
@@ -94,7 +94,7 @@ class Rules:
         return [rule for rule in self.bundle.rules if rule.check is not None]
 
     async def _run_in_thread(self, cause: str, work: Callable[..., T], *arguments: Any) -> T:
-        """Run work on the rules in a thread, one at a time, and report the resulting changes."""
+        """Run a function on the rules in a thread, one at a time, and report resulting changes."""
         # The store may be used by only one thread at a time, but several agents judge calls at
         # once.
         async with self._lock:
@@ -111,8 +111,8 @@ class Rules:
 
         guard = self.session.plugin(Guard)
         if guard:
-            # Set before the call, so that the guard is asked only once; the function it receives
-            # reads the current rules.
+            # The flag is set before the call, so that paths are registered only once; the
+            # registered function reads the current rules.
             self._protects = True
             root = self.session.workspace.root
             guard.protect(
@@ -121,7 +121,7 @@ class Rules:
             )
 
     def _report(self, cause: str) -> None:
-        """Record that the active rules differ from those reported last."""
+        """Log how the active rules differ from those reported last, if they do."""
         before = self._reported
         now = self._store.snapshot
         self._reported = now
@@ -157,10 +157,10 @@ class Rules:
 
     @hookimpl
     async def build_prompt_layer(self, agent: Agent) -> list[Layer] | None:
-        """Return the rules as layers. A change on disk takes effect at this turn."""
+        """Return the rules as prompt layers. A change on disk takes effect in this turn."""
         if agent.name not in self._restored:
-            # A resumed conversation has rules of nested folders that no call has named in this
-            # process.
+            # A resumed conversation uses rules in nested folders that no call in this process has
+            # named.
             self._restored.add(agent.name)
             known = _known_files(agent)
             if known:
@@ -177,7 +177,7 @@ class Rules:
 
     @hookimpl
     def remind(self, agent: Agent, results: Sequence[ToolResult]) -> str | None:
-        """Remind the model of the rules, if there are any, always in the same words."""
+        """Remind the model of the rules, if any, always in the same words."""
         return REMINDER if self._reminds and self.bundle.rules else None
 
     # --- what is enforced -------------------------------------------------------------------------
@@ -186,7 +186,7 @@ class Rules:
     async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
         """Judge a call by the active rules.
 
-        This includes the rules of a folder that the call is the first to use.
+        The active rules include those in a nested folder that the call uses for the first time.
         """
         named = list(_named_paths(call, tool))
         if not named and not self._enforced():
@@ -227,12 +227,12 @@ class Rules:
         rules = self._enforced()
         if not rules:
             return None
-        # A thread judges the answer, because an expression of a rule may take up to
+        # A thread judges the answer, because matching a rule's regular expression may take up to
         # ``MATCH_TIMEOUT`` seconds.
         return await trio.to_thread.run_sync(checks.judge_answer, rules, message.text)
 
     def _inside(self, names: Iterable[str]) -> list[str]:
-        """Return the paths inside the workspace, relative to it, with links followed. Blocks."""
+        """Return the resolved paths in the workspace, relative to its root. Blocks."""
         workspace = self.session.workspace
         found = []
         for name in names:
@@ -246,14 +246,14 @@ class Rules:
 
 
 def _describe_missing(bundle: Bundle, other: Bundle) -> list[str]:
-    """Return descriptions of the rules that are not in another bundle."""
+    """Describe the rules that another bundle lacks."""
     known = {rule.id for rule in other.rules}
     missing = [rule for rule in bundle.rules if rule.id not in known]
     return [f"{rule.path}:{rule.line}: {rule.sentence[:160]}" for rule in missing]
 
 
 def _named_paths(call: ToolCall, tool: Tool) -> Iterator[str]:
-    """Yield the paths in the parameters of a call."""
+    """Yield the paths in a call's arguments."""
     try:
         arguments = json.loads(call.arguments or "{}")
     except ValueError:

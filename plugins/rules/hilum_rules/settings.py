@@ -1,6 +1,6 @@
 """The settings of the rules plugin.
 
-A project cannot set them: its rules files serve that purpose.
+Projects cannot change these settings; they use rules files instead.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from hilum import section, setting
 
 @section("rules")
 class RulesSettings:
-    """Which rules are read, and how much of them."""
+    """The sources of the rules, and limits on their size."""
 
     text: list[str] = setting(
         factory=list, project=False, help="Your own rules, in Markdown, for all folders."

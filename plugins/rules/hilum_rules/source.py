@@ -1,4 +1,4 @@
-"""Reads arbitrary files: links, pipes, devices, and files that are too long or changing."""
+"""Reads files that may be links, pipes or devices, or may be too long or changing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_TRIES = 3
 
 
 class Stamp(NamedTuple):
-    """The status of a file or folder. If two stamps differ, it has changed."""
+    """The status of a file or folder. If two stamps differ, the file or folder has changed."""
 
     device: int
     inode: int
@@ -45,7 +45,7 @@ class UnreadableError(Exception):
 
 
 def read_stamp(path: str | os.PathLike[str]) -> Stamp | None:
-    """Return the stamp of a path, with links followed; ``None`` if there is none."""
+    """Return the stamp of a path, with links followed, or ``None`` if the path does not exist."""
     try:
         return _stamp_of(os.stat(path))
     except (OSError, ValueError):
@@ -53,7 +53,7 @@ def read_stamp(path: str | os.PathLike[str]) -> Stamp | None:
 
 
 def _stamp_of(status: os.stat_result) -> Stamp:
-    # A folder's size and status change time do not depend on the names in it.
+    # A folder's size and status change time may change although the names in it do not.
     is_folder = stat.S_ISDIR(status.st_mode)
     return Stamp(
         status.st_dev,
@@ -73,13 +73,13 @@ def read_source(path: Path, fence: Workspace, limit: int) -> Source:
         limit: Maximum number of bytes to read.
 
     Raises:
-        UnreadableError: It is not a regular file, is outside the fence, is binary, cannot be
+        UnreadableError: The file is not a regular file, is outside the fence, is binary, cannot be
             opened, or keeps changing.
     """
     try:
         with fence.at(path) as place:
-            # Relative to an open folder, so that replacing a parent folder with a link has no
-            # effect.
+            # The name is relative to an open folder, so replacing a parent folder with a link has
+            # no effect.
             status = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
             if stat.S_ISDIR(status.st_mode):
                 raise UnreadableError("It is a folder, not a file.")
@@ -87,8 +87,8 @@ def read_source(path: Path, fence: Workspace, limit: int) -> Source:
                 with place.open() as file:
                     before = _stamp_of(os.fstat(file.fileno()))
                     data = file.read(limit + 1)
-                    # An editor may be writing; half a file could lack the rule that forbids
-                    # something.
+                    # An editor may be writing the file, and half a file could lack the rule that
+                    # forbids something.
                     after = _stamp_of(os.fstat(file.fileno()))
                 if before == after:
                     _check_text(data)

@@ -36,7 +36,7 @@ so far."""
 
 
 def __getattr__(name: str) -> Any:
-    """Return a public name of ``hilum_search.mentions``, which is imported at first use."""
+    """Return a public name from ``hilum_search.mentions``, which is imported at first use."""
     if name in ("Mention", "find_mentions"):
         from hilum_search import mentions
 

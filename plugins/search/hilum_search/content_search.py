@@ -26,9 +26,9 @@ class SearchedFiles(NamedTuple):
     """The files that a call searches.
 
     Args:
-        target: The files selected by ``path`` and ``glob``.
-        listing: The scope used for counting, which includes files that the sandbox hides.
-        withheld: Returns whether a file is left out; ``None`` if there is no guard.
+        target: The files that ``path`` and ``glob`` select.
+        listing: The scope for counting files, including those that the sandbox hides.
+        withheld: A function that returns whether a file is left out; ``None`` without a guard.
     """
 
     target: SearchTarget
@@ -121,12 +121,12 @@ class _ContentSearch:
         )
         self.shown = self.found
         self.counter = FileCounter(files.target.wanted, files.withheld)
-        # Reset when the search is done, so that the value stays true if the time limit cancels the
+        # The flag is cleared when the search is done, so it stays set if the time limit cancels the
         # search.
         self.late = True
 
     async def run(self) -> None:
-        """Search until the search ends or reaches the time limit.
+        """Search until ripgrep is done or the time limit is reached.
 
         Raises:
             ToolError: ripgrep rejected the search.
@@ -135,14 +135,14 @@ class _ContentSearch:
         with trio.move_on_after(self._settings.timeout):
             async with trio.open_nursery() as nursery:
                 if self._files.withheld is not None:
-                    # All files are counted, not only those with a match; otherwise, the count would
-                    # reveal what they contain.
+                    # All left-out files are counted, not only those with a match; otherwise, the
+                    # count would reveal what the files contain.
                     nursery.start_soon(self._count_files)
                 try:
                     await self._search()
                 except ToolError as error:
-                    # Raised after the nursery has closed, because the nursery would wrap it in an
-                    # exception group.
+                    # The error is raised after the nursery has closed, because the nursery would
+                    # wrap it in an exception group.
                     failure = error
                     nursery.cancel_scope.cancel()
             if failure is None and self._needs_count():
@@ -169,7 +169,7 @@ class _ContentSearch:
         await self._run_ripgrep(self.found)
         # A sorted search uses only one thread, so the first pass counts matches in any order.
         if self.found.matches > self.found.max_matches:
-            # Only a sorted search shows which matches come first.
+            # Only a sorted search can determine which matches come first.
             self.shown = MatchCollector(
                 self._files.is_shown, lambda _: None, self._settings.limit, sorted=True
             )
@@ -188,7 +188,7 @@ class _ContentSearch:
     async def _count_files(self) -> None:
         try:
             await list_files(self._call.processes, self._files.listing, self.counter.take)
-        except ToolError:  # the search itself reports the error
+        except ToolError:  # the search reports the same error
             return
         self.counter.complete = True
 
@@ -207,7 +207,7 @@ def _choose_files(
     withheld = withheld_files(call.session, call.workspace.relative(named))
     file = str(named) if named.is_file() else ""
     listing = target.scope._replace(reveal=revealing(call.session, file))
-    # The search itself may read a hidden file only if the call named that file.
+    # The search may read a file that the sandbox hides only if the call names that file.
     if file:
         target = target._replace(scope=listing)
     return SearchedFiles(target, listing, withheld)

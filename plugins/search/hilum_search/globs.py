@@ -1,7 +1,7 @@
 """Parses the globs in the tools' arguments.
 
-ripgrep's own ``--glob`` searches the files that it matches even if ``.gitignore`` excludes them,
-so paths are matched here. The syntax is that of ripgrep.
+This module matches paths itself, because ripgrep's ``--glob`` also selects files that
+``.gitignore`` excludes. The glob syntax is that of ripgrep.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _character_class(negated: bool, items: str) -> str:
     if escaped.startswith("-"):
         escaped = f"\\{escaped}"
     negation = "^" if negated else ""
-    # A class, above all a negated one, must not match the slash between two names.
+    # A character class, especially a negated one, must not match the slash between two names.
     regex = f"(?!/)[{negation}{escaped}]"
     try:
         re.compile(regex)
@@ -124,10 +124,10 @@ def fixed_folders(glob: str) -> str:
 
 
 def last_name(glob: str) -> str:
-    """Return the part of a glob that matches file names, if ripgrep is certain to agree on it.
+    """Return the part of a glob that matches file names, if ripgrep interprets it in the same way.
 
     Returns:
-        The part, for ripgrep's ``--type-add``; empty if it is too complicated.
+        The part, for ripgrep's ``--type-add``; empty if the glob is too complicated.
     """
     name = glob.rpartition("/")[2]
     braces = name.count("{") + name.count("}")

@@ -48,7 +48,7 @@ _decode = msgspec.json.Decoder(_Message).decode
 
 
 class MatchedLine(msgspec.Struct):
-    """A line of a file.
+    """A matching line in a file, or a context line.
 
     Attributes:
         number: The line number, from 1.
@@ -73,19 +73,19 @@ class MatchCollector(msgspec.Struct):
     """The matches of a search so far, collected from ripgrep's messages.
 
     Args:
-        wanted: Returns whether matches in the file at a path count.
-        on_file: Called with each file when all its matches are known.
+        wanted: A function that returns whether matches in the file at a path count.
+        on_file: A function that is called with each file when all its matches are known.
         max_matches: Number of matches after which the search may end.
         sorted: Whether ripgrep must return files in order, which prevents it from searching several
             files at once.
 
     Attributes:
         files: Files with matches.
-        matches: Matching lines.
+        matches: Number of matching lines.
         searched: Number of files that were searched; ``None`` while unknown.
         complete: Whether ripgrep has reported the end of the search.
-        unfinished: Wanted files that PCRE2 did not search to the end, because the pattern
-            backtracks too much.
+        unfinished: Wanted files that PCRE2 did not search completely because the pattern backtracks
+            too much.
     """
 
     wanted: Callable[[str], bool]
@@ -110,7 +110,7 @@ class MatchCollector(msgspec.Struct):
     def _collect(self, message: _Message) -> None:
         data = message.data
         if message.type == "begin" and data.path:
-            # ripgrep's paths begin with the base of the search, which always begins with `./`.
+            # ripgrep's paths begin with `./`, because the base of the search does.
             path = os.fsdecode(data.path.raw()).removeprefix("./")
             self._open = MatchedFile(path) if self.wanted(path) else None
         elif message.type == "end":
@@ -120,7 +120,7 @@ class MatchCollector(msgspec.Struct):
             self.complete = True
         elif self._open is not None:
             _add_lines(self._open, data)
-            # Otherwise, all matches in a file with many would be collected.
+            # This check limits the number of matches collected from a single file.
             if self._open.matches > self.max_matches:
                 self._end_file(binary=False)
 
@@ -137,7 +137,7 @@ class MatchCollector(msgspec.Struct):
 
 
 def _add_lines(file: MatchedFile, data: _Data) -> None:
-    """Add the lines of a message; there are several if a match spans lines."""
+    """Add the lines in a message; a match that spans lines has several."""
     if data.lines is None or data.line_number is None:
         return
     is_match = bool(data.submatches)

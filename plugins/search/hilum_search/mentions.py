@@ -52,11 +52,11 @@ async def find_mentions(
         session: The session whose workspace is searched.
         words: Names as they are written in code; case matters.
         limit: Maximum number of files.
-        seconds: Time limit, after which the best files found so far are returned.
+        seconds: Time limit in seconds, after which the best files found so far are returned.
 
     Returns:
-        The files, best first. Words that occur in few files count more, and so do lines that define
-        a word.
+        The files, best first. Words that occur in few files and lines that define a word count
+        more.
 
     Raises:
         ToolError: The search failed, or ripgrep is not installed.
@@ -77,7 +77,7 @@ async def find_mentions(
 
 
 class _WordUse(NamedTuple):
-    """A file's use of the words: how often it uses each, and which ones it defines."""
+    """How often a file uses each word, and which words it defines."""
 
     counts: Counter[str]
     defined: set[str]

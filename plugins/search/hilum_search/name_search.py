@@ -88,13 +88,13 @@ def _nothing_found(target: SearchTarget, pattern: str) -> str:
 
 
 def _newest_first(root: Path, paths: list[str]) -> list[str]:
-    # A path relative to a descriptor costs less than one joined to the root.
+    # Resolving a path relative to a descriptor is faster than joining it to the root.
     folder = os.open(root, os.O_RDONLY)
 
     def age(path: str) -> tuple[int, str]:
         try:
             return -os.stat(path, dir_fd=folder, follow_symlinks=False).st_mtime_ns, path
-        except OSError:  # the file was just removed
+        except OSError:  # the file has just been removed
             return 0, path
 
     try:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SLICE_PATHS = 1000
 """Number of paths to rank before other tasks get to run."""
 MAX_AGE_SECONDS = 2.0
-"""Seconds after which a list of paths is replaced by a new one."""
+"""Seconds after which a list of paths is refreshed."""
 
 
 class IndexedPath(NamedTuple):
@@ -33,14 +33,14 @@ class PathIndex:
 
     Args:
         session: The session.
-        nursery: Runs the task that creates a new list while the old one is in use.
+        nursery: The nursery for the task that creates a new list while the old list is in use.
     """
 
     def __init__(self, session: Session, nursery: trio.Nursery) -> None:
         self._session = session
         self._nursery = nursery
         self._paths: list[IndexedPath] = []
-        # Long before any time on trio's clock, which may start at 0 in tests.
+        # Earlier than any time on trio's clock, which may start at 0 in tests.
         self._listed = -1e9
         self._lock = trio.Lock()
 
@@ -57,7 +57,7 @@ class PathIndex:
     async def _refresh(self) -> None:
         try:
             await self._list()
-        except ToolError:  # the old list remains in use
+        except ToolError:  # keep using the old list
             self._listed = trio.current_time()
 
     async def _list(self) -> None:
@@ -69,7 +69,8 @@ class PathIndex:
 
             def take(paths: list[bytes]) -> bool:
                 for path in map(os.fsdecode, filter(None, paths)):
-                    # Converted once per list instead of once per key press.
+                    # The path is converted to lower case once per list instead of once per key
+                    # press.
                     listed.append(IndexedPath(path.lower(), path))
                 return False
 
@@ -85,14 +86,15 @@ async def find_paths(session: Session, query: str, limit: int = 20) -> list[str]
 
     Args:
         session: The session, whose workspace is searched for files that are not ignored.
-        query: Characters of the path, in their order, in any case. If empty, the files nearest to
-            the root are returned.
+        query: Characters that the path contains in this order; case is ignored. An empty query
+            returns the files nearest to the root.
         limit: Maximum number of paths.
 
     Returns:
         Paths relative to the workspace, best first: those whose name begins with the query, whose
         name contains it, whose path contains it, and whose path contains its characters with others
-        in between. Among equals, shorter paths come first. New files are found after some seconds.
+        in between. Among equals, shorter paths come first. New files may appear only after some
+        seconds.
 
     Raises:
         ToolError: The files cannot be listed, or the plugin is off in this session.
@@ -107,8 +109,7 @@ async def find_paths(session: Session, query: str, limit: int = 20) -> list[str]
 
 
 async def _best_paths(paths: list[IndexedPath], query: str, limit: int) -> list[str]:
-    # Only other characters can precede each character, so there is only one way to match, without
-    # backtracking.
+    # Each character matches at its first occurrence, so the pattern never backtracks.
     escaped = map(re.escape, query)
     scattered = re.compile("".join(f"[^{char}]*{char}" for char in escaped))
     best: list[tuple[int, int, str]] = []

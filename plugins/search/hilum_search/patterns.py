@@ -1,10 +1,10 @@
 """Translates regular expressions that models write into ones that ripgrep accepts.
 
-ripgrep's two engines accept nearly everything: its default engine is tried first, and PCRE2 handles
-the patterns that the default engine rejects, such as look-around, back-references or a literal
-``{``. Three remaining differences are translated here: line endings (``\\n`` also matches
-``\\r\\n``, and a pattern that contains one needs ``--multiline``), anchors (``\\A`` and ``\\Z`` are
-those of a line), and ``\\u20ac``, which PCRE2 does not support.
+ripgrep's two engines accept nearly everything. PCRE2 handles the patterns that the default engine
+rejects, such as patterns with look-around, back-references or a literal ``{``. This module
+translates the three remaining differences: line endings (``\\n`` also matches ``\\r\\n`` and needs
+``--multiline``), anchors (``\\A`` and ``\\Z`` match at the ends of a line), and escapes such as
+``\\u20ac``, which PCRE2 does not support.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Pattern:
 
     Args:
         source: The pattern, as the model wrote it.
-        literal: Whether it is plain text.
+        literal: Whether the pattern is plain text.
         ignore_case: Whether to ignore case.
 
     Attributes:
@@ -100,8 +100,8 @@ class Pattern:
             if part in _LINE_ENDS:
                 self._add_line_end(part)
             else:
-                # Escaped instead of passed with `--fixed-strings`, because LINE_END is an
-                # expression.
+                # The text is escaped instead of passed with `--fixed-strings`, because LINE_END is
+                # an expression.
                 self._pieces.append(Piece(part, _SPECIAL.sub(r"\\\g<0>", part)))
 
     def _add_line_end(self, source: str) -> None:
@@ -112,7 +112,7 @@ class Pattern:
         for token in _TOKEN.finditer(source):
             text = token[0]
             if text == "\\":
-                # ripgrep puts the pattern into a group, and would report an error about that group.
+                # ripgrep puts the pattern into a group and would report an error in that group.
                 raise PatternError("a backslash at the end escapes nothing", token.start())
             if text in _LINE_ENDS:
                 self._add_line_end(text)
@@ -136,7 +136,7 @@ def _code_point(escape: re.Match[str]) -> str:
 
 
 def _class_matches_line_end(text: str) -> bool:
-    """Return whether a class contains the newline, or all characters like ``[\\s\\S]``."""
+    """Return whether a class matches newlines, either explicitly or like ``[\\s\\S]``."""
     if text.startswith("[^"):
         return False
     escapes = {match[0] for match in _ESCAPE.finditer(text)}

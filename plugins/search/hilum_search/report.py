@@ -29,7 +29,7 @@ class SearchReport(NamedTuple):
         target: The files to be searched.
         pattern: The pattern of the search.
         found: The counted matches.
-        shown: The matches to show: the first ones, ordered by path.
+        shown: The first matches in path order, which are shown.
         searched: Number of files that were searched; ``None`` if unknown.
         limit: Maximum number of matching lines to show.
         timeout: Seconds after which the search was stopped; 0 if it completed.
@@ -116,8 +116,8 @@ class SearchReport(NamedTuple):
 
 
 def _path_order(file: MatchedFile) -> list[bytes]:
-    # The order of ripgrep's `--sort=path`, which compares paths name by name and not character by
-    # character: `a/b` comes before `a.b`.
+    # Like `--sort=path`, compare paths name by name, not character by character: `a/b` comes before
+    # `a.b`.
     return os.fsencode(file.path).split(b"/")
 
 
@@ -163,7 +163,7 @@ def _format_lines(file: MatchedFile, limit: int, room: int) -> tuple[list[str], 
         if is_match:
             numbers.append(line.number)
         if last and line.number > last + 1:
-            # grep and ripgrep also mark a gap between lines in this way.
+            # Like grep and ripgrep, mark a gap between lines with "--".
             lines.append("--")
         mark = ":" if is_match else "-"
         text = f"{line.number}{mark}{shorten(line)}"

@@ -50,11 +50,12 @@ class FileScope(NamedTuple):
         root: The workspace's folder.
         base: Folder or file in the workspace, relative to ``root``; ``.`` for all.
         names: Globs of file names, at least one of which must match; empty for all names.
-        include_ignored: Whether files that ignore files exclude are included.
-        in_repository: Whether ``base`` is in a repository, so that the ignore files in the folders
-            above it count.
+        include_ignored: Whether to include files that ``.gitignore`` and similar files exclude.
+        in_repository: Whether ``base`` is in a repository, so that ignore files in its parent
+            folders apply.
         max_size: Maximum size, in bytes, of a file to search; 0 for no limit.
-        reveal: Lets ripgrep read a hidden file that was named and approved.
+        reveal: A function that lets ripgrep read a hidden file that the call named and the user
+            approved.
     """
 
     root: Path
@@ -69,9 +70,9 @@ class FileScope(NamedTuple):
 def find_ripgrep() -> str:
     """Return the path of ripgrep, or an empty string if it is not installed.
 
-    hilum's own environment, which may not be on the PATH, takes precedence.
+    The virtual environment of hilum, which may not be on the PATH, takes precedence.
     """
-    import sysconfig  # 3 ms, needed only by the first search
+    import sysconfig  # the import takes 3 ms; needed only for a search
 
     own = shutil.which("rg", path=sysconfig.get_path("scripts"))
     return own or shutil.which("rg") or ""
@@ -94,10 +95,10 @@ async def search(
     """Search the content of files.
 
     Args:
-        processes: Starts ripgrep.
+        processes: The object that starts ripgrep.
         scope: The files.
         pattern: What to search for.
-        context: Lines to return before and after each match.
+        context: Number of lines to return before and after each match.
         found: Collects the matches.
 
     Raises:
@@ -120,8 +121,8 @@ async def search(
         if found.wanted(name):
             found.unfinished.append(name)
     if found.searched is not None:
-        found.searched += len(found.unfinished)  # ripgrep does not count them
-    if code in (0, 1) or found.complete:  # 2: a file could not be read
+        found.searched += len(found.unfinished)  # ripgrep does not count unfinished files
+    if code in (0, 1) or found.complete:  # exit code 2 means that a file could not be read
         return
     text = messages.decode(errors="replace")
     problem = _pattern_problem(text, pattern)
@@ -136,10 +137,10 @@ async def list_files(
     """List the files that a search would read.
 
     Args:
-        processes: Starts ripgrep.
+        processes: The object that starts ripgrep.
         scope: The files.
-        take: Called with paths relative to the root, in any order; returns whether there are enough
-            of them.
+        take: A function that receives paths relative to the root, in any order, and returns whether
+            there are enough paths.
 
     Raises:
         ToolError: ``E_NOT_INSTALLED`` or ``E_FAILED``.
@@ -151,7 +152,7 @@ async def list_files(
         seen = True
         return take([path.removeprefix(b"./") for path in paths])
 
-    # Names may contain newlines but not null bytes.
+    # File names may contain newlines but not null bytes.
     arguments = ["--files", "--null", *_scope_options(scope)]
     code, messages = await _run(processes, scope, arguments, b"\0", take_paths)
     # A single unreadable folder also makes ripgrep exit with 2, although it lists the other files.
@@ -181,7 +182,7 @@ def _pattern_problem(messages: str, pattern: Pattern) -> PatternError | None:
     if found:
         position = pattern.position(max(int(found[1]) - len(_GROUP), 0))
         return PatternError(found[2], position)
-    found = _PROBLEM.search(messages)  # from a ripgrep without PCRE2
+    found = _PROBLEM.search(messages)  # the message of a ripgrep without PCRE2
     if found:
         return PatternError(found[1])
     return None
@@ -202,13 +203,13 @@ def _scope_options(scope: FileScope) -> list[str]:
     if scope.include_ignored:
         options.append("--no-ignore")
     if not scope.in_repository:
-        # Without this, ripgrep would not apply `.gitignore` outside a repository, and would apply
-        # ignore files in the folders above the workspace.
+        # By default, ripgrep disregards `.gitignore` outside a repository but applies ignore files
+        # in parent folders of the workspace.
         options += ["--no-require-git", "--no-ignore-parent"]
     if scope.max_size:
         options.append(f"--max-filesize={scope.max_size}")
     if scope.names:
-        # File types are used, because --glob would include ignored files.
+        # Names are passed as a file type, because `--glob` would include ignored files.
         options += [f"--type-add=hilum:{name}" for name in scope.names]
         options.append("--type=hilum")
     return options
@@ -239,7 +240,7 @@ async def _run(
     argv = [program, *arguments, "--", base]
     messages = bytearray()
     splitter = _RecordSplitter(separator)
-    # Only this process, with exactly these arguments, may read the file.
+    # Only a process with exactly these arguments may read the hidden file.
     with scope.reveal(argv) if scope.reveal else nullcontext():
         # ripgrep only reads, so it can be killed without a grace period.
         async with processes.open(argv, cwd=scope.root, grace=0) as process:
@@ -250,7 +251,7 @@ async def _run(
                     nursery.start_soon(_read_messages, process.stderr, messages)
                 while chunk := await process.stdout.receive_some(CHUNK_BYTES):
                     if take(splitter.split(chunk)):
-                        # Leaving the outer block then ends ripgrep.
+                        # Leaving the `async with` block of the process then ends ripgrep.
                         nursery.cancel_scope.cancel()
                         return 0, b""
             return await process.wait(), bytes(messages)
@@ -276,7 +277,7 @@ class _RecordSplitter:
         if not found:
             self._size += len(chunk)
             if too_long:
-                # The record is dropped, but reading continues until its end.
+                # The oversized record is dropped, but reading continues until its end.
                 self._rest.clear()
             else:
                 self._rest.append(chunk)

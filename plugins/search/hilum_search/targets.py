@@ -26,7 +26,8 @@ class SearchTarget(NamedTuple):
 
     Args:
         scope: The files that ripgrep searches.
-        wanted: Returns whether the file at a path in the workspace belongs to the search.
+        wanted: A function that returns whether the file at a path in the workspace belongs to the
+            search.
         has_filter: Whether ``wanted`` may reject files in the scope.
     """
 
@@ -51,7 +52,7 @@ def resolve_target(
         workspace: The workspace.
         path: Folder or file; relative to the workspace, or absolute.
         glob: Globs separated by commas, relative to the path; empty for all files.
-        include_ignored: Whether files that ignore files exclude are included.
+        include_ignored: Whether to include files that ``.gitignore`` and similar files exclude.
         max_size: Maximum size, in bytes, of a file to search.
 
     Raises:
@@ -104,12 +105,12 @@ def _parse_globs(glob: str, globs: list[str]) -> Callable[[str], bool] | None:
 
 
 def _narrow(workspace: Workspace, base: Path, glob: str) -> Path:
-    """Return a glob's leading folder, even if it is ignored, because it was named on purpose."""
+    """Return a glob's leading folder, even if ignored, because the call names it explicitly."""
     below = fixed_folders(glob).strip("/")
     if not below or glob.startswith("!"):
         return base
     inner = base / below
-    # ripgrep follows a link that is the base of a search, but none below it.
+    # ripgrep follows a link that is the base of a search, but no links below the base.
     if not inner.is_dir() or inner.is_symlink():
         return base
     return workspace.resolve(inner)
@@ -136,7 +137,7 @@ def _existing(workspace: Workspace, path: str) -> Path:
 
 def _similar(workspace: Workspace, path: str) -> list[str]:
     """Return up to three paths similar to a missing one, from the nearest existing folder."""
-    from difflib import get_close_matches  # 2 ms, needed only when a path is missing
+    from difflib import get_close_matches  # the import takes 2 ms
 
     missing = workspace.resolve(path)
     folder = missing.parent
@@ -171,14 +172,14 @@ def _relative_glob(workspace: Workspace, base: Path, glob: str) -> str:
         glob = _from_absolute(workspace, base, glob, fixed)
     elif fixed and not mark:
         glob = _from_workspace(workspace, base, glob, fixed)
-    # A folder stands for everything in it.
+    # A folder in a glob stands for everything in the folder.
     if glob.endswith("/"):
         glob += "**"
     return mark + glob
 
 
 def _from_absolute(workspace: Workspace, base: Path, glob: str, fixed: str) -> str:
-    # An absolute glob must stay in the workspace like any path.
+    # Like any path, an absolute glob must not lead out of the workspace.
     real = workspace.resolve(f"{fixed}/")
     folder = base if base.is_dir() else base.parent
     if not real.is_relative_to(folder):
@@ -192,11 +193,11 @@ def _from_absolute(workspace: Workspace, base: Path, glob: str, fixed: str) -> s
     relative = rest if below == "." else f"{below}/{rest}"
     if "/" in relative:
         return relative
-    return f"/{relative}"  # in this folder, but not in its subfolders
+    return f"/{relative}"  # matches in this folder, but not in its subfolders
 
 
 def _from_workspace(workspace: Workspace, base: Path, glob: str, fixed: str) -> str:
-    workspace.resolve(base / fixed)  # a link in the path must not lead out
+    workspace.resolve(base / fixed)  # a link in the path must not lead out of the workspace
     if not base.is_dir() or (base / fixed).is_dir():
         return glob
     # A glob relative to the workspace is also accepted, because its meaning is clear.

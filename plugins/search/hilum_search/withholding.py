@@ -20,7 +20,7 @@ MAX_NAMED = 3
 
 
 def withheld_files(session: Session, base: str) -> Callable[[str], bool] | None:
-    """Return a function that checks whether a file is left out. Blocks.
+    """Return a function that checks whether a file is left out of the search. Blocks.
 
     Args:
         session: The session.
@@ -41,8 +41,8 @@ def revealing(session: Session, file: str = "") -> Reveal | None:
     Args:
         session: The session.
         file: The resolved path of a file named in the call, which was checked, and approved if
-            necessary. Empty for all files that rules hide; use this only for a process that lists
-            names in order to count the left-out files.
+            necessary. Empty for all files that rules hide; pass an empty path only for a process
+            that lists names in order to count the left-out files.
     """
     policy = session.plugin(ReadingPolicy)
     if policy is None:
@@ -55,8 +55,9 @@ class FileCounter:
     """Counts the searched and the left-out files in a listing.
 
     Args:
-        wanted: Returns whether a file belongs to the search.
-        is_withheld: Returns whether a file is left out; ``None`` if no file is.
+        wanted: A function that returns whether a file belongs to the search.
+        is_withheld: A function that returns whether a file is left out; ``None`` if no file is left
+            out.
 
     Attributes:
         searched: Number of searched files.
@@ -75,7 +76,7 @@ class FileCounter:
         self.complete = False
 
     def take(self, paths: list[bytes]) -> bool:
-        """Count the paths in a listing, and return ``False``, because all of them are needed."""
+        """Count the paths in a listing, and return ``False`` to request further paths."""
         for raw in paths:
             path = os.fsdecode(raw)
             if not raw or not self._wanted(path):

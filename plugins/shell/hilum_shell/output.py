@@ -13,17 +13,18 @@ PAGE_BYTES = 65536
 """Number of bytes to search for a pattern at once."""
 PATTERN_TIMEOUT = 0.25
 """Maximum time to search a page, in seconds, because some patterns take forever on some texts."""
-_LONG_LINE = 4096  # maximum bytes of an unfinished line to search again together with its rest
+# Maximum number of bytes of an incomplete line to search again when the line continues.
+_LONG_LINE = 4096
 
 _ESCAPES = (
-    # The limit keeps an unterminated sequence from being searched to the end of the text each time.
-    r"\x1b[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)"  # titles, links and pictures, up to their end
+    # The limit prevents searches to the end of the text for the end of an unterminated sequence.
+    r"\x1b[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)"  # window titles, links and pictures
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours and movements
     r"|\x1b[ -/]*[0-~]"
-    r"|[^\n]\x08"  # overstriking, as in old manual pages
+    r"|[^\n]\x08"  # overstriking, as in manual pages
     r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
-_RETURNS = r"(?<!\r)\r+(?=\n|\Z)"  # the look-behind keeps the search linear
+_RETURNS = r"(?<!\r)\r+(?=\n|\Z)"  # the look-behind makes the search take linear time
 
 
 def strip_escapes(text: str) -> str:
@@ -44,8 +45,8 @@ class OutputBuffer:
     """The head and the tail of a byte stream of any length.
 
     Args:
-        limit: Number of characters needed later. More bytes are kept, because a character may take
-            four bytes and escapes are removed later.
+        limit: Number of characters to keep, not counting escapes. The buffer keeps more bytes,
+            because a character may take four bytes and escapes are removed later.
     """
 
     def __init__(self, limit: int) -> None:
@@ -67,7 +68,7 @@ class OutputBuffer:
         free = max(self._room - len(self._head), 0)
         self._head += chunk[:free]
         self._tail += chunk[free:]
-        if len(self._tail) > 2 * self._room + 65536:  # done rarely, because it moves the tail
+        if len(self._tail) > 2 * self._room + 65536:  # rarely, because deleting copies the tail
             self._dropped += len(self._tail) - self._room
             del self._tail[: len(self._tail) - self._room]
         text = self._decoder.decode(chunk)
@@ -80,7 +81,7 @@ class OutputBuffer:
     def text(self) -> StreamText:
         """Return the kept text and the size of the whole text.
 
-        If nothing is missing, the head is the whole text, and the size does not count escapes.
+        If no bytes were dropped, the head is the whole text, and the size excludes escapes.
         """
         if not self._dropped:
             text = strip_escapes((self._head + self._tail).decode(errors="replace"))
@@ -101,8 +102,8 @@ class StreamText(NamedTuple):
     Attributes:
         head: The beginning of the text; the whole text if there is no tail.
         tail: The end of the text.
-        characters: Number of characters of the whole text.
-        lines: Number of lines of the whole text.
+        characters: Number of characters in the whole text.
+        lines: Number of lines in the whole text.
     """
 
     head: str
@@ -112,7 +113,7 @@ class StreamText(NamedTuple):
 
 
 def cut_middle(written: StreamText, limit: int) -> tuple[str, int]:
-    """Return text without its middle, and the number of characters that were left out.
+    """Return a text without its middle, and the number of omitted characters.
 
     Args:
         written: The text.
@@ -125,7 +126,7 @@ def cut_middle(written: StreamText, limit: int) -> tuple[str, int]:
     first = head[: limit - limit // 2]
     last = end[max(len(end) - limit // 2, 0) :]
     left_out = written.characters - len(first) - len(last)
-    if left_out <= 0:  # only escapes and overwritten lines were dropped
+    if left_out <= 0:  # only escapes and overwritten lines are missing
         return f"{first}\n{last}", 0
     notice = f"[… {left_out:,} of {written.characters:,} characters left out …]"
     return f"{first}\n{notice}\n{last}", left_out
@@ -152,7 +153,7 @@ class Spool:
     def add(self, chunk: bytes) -> None:
         """Add the next bytes, and drop old ones."""
         self._bytes += chunk
-        if len(self._bytes) > 2 * self._limit:  # done rarely, because it moves the rest
+        if len(self._bytes) > 2 * self._limit:  # rarely, because deleting copies the rest
             self.start += len(self._bytes) - self._limit
             del self._bytes[: len(self._bytes) - self._limit]
 
@@ -174,7 +175,7 @@ class Spool:
 
 
 class PatternSearch:
-    """Searches a spool for a pattern, and resumes when there is more output.
+    """Searches a spool for a pattern, and resumes when more output arrives.
 
     Args:
         pattern: A regular expression; ``^`` and ``$`` match at the ends of lines.
@@ -217,8 +218,8 @@ class PatternSearch:
         # An incomplete character at the end of a page takes up to three bytes.
         is_full_page = len(data) >= PAGE_BYTES - 4
         has_more = is_full_page and self._at + len(data) < self._spool.end
-        # An unfinished line is searched again together with its rest, but only the end of a very
-        # long one.
+        # An incomplete line is searched again when it continues, but only the end of a very long
+        # line.
         searched = data.rfind(b"\n") + 1
         if has_more or len(data) - searched > _LONG_LINE:
             searched = max(searched, len(data) - _LONG_LINE)

@@ -1,7 +1,7 @@
 """Finds a command line's main program, and exit codes that are results rather than failures.
 
-This quick analysis is used to count repeated failures. It is not used for security decisions: the
-guard has its own parser.
+This quick analysis is used to count repeated failures. Security decisions do not use this analysis:
+the guard has its own parser.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import re
 import shlex
 from typing import Any
 
-# Programs whose exit code 1 is a result: nothing was found, files differ, a condition is false.
+# Programs whose exit code 1 is a result, such as "not found", "files differ" or "false".
 ANSWERING = frozenset(
     "grep egrep fgrep zgrep rg ag ack test [ [[ diff cmp pgrep which type".split()
 )
-MAX_LENGTH = 10_000  # characters; a longer command is a script, which would take long to split
+MAX_LENGTH = 10_000  # in characters; splitting a longer command, such as a script, would take long
 _GIT_ANSWERING = frozenset({"grep", "diff"})
 _OPERATOR = re.compile(r"[|&;()<>\n]+")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
@@ -50,12 +50,12 @@ def is_answer_code(command: str, code: int) -> bool:
 
     Args:
         command: The command line.
-        code: Its exit code.
+        code: The exit code of the command line.
     """
     commands = _commands(command)
     if code != 1 or not commands:
         return False
-    # The exit code is that of the last command or, in a chain of `&&`, of any command.
+    # The exit code comes from the last command or, in a chain of `&&`, from any command in it.
     for number, (operator, words) in enumerate(reversed(commands)):
         if not _answers(words) and not (number and words[:1] == ["cd"]):
             return False
@@ -94,14 +94,14 @@ def _group_words(words: list[str]) -> list[tuple[str, list[str]]]:
                 commands[-1][1].append(word)
             is_redirected = False
         elif set(word) & set("<>"):
-            is_redirected = True  # the word after a redirection is not an argument
+            is_redirected = True  # the word after a redirection operator is not an argument
         else:
             commands.append((word.strip("\n") or ";", []))
     return commands
 
 
 def _split_words(command: str) -> list[str] | None:
-    """Return the words and operators in a command line; ``None`` if a quote is not closed."""
+    """Return the words and operators in a command line, or ``None`` if a quote is not closed."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars="|&;()<>\n")
     lexer.whitespace = " \t\r"  # a newline counts as an operator
     # By default, a `#` begins a comment even inside a word, as in `page.html#part`.

@@ -30,7 +30,7 @@ def describe_kept(service: Service, *, beyond: bool) -> str:
 
 
 def describe_lifetime(*, beyond: bool) -> str:
-    """Describe when a service ends at the latest, so that the agent informs the user correctly."""
+    """Describe when a service ends, so that the agent informs the user correctly."""
     if beyond:
         return "It continues when your work is done, until the user ends hilum."
     return "It ends with this session: say so if you give the user its address."
@@ -39,12 +39,12 @@ def describe_lifetime(*, beyond: bool) -> str:
 def format_finished(
     service: Service, text: str, data: dict[str, Any], is_answer: bool, note: str = ""
 ) -> Output:
-    """Return the output for a command that ended in the foreground.
+    """Return the tool output for a command that ended in the foreground.
 
     Args:
         service: The command.
-        text: Its output, as in ``ShownOutput.text``.
-        data: Plain data for faces; the exit code and the duration are added here.
+        text: The command's output, as in ``ShownOutput.text``.
+        data: Plain data for faces; this function adds the exit code and the duration.
         is_answer: Whether the exit code is a result, as with ``grep``, and not a failure.
         note: A note about the processes that the command left running.
     """
@@ -68,7 +68,7 @@ def format_late(limit: float, max_limit: float, text: str) -> str:
     Args:
         limit: The time limit in seconds.
         max_limit: The highest possible time limit.
-        text: Its output so far.
+        text: The command's output so far.
     """
     return (
         f"The command took longer than {limit:g} s; it was ended with all its child processes."
@@ -83,9 +83,9 @@ def format_moved(service: Service, seconds: float, rest: float, text: str) -> st
 
     Args:
         service: The command.
-        seconds: Seconds that hilum waited for it.
-        rest: Seconds until hilum ends it.
-        text: Its output so far.
+        seconds: Seconds that hilum waited for the command.
+        rest: Seconds until hilum ends the command.
+        text: The command's output so far.
     """
     name = service.id
     return (
@@ -113,11 +113,11 @@ class ShownOutput(NamedTuple):
 
 
 def format_cut_notice(shown: ShownOutput, service: Service) -> str:
-    """Return a notice about shortened output: its size, where it is kept and how to read it.
+    """Return a notice about shortened output: its size, its location and how to read it.
 
     Args:
         shown: The output.
-        service: The command; its id is empty if its output could not be kept.
+        service: The command; its id is empty if the output could not be kept.
     """
     lines = "1 line" if shown.lines == 1 else f"{shown.lines:,} lines"
     size = f"{shown.characters:,} characters in {lines}"
@@ -138,7 +138,7 @@ def format_cut_notice(shown: ShownOutput, service: Service) -> str:
 def cut_streams(kept: dict[str, OutputBuffer], limit: int) -> ShownOutput:
     """Return both streams combined, shortened if they are too long.
 
-    Standard error gets up to half of the limit, plus the part that standard output does not use.
+    Standard error may use half of the limit, plus the part that standard output does not use.
 
     Args:
         kept: Head and tail of ``stdout`` and ``stderr``.
@@ -164,16 +164,16 @@ def cut_streams(kept: dict[str, OutputBuffer], limit: int) -> ShownOutput:
 def read_output(
     service: Service, agent: str, start: int, limit: int, *, paged: bool = False, said: str = ""
 ) -> Output:
-    """Return a service's state and its output from an offset, and record that it was read.
+    """Return a service's state and its output from an offset, and mark the output as read.
 
     Args:
         service: The service.
         agent: The agent that reads the output. A failure is reported to each agent once.
         start: Offset in bytes.
         limit: Maximum number of characters.
-        paged: Whether to return one page; otherwise, all output is returned, without its middle if
-            it is too long.
-        said: The text to begin with.
+        paged: Whether to return one page; otherwise, all output is returned, shortened in the
+            middle if too long.
+        said: A text to put before the output.
     """
     spool = service.spool
     start = max(start, 0)

@@ -26,23 +26,24 @@ class Service:
 
     Args:
         command: The command line.
-        agent: Name of the agent that started it.
+        agent: Name of the agent that started the command.
         runs: Ids of the current runs of its agent and of the agent's parents.
-        spool: Its output, with both streams in the order of arrival.
+        spool: The output, with both streams in the order of arrival.
         buffers: Head and tail of each stream, while the command is in the foreground.
-        show: Receives its output, while the command is in the foreground.
-        id: Its id, once the command is in the background.
-        state: Its state; ``lost`` means that it ended with hilum before this session was resumed.
-        reason: Why it was stopped.
-        code: Its exit code; a negative one is the number of the signal that ended it.
-        failure: Why it is unknown how the command ended: the warden was killed.
-        left: Whether it left processes running, which were then ended.
-        late: Whether it was ended because of its time limit.
-        remains: Whether it left processes running, which continue.
+        show: A function that receives the output while the command is in the foreground.
+        id: The id that the command gets when it becomes a service.
+        state: The command's state; ``lost`` means that it ended with hilum before this session was
+            resumed.
+        reason: Why the command was stopped.
+        code: The exit code; a negative code is the number of the signal that ended the command.
+        failure: The error if it is unknown how the command ended, because the warden was killed.
+        left: Whether the command left processes running that were then ended.
+        late: Whether the command was ended because of its time limit.
+        remains: Whether the command left processes running that continue.
         exited: Set when the command itself has exited, although its child processes may still run.
-        ended: Set when none of its processes is left.
-        informed: Names of the agents that were informed of its start, but not yet of its end.
-        failure_reported: Names of the agents to which its failure was reported.
+        ended: Set when none of the command's processes is left.
+        informed: Names of the agents that were informed of the start, but not yet of the end.
+        failure_reported: Names of the agents to which the command's failure was reported.
         cursors: The offset up to which each agent has read the output.
         searched: The offset from which each agent waits for a pattern; it precedes the output shown
             when the service started.
@@ -102,8 +103,8 @@ class Service:
                 self.left = self._process.left
                 if not self.remains:
                     self.seconds = trio.current_time() - self.began
-                # None of the command's processes is left to write, but one may have passed its pipe
-                # to another program.
+                # All of the command's processes have ended, but one may have passed its pipe to
+                # another program.
                 nursery.cancel_scope.deadline = trio.current_time() + DRAIN_TIMEOUT
         finally:
             self.state = "stopped" if self.reason else "exited"
@@ -135,11 +136,11 @@ class Service:
             grace: Seconds between SIGTERM and SIGKILL.
         """
         if not self.ended.is_set() and self._process is not None:
-            # Keep the first reason, which is the cause; the session may be closed later.
+            # Keep the first reason, which is the cause, because the session may be closed later.
             self.reason = self.reason or reason
             try:
                 await self._process.stop(grace)
-            except HilumError:  # the command's own task reports the same error
+            except HilumError:  # the command's own task raises the same error
                 pass
             await self.ended.wait()
 

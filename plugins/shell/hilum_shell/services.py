@@ -1,7 +1,7 @@
-"""Manages the services of a session, which are commands in the background.
+"""Manages a session's services, which are commands that run in the background.
 
-Services are listed for agents and reported to them, and end with the run or session to which they
-belong.
+Agents can list services and are told when they end. A service ends with the run or session to which
+it belongs.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ OUTPUT_KEPT = "shell.output_kept"
 
 
 class PrintedOutput(NamedTuple):
-    """The end of a command's output.
+    """The last part of a command's output.
 
     Attributes:
-        title: The command, short and on one line.
+        title: The command line, shortened to one line.
         state: ``running``, ``exited`` or ``stopped``.
-        text: Its output without terminal escapes.
-        heard: Time of its last output, on trio's clock.
+        text: The output without terminal escapes.
+        heard: Time of the last output, on trio's clock.
         call: Id of the call whose result contains the output; empty for a service.
     """
 
@@ -50,7 +50,7 @@ class PrintedOutput(NamedTuple):
 
 
 def _read_end(service: Service, limit: int, start: int = 0) -> str:
-    """Return the last characters of a command's output after an offset."""
+    """Return the last characters of a command's output, starting at an offset or later."""
     # A character takes up to four bytes.
     data = service.spool.read(max(start, service.spool.end - 4 * limit))
     return strip_escapes(data.decode(errors="replace")).strip("\n")[-limit:]
@@ -65,7 +65,7 @@ class Services:
 
     Args:
         session: The session.
-        nursery: Owns the tasks, and ends with the session.
+        nursery: The nursery for the tasks, which end with the session.
         settings: The settings.
     """
 
@@ -108,17 +108,17 @@ class Services:
         return list(self._all.values())
 
     def adopt(self, service: Service, limit: float | None) -> None:
-        """Turn a running command into a service with an id, which outlives its call.
+        """Turn a running command into a service, which gets an id and outlives the call.
 
         Args:
             service: The command.
-            limit: Seconds from now after which it is ended.
+            limit: Seconds from now after which the service is ended.
 
         Raises:
             StoreError: The event could not be logged; the command still belongs to its call.
         """
         self._register(service, STARTED)
-        # The spool contains all output; head and tail are needed only for a result.
+        # The spool contains all output; the head and the tail are needed only for a result.
         service.buffers = None
         service.show = None
         service.informed.add(service.agent)
@@ -157,7 +157,7 @@ class Services:
             del self._all[other.id]
 
     def find(self, name: str, agent: str) -> Service:
-        """Return the service with an id, and report its end to the agent from now on.
+        """Return the service with an id, and have its end reported to the agent.
 
         Raises:
             ToolError: There is no such service.
@@ -177,14 +177,14 @@ class Services:
 
         Args:
             agent: Name of the agent.
-            limit: Maximum number of characters from each.
+            limit: Maximum number of characters from each output.
 
         Returns:
-            The ends of the outputs, ordered by time. They do not count as read by the agent.
+            The last part of each output, ordered by time. These outputs do not count as read.
         """
         found: list[PrintedOutput] = []
         for service in self._all.values():
-            if service.buffers is None:  # only the last foreground command counts
+            if service.buffers is None:  # foreground commands are left out here
                 text = _read_end(service, limit, service.cursors.get(agent, 0))
                 found.append(PrintedOutput(service.title, service.state, text, service.last_output))
         if self.last:
@@ -202,7 +202,8 @@ class Services:
         service.late = not service.ended.is_set()
         seconds = trio.current_time() - service.began
         await service.stop(f"it had run for {seconds:.0f} s, its time limit", GRACE_SECONDS)
-        # If the log cannot be written, the session reports it. The service has ended in any case.
+        # If the log cannot be written, the session reports the error. The service has ended in any
+        # case.
         with suppress(StoreError):
             self.session.note(
                 OVER, id=service.id, state=service.state, code=service.code, reason=service.reason
@@ -234,7 +235,7 @@ class Services:
     def _replay(self, event: events.PluginEvent) -> None:
         data = event.data
         if event.name in (STARTED, OUTPUT_KEPT):
-            self._count += 1  # its id is never reused
+            self._count += 1  # a service's id is never reused
         if event.name == STARTED:
             spool = Spool(0)
             lost = Service(
@@ -261,7 +262,7 @@ class Services:
 
     @hookimpl
     def remind(self, agent: Agent) -> str | None:
-        """Return a note about services that ended without an action of this agent."""
+        """Return a note about services that ended although this agent did not end them."""
         lines = list(self._report_ended(agent.name))
         if not lines:
             return None

@@ -9,7 +9,7 @@ from hilum import section, setting
 
 @section("shell")
 class ShellSettings:
-    """Limits on the duration and output of commands, and how slow commands are handled."""
+    """Limits on the duration and output of commands, and the handling of slow commands."""
 
     timeout: float = setting(
         default=120.0,

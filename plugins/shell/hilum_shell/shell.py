@@ -25,13 +25,13 @@ ENVIRONMENT = {
     "PAGER": "cat",
     "GIT_PAGER": "cat",
     "MANPAGER": "cat",
-    # On such a terminal, programs print no colours and do not move the cursor.
+    # On a "dumb" terminal, programs print no colors and do not move the cursor.
     "TERM": "dumb",
-    # Git then fails instead of waiting for a password.
+    # Git fails instead of waiting for a password.
     "GIT_TERMINAL_PROMPT": "0",
-    # Packages are then installed with the default answers to their questions.
+    # Debian packages are installed with the default answers to their questions.
     "DEBIAN_FRONTEND": "noninteractive",
-    # Otherwise, Python collects its output in a buffer, and a service would seem to print nothing.
+    # Python must not buffer its output, or a service would seem to print nothing.
     "PYTHONUNBUFFERED": "1",
 }
 IN_BACKGROUND = {"HILUM_BACKGROUND": "1"}
@@ -55,7 +55,7 @@ SERVICE = "service {service}"
 
 
 def _reads_everything(arguments: dict[str, Any]) -> list[str]:
-    """Return all files: a command may use any of them, so it waits for earlier changes."""
+    """Return all files, because a command may use any file and must wait for earlier changes."""
     return [EVERYTHING]
 
 
@@ -127,8 +127,8 @@ class Shell(Services):
             call.output_so_far = lambda: self._output_so_far(service)
         env = ENVIRONMENT | (IN_BACKGROUND if background else {})
         # Only a service has standard input: in the foreground, a program that reads from it gets
-        # end-of-file at once instead of waiting. The two outputs of a service share a pipe, which
-        # keeps their order.
+        # end-of-file at once instead of waiting. A service's standard output and standard error
+        # share a pipe, which keeps their order.
         opened = call.processes.open(
             [*_shell(), command], cwd=folder, env=env, stdin=background, merge=background, hold=True
         )
@@ -201,7 +201,7 @@ class Shell(Services):
         Args:
             service: The command.
             limit: The time limit.
-            may_move: Whether the command could have become a service if there were fewer services.
+            may_move: Whether only the number of services kept the command from becoming a service.
         """
         await service.stop("it took too long", GRACE_SECONDS)
         if service.failure is not None:
@@ -237,7 +237,7 @@ class Shell(Services):
 
         Args:
             service: The command.
-            limit: Seconds from now after which it is ended.
+            limit: Seconds from now after which the service is ended.
 
         Returns:
             The output so far, and the data for faces.
@@ -245,7 +245,7 @@ class Shell(Services):
         assert service.buffers is not None
         shown = report.cut_streams(service.buffers, self.settings.output_limit)
         self.adopt(service, limit)
-        # The result shows the output so far; the next read starts after it.
+        # The result contains the output so far, so the next read starts after it.
         service.cursors[service.agent] = service.spool.end
         data = _make_data(service, shown)
         data["service"] = service.id
@@ -264,7 +264,7 @@ class Shell(Services):
         return report.format_finished(service, text, data, is_answer, note)
 
     def _limit(self, timeout: float | None) -> float:
-        """Return how many seconds a command may take."""
+        """Return the time limit for a command, in seconds."""
         if timeout is None or timeout <= 0:
             timeout = self.settings.timeout
         return min(timeout, self.settings.max_timeout)
@@ -410,7 +410,7 @@ class Shell(Services):
 
 
 async def _check_command(call: Call, command: str, working_directory: str) -> Path:
-    """Return the folder to run a command in.
+    """Return the folder in which a command runs.
 
     Raises:
         ToolError: The command is empty, or there is no such folder.
@@ -436,7 +436,7 @@ async def _wait_for_exit(service: Service, limit: float, quiet: float) -> None:
 
     Args:
         service: The command.
-        limit: Seconds that it may take.
+        limit: Seconds that the command may take.
         quiet: Seconds without output after which the wait ends.
     """
     while not service.exited.is_set():
@@ -461,10 +461,10 @@ def _with_note(shown: report.ShownOutput, service: Service) -> str:
 
 async def _wait_for(service: Service, finder: PatternSearch, seconds: float) -> str:
     """Wait for a pattern, and describe the result in a sentence."""
-    with trio.move_on_after(max(seconds, 1.0)):  # the existing output is searched in any case
+    with trio.move_on_after(max(seconds, 1.0)):  # with any timeout, search the existing output
         while True:
-            # Read before the search: if the service has ended by then, the search covers all of its
-            # output.
+            # The state is read before the search: if the service has already ended, the search
+            # covers all of its output.
             has_ended = service.ended.is_set()
             line, more = finder.step()
             if line:
@@ -479,7 +479,7 @@ async def _wait_for(service: Service, finder: PatternSearch, seconds: float) -> 
 
 
 async def _wait_for_pause(service: Service, printed: int, seconds: float) -> None:
-    """Wait until a service has printed something and then paused, or has ended."""
+    """Wait until a service has printed output and then paused, or has ended."""
     with trio.move_on_after(seconds):
         while service.spool.end == printed and not service.ended.is_set():
             await service.wait_for_output()

@@ -1,9 +1,9 @@
-"""Replaces part of a file, even if the model did not copy it exactly.
+"""Replaces part of a file, even if the model did not copy the old text exactly.
 
-These are pure functions: they neither read nor write files. Text that the file contains exactly is
-replaced exactly. Otherwise, it is matched line by line, and then without line numbers or escapes,
-and it must match exactly one location. If the intent of an edit is unclear, the edit is refused,
-because a wrong edit is much worse than a refusal.
+All functions are pure: they neither read nor write files. Text that the file contains exactly is
+replaced exactly. Other text is matched line by line, first as given and then without line numbers
+or escapes, and must match exactly one location. If the intent of an edit is unclear, the edit is
+refused, because a wrong edit is much worse than a refusal.
 """
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ class Edit(NamedTuple):
             ``escapes``.
         removed: Line numbers, from 1, of the changed or removed lines of the old content; may be
             empty.
-        added: Line numbers, from 1, of the lines that replace them in the new content; may be
-            empty.
+        added: Line numbers, from 1, of the changed or added lines of the new content; may be empty.
     """
 
     content: str
@@ -60,11 +59,12 @@ def apply_edit(content: str, old: str, new: str) -> Edit:
 
     Args:
         content: The whole text of the file.
-        old: The text to replace, as the model copied it. It may be empty only if ``content`` is.
+        old: The text to replace, as the model copied it. Must not be empty unless ``content`` is
+            empty.
         new: The replacement. If ``old`` is not an exact copy, lines that occur in both texts keep
-            the form they have in the file, and the other lines are written as given. If every line
-            of ``old`` is indented differently from the file, the leading whitespace of the new
-            lines is adjusted in the same way.
+            the form they have in the file, and the other lines are written as given. If the
+            indentation of every line of ``old`` differs from the file in the same way, the new
+            lines are reindented to match.
 
     Returns:
         The new content, how the old text was found, and which lines changed.
@@ -90,7 +90,7 @@ def apply_edit(content: str, old: str, new: str) -> Edit:
     exact = replace_exactly(source, old, new)
     if exact:
         return _make_edit(source, exact, exact.slip or "exact")
-    # Whitespace is tried first: text that then matches needs no other interpretation.
+    # Text that differs only in whitespace or typography needs no other interpretation.
     edit = _edit_fuzzily(source, old, new) or _edit_as_reread(source, old, new)
     if edit:
         return edit
@@ -102,7 +102,8 @@ def apply_edits(content: str, edits: Sequence[tuple[str, str]]) -> list[Edit]:
 
     Args:
         content: The whole text of the file.
-        edits: The old and new text of each edit. An edit applies to the result of the previous one.
+        edits: The old and new text of each edit. Each edit applies to the result of the previous
+            one.
 
     Returns:
         One result per edit; the last one contains the final content.
@@ -148,7 +149,8 @@ def _edit_fuzzily(source: Source, old: str, new: str, kind: str = "") -> Edit | 
         source: The file.
         old: The old text.
         new: The new text.
-        kind: What was already removed from both texts.
+        kind: The kind of text that was already removed from ``old`` and ``new``: ``line numbers``,
+            ``escapes`` or nothing.
 
     Returns:
         The edit, or ``None`` if the text is not in the file.
@@ -156,8 +158,8 @@ def _edit_fuzzily(source: Source, old: str, new: str, kind: str = "") -> Edit | 
     old_lines = TextLines(old)
     if not old_lines.filled:
         return None
-    # Without this step, a newline that only the new text contains would add a blank line, and
-    # replacing a line (but not its newline) with nothing would leave one.
+    # As in an exact match, a final newline that only the new text has adds a blank line, and
+    # replacing a line without its newline with nothing leaves a blank line.
     if not old.endswith("\n") and (not new or new.endswith("\n")):
         new += "\n"
     new_lines = TextLines(new)
@@ -166,7 +168,7 @@ def _edit_fuzzily(source: Source, old: str, new: str, kind: str = "") -> Edit | 
         return None
     first = match.filled[0]
     last = match.filled[-1]
-    # Otherwise, a repeated edit would insert its new lines a second time.
+    # Check this first, so that a repeated edit does not insert its new lines twice.
     if _is_applied(source, new_lines, first, last):
         raise not_found_error(source, old, [first + 1])
     try:
@@ -179,7 +181,7 @@ def _edit_fuzzily(source: Source, old: str, new: str, kind: str = "") -> Edit | 
 
 
 def _describe_match(match: FuzzyMatch, kind: str) -> str:
-    """Return the value of ``Edit.match`` for text that was found."""
+    """Return the value of ``Edit.match``, which describes how the text was found."""
     slips = [slip for slip in SLIPS if slip in match.slips]
     if kind:
         slips.insert(0, kind)
@@ -203,7 +205,7 @@ def _is_applied(source: Source, new: TextLines, first: int, last: int) -> bool:
 
 
 def _edit_as_reread(source: Source, old: str, new: str) -> Edit | None:
-    """Try the other interpretations of both texts; all that match must agree."""
+    """Match both texts without line numbers or escapes; all matching interpretations must agree."""
     edit = _edit_without_numbers(source, old, new)
     if edit:
         return edit
@@ -225,7 +227,7 @@ def _edit_as_reread(source: Source, old: str, new: str) -> Edit | None:
 
 
 def _edit_without_numbers(source: Source, old: str, new: str) -> Edit | None:
-    """Try without line numbers, preferring an interpretation with the file's indentation."""
+    """Match both texts without line numbers, preferring the file's indentation."""
     outcomes: list[Edit | EditError] = []
     for reading in without_line_numbers(old, new):
         try:
@@ -292,8 +294,8 @@ def _find_place(source: Source, old: str) -> range | None:
 
 def _find_line_numbers(source: Source, text: str) -> list[int]:
     """Return the 1-based line numbers at which the text occurs in the file."""
-    # Every file has lines that consist only of brackets, so they do not prove that the edit was
-    # made.
+    # Every file has lines that consist only of brackets, so finding such lines does not prove that
+    # the edit was already made.
     if not any(char.isalnum() for char in text):
         return []
     starts = find_runs(TextLines(text).keys, source.keys)

@@ -18,9 +18,9 @@ class Opcode(NamedTuple):
     Attributes:
         kind: ``equal``, ``replace``, ``delete`` or ``insert``.
         start: Index of the first item in ``a``.
-        stop: Index after the last item in ``a``.
+        stop: Index one past the last item in ``a``.
         new_start: Index of the first item in ``b``.
-        new_stop: Index after the last item in ``b``.
+        new_stop: Index one past the last item in ``b``.
     """
 
     kind: str
@@ -58,7 +58,7 @@ def align(
     # difflib prefers early matches; reversing the sequences yields the late ones.
     if late:
         return _mirror(align(a[::-1], b[::-1], trim=trim), len(a), len(b))
-    # Most edits change few lines, so this keeps the quadratic part small.
+    # Most edits change few lines, so removing equal ends keeps the quadratic part small.
     head, tail = count_equal_ends(a, b) if trim else (0, 0)
     a_stop = len(a) - tail
     b_stop = len(b) - tail
@@ -86,7 +86,8 @@ def _mirror(codes: list[Opcode], a_size: int, b_size: int) -> list[Opcode]:
 
 
 def _align_middle(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Opcode]:
-    from difflib import SequenceMatcher  # 2 ms, needed only when lines were changed
+    # The import takes 2 ms and is needed only for changed lines.
+    from difflib import SequenceMatcher
 
     # difflib takes quadratic time, especially for lines that occur often.
     counts = Counter(b)

@@ -24,7 +24,7 @@ class AlignedTexts(NamedTuple):
     """Both texts of an edit, with the file's blank lines.
 
     Attributes:
-        first: Index of the first line of the file that is replaced.
+        first: Index of the first replaced line in the file.
         old: The lines of the old text, which correspond one to one to the lines of the file.
         new: The lines of the new text.
     """
@@ -81,7 +81,7 @@ def align_blank_lines(
 
 
 def _count_around(source: Source, match: FuzzyMatch) -> tuple[int, int]:
-    """Count the file's blank lines above and below the matched place."""
+    """Count the file's blank lines directly above and below the matched lines."""
     above = 0
     for line in reversed(source.lines[: match.filled[0]]):
         if not is_blank(line):
@@ -98,7 +98,7 @@ def _count_around(source: Source, match: FuzzyMatch) -> tuple[int, int]:
 
 
 def _blank_lines_at_end(old: int, new: int, file: int, keeps_lines: bool) -> tuple[int, int]:
-    """Return how many of the file's blank lines at one end are replaced, and with how many."""
+    """Return how many blank lines at one end of the match are replaced, and with how many."""
     if old <= file:
         return old, new
     if keeps_lines and new != old and (new or file):
@@ -182,7 +182,7 @@ def _is_alike(old: str, new: str) -> bool:
     """Return whether one line was changed into another.
 
     Either most of the line is the same, or one line is a prefix of the other, as when a statement
-    is split over several lines.
+    is split across several lines.
     """
     short = min(old, new, key=len).rstrip()
     is_part = len(short) >= MIN_PART and old.startswith(short) and new.startswith(short)
@@ -199,15 +199,15 @@ def _find_new_gap(at: int, here: Opcode, after: Opcode, gaps: _Gaps) -> int | No
         gaps: The gaps.
 
     Returns:
-        The index in the new text, ``None`` if the gap is removed with the lines around it, or
-        ``_UNCERTAIN``.
+        The index of the gap in the new text; ``None`` if the gap is removed with the lines around
+        it; ``_UNCERTAIN`` if there are several candidates.
     """
     if here == after:
         return _find_gap_inside(at, here, gaps)
     kinds = (here.kind, after.kind)
     if _is_uneven(here) or _is_uneven(after):
         # Next to a line that is kept, the gap is before or after the replaced lines. The caller
-        # checks whether they begin or end like the line that they replace.
+        # checks whether the new lines begin or end like the line that they replace.
         is_beside_kept = "equal" in kinds and after.new_start == here.new_stop
         return here.new_stop - 1 if is_beside_kept else _UNCERTAIN
     if "delete" in kinds:
@@ -222,14 +222,14 @@ def _is_uneven(code: Opcode) -> bool:
 
 
 def _find_gap_inside(at: int, code: Opcode, gaps: _Gaps) -> int | None:
-    """Find a gap between two lines of one opcode."""
+    """Find a gap between two lines that belong to the same opcode."""
     kind, i1, i2, j1, _ = code
     if kind == "equal" or is_one_to_one(code):
         return j1 + at - i1
     if kind != "delete":
         return _UNCERTAIN
-    # Lines on both sides of the gap are removed. If it is the only gap there, it may be meant to
-    # separate the lines that are kept.
+    # Lines on both sides of the gap are removed. If the kept lines around them have no gap of their
+    # own, this gap may be meant to separate the kept lines.
     is_in_middle = i1 > 0 and i2 <= len(gaps.file)
     if is_in_middle and gaps.file[i1 - 1] == gaps.file[i2 - 1] == 0:
         return _UNCERTAIN
@@ -239,7 +239,7 @@ def _find_gap_inside(at: int, code: Opcode, gaps: _Gaps) -> int | None:
 def _find_gap_beside_removed(at: int, here: Opcode, after: Opcode, gaps: _Gaps) -> int:
     """Find a gap next to removed lines.
 
-    There must be no gap on the other side of these lines, so that the remaining gap is this one.
+    The result is uncertain if there is also a gap on the other side of the removed lines.
     """
     if here.kind == "delete":
         other = here.start - 1
@@ -254,7 +254,7 @@ def _find_gap_beside_removed(at: int, here: Opcode, after: Opcode, gaps: _Gaps) 
 
 
 def _find_gap_beside_added(at: int, here: Opcode, after: Opcode, gaps: _Gaps) -> int:
-    """Find a gap to which lines are added; one of the two gaps around them must be empty."""
+    """Find a gap to which lines are added; one of the gaps around these lines must be empty."""
     to_above = here.new_stop - 1
     to_below = after.new_start - 1
     above = gaps.new[to_above]

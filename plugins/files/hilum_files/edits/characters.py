@@ -68,7 +68,7 @@ def tokenize(body: str) -> list[str]:
 
 
 def is_blank(text: str) -> bool:
-    """Return whether the text is empty or consists of whitespace."""
+    """Return whether the text is empty or contains only whitespace."""
     return not text or text.isspace()
 
 

@@ -61,7 +61,7 @@ def _read_both(old: str, new: str, known: str) -> Reading | None:
 
 
 def _find_doubt(old: str, new: str, known: str) -> str:
-    """Return why the escapes in the new text may be intentional; empty if they are not."""
+    """Return why the new text's escapes may be intentional, or an empty string if they are not."""
     for quote in "\"'":
         old_has_plain = _has_plain(old, quote) and not _has_escaped(old, quote)
         if _has_escaped(new, quote) and (_has_plain(new, quote) or old_has_plain):
@@ -92,7 +92,7 @@ def _has_plain(text: str, char: str) -> bool:
 
 
 def _has_literal_escape(text: str, old: str) -> bool:
-    """Return whether an escape in a line that ``old`` lacks may be intended."""
+    """Return whether a new line that ``old`` lacks contains an escape that may be intended."""
     added = [line for line in text.split("\n") if line not in old]
     if any(_NO_ESCAPE.search(line) for line in added):
         return True

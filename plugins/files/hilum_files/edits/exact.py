@@ -21,7 +21,7 @@ _VERSION = re.compile(
     r"v\d+(?:\.\w+)+|\d+(?:\.\w+){2,}|\d+(?:\.\d+)+\.?(?:a|b|c|rc|alpha|beta|dev|post|pre)\.?\d*",
     re.IGNORECASE,
 )
-# Keeps the search for a version number short in a very long line.
+# Limits the search for a version number in a very long line, in characters.
 _MAX_VERSION_CHARACTERS = 100
 _NAME_AFTER = re.compile(r"[\w.]*")
 _NAME_BEFORE = re.compile(r"[\w.]*\Z")
@@ -33,14 +33,14 @@ _BARE_FIRST_LINE = (
 
 
 class LineReplacement(NamedTuple):
-    """The lines that replace lines of the file.
+    """The lines that replace a range of lines in the file.
 
     Attributes:
-        first: Index of the first line that is replaced.
-        stop: Index after the last line that is replaced.
+        first: Index of the first replaced line.
+        stop: Index one past the last replaced line.
         lines: The new lines.
-        ends_from: For each new line, the index of the line in the file whose newline it takes.
-        slip: The difference between the text and the file; empty for an exact match.
+        ends_from: For each new line, the index of the line in the file whose line ending it reuses.
+        slip: How the matched text differs from the file; empty for an exact match.
     """
 
     first: int
@@ -54,10 +54,10 @@ class _Occurrence(NamedTuple):
     """The location of the old text in the file.
 
     Attributes:
-        first: Index of the line in which it begins.
-        last: Index of the line in which it ends.
-        before: The text before it in its first line.
-        after: The text after it in its last line.
+        first: Index of the line in which the old text begins.
+        last: Index of the line in which the old text ends.
+        before: The part of the first line before the old text.
+        after: The part of the last line after the old text.
     """
 
     first: int
@@ -67,7 +67,7 @@ class _Occurrence(NamedTuple):
 
 
 def replace_exactly(source: Source, old: str, new: str) -> LineReplacement | None:
-    """Replace text that the file contains once, ignoring line endings and byte order mark.
+    """Replace text that the file contains once, ignoring line endings and a byte order mark.
 
     Returns:
         The replacement, or ``None`` if the file lacks the text, or the text must be matched as
@@ -79,11 +79,11 @@ def replace_exactly(source: Source, old: str, new: str) -> LineReplacement | Non
     at = source.text.find(old)
     if at == -1:
         return None
-    # From the next character on, so that an overlapping occurrence is found too.
+    # Searching from the next character on also finds an overlapping occurrence.
     if source.text.find(old, at + 1) != -1:
         raise multiple_matches_error(_find_all_lines(source, old))
     place = _occurrence(source, at, at + len(old))
-    # A match that ends inside a number or word is probably not what the model meant.
+    # A match that begins or ends inside a number or word is probably unintended.
     cut = _describe_cut(place.before, old, place.after)
     if cut:
         raise uncertain_error(
@@ -123,7 +123,7 @@ def _occurrence(source: Source, start: int, stop: int) -> _Occurrence:
 
 
 def _line_ends(source: Source, first: int, stop: int, lines: list[str]) -> list[int | None]:
-    """Return, for each new line, the index of the line in the file whose newline it takes."""
+    """Return, for each new line, the index of the line in the file whose line ending it reuses."""
     ends_from: list[int | None] = [None] * len(lines)
     if not source.mixed:
         return ends_from
@@ -139,7 +139,7 @@ def _line_ends(source: Source, first: int, stop: int, lines: list[str]) -> list[
         if code.kind == "equal" or is_one_to_one(code):
             kept = range(first + code.start, first + code.stop)
             ends_from[code.new_start : code.new_stop] = kept
-    ends_from[-1] = stop - 1  # the last line's newline comes after the old text
+    ends_from[-1] = stop - 1  # the last line ends after the old text, so it keeps its line ending
     return ends_from
 
 
@@ -153,7 +153,7 @@ def is_one_to_one(code: Opcode) -> bool:
 
 
 def _describe_cut(before: str, old: str, after: str) -> str:
-    """Return which token a match cuts (number, operator or word), or an empty string if none.
+    """Return what a match splits, such as ``a longer number``, or an empty string.
 
     Operators and words count only if the text has more than one word. The parts of a hyphenated
     word or a version number count as words.
@@ -229,7 +229,7 @@ def _end_like_old(source: Source, place: _Occurrence, old: str, new: str) -> str
 
 
 def _may_drop_end(source: Source, place: _Occurrence, old: str, new: str) -> bool:
-    """Return whether the missing newline of the new text may be intended."""
+    """Return whether the new text may lack a final newline on purpose."""
     # Replacing the newline with a blank, or removing it at the end of the file, may be deliberate.
     joins_words = new[-1] in BLANKS and old[-2] not in BLANKS
     is_at_end = place.last == len(source.lines) - 1 and not place.after
@@ -249,15 +249,15 @@ def _joined_lines_error(source: Source, place: _Occurrence) -> EditError:
 
 
 def _indent_new(source: Source, place: _Occurrence, old: str, new: str) -> str | None:
-    """Return the new text, adjusted to indentation that the old text left out.
+    """Return the new text, adjusted to the indentation that the old text omits.
 
     Returns:
-        The text, or ``None`` if the lines must be matched as underindented lines.
+        The adjusted text, or ``None`` if the old text must be matched line by line.
     """
     old_indent = split_line(old.partition("\n")[0]).indent
     new_indent = split_line(new.partition("\n")[0]).indent
     has_several_lines = "\n" in old.rstrip("\n")
-    # For one line with part of its indentation, the rule for whole lines decides.
+    # A single line with part of its indentation is handled like whole lines.
     if old_indent and not has_several_lines:
         return None
     lines = new.split("\n")
@@ -295,7 +295,7 @@ def fits_bare_first_line(indent: str, old: str, new: list[str]) -> bool:
     Args:
         indent: The indentation of the first line in the file.
         old: The old text, in which all lines but the first are indented as in the file.
-        new: The lines of the new text, from its first non-blank one on.
+        new: The lines of the new text, starting with the first non-blank line.
     """
     rest = [line for line in old.split("\n")[1:] if not is_blank(line)]
     old_indents = [split_line(line).indent for line in rest]
@@ -307,7 +307,7 @@ def fits_bare_first_line(indent: str, old: str, new: list[str]) -> bool:
         depths += map(len, old_indents)
     least = max(min(depths), 1)
     for line in new[1:]:
-        if line in rest:  # from here on, the lines are those of the old text
+        if line in rest:  # the remaining new lines repeat the old text
             return True
         if not is_blank(line) and len(split_line(line).indent) < least:
             return False

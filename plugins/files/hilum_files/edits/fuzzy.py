@@ -1,7 +1,7 @@
 """Finds the lines that match an inexact copy.
 
-The words, numbers and operators in every line must be those in the file. Typography, and the
-whitespace around them, may differ. Only one location may match.
+Every line must contain the same words, numbers and operators as in the file. Only typography and
+whitespace may differ. Exactly one location must match.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class FuzzyMatch:
     Attributes:
         filled: The indexes of the file's non-blank lines, one for each non-blank line of the text.
         slips: The differences, which are names of ``SLIPS``.
-        first_bare: Whether only the first line lacks its indentation, because the text was copied
-            from that line's first character on.
+        first_bare: Whether only the first line lacks its indentation, because the model copied that
+            line from its first letter on.
         problem: A sentence about a difference that is not accepted; empty if there is none.
     """
 
@@ -112,7 +112,8 @@ class FuzzyMatch:
     def _compare_bodies(self, old: str, file: str) -> None:
         our_tokens = tokenize(old)
         their_tokens = tokenize(file)
-        # The keys are equal, and so are the words: only unusual whitespace splits differently.
+        # The lines contain the same words, so only unusual whitespace can change the number of
+        # tokens.
         if len(our_tokens) != len(their_tokens):
             self.problem = "Whitespace that is not a space or tab differs."
             return
@@ -159,7 +160,7 @@ def _describe_slip(ours: str, theirs: str) -> str:
 
 
 def find_match(source: Source, old: TextLines) -> FuzzyMatch | None:
-    """Find the only location that matches.
+    """Find the single location that matches.
 
     Returns:
         The match, or ``None`` if the file does not contain the words.

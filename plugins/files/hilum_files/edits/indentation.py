@@ -1,7 +1,7 @@
 """Converts the indentation of a model's text to that of the file.
 
 The indentation is equal, shifted, or uses tabs instead of spaces. All matched lines must agree on
-one rule. Otherwise the edit is refused, because a wrong guess would change the behavior of a
+one rule. An ambiguous edit is refused, because a wrong guess would change the behavior of a
 program.
 """
 
@@ -39,17 +39,17 @@ def find_rule(
     Args:
         pairs: The indentation of each non-blank line in the model's text and in the file.
         new: The indentations of the new lines, as the model wrote them.
-        around: Returns the indentations of the lines around the match in the file.
+        around: A function that returns the indentations of the lines around the match in the file.
 
     Returns:
         The rule, or ``None`` if none applies.
     """
     table = dict(pairs)
     if len(set(pairs)) != len(table) or len(set(table.values())) != len(table):
-        return None  # one depth corresponds to two, or two to one
+        return None  # not a one-to-one mapping
     if all(old == file for old, file in table.items()):
         return keep_indent
-    # Known indentations are converted exactly; the rule is only for those that were not matched.
+    # Indentations in the matched lines are converted exactly; the rule is only for others.
     rule = _find_shift(table, new) or _find_retyping(table, new, around)
     if rule is None:
         return None
@@ -69,7 +69,7 @@ def _have_tabs(indents: Iterable[str]) -> bool:
 
 
 def _find_shift(table: dict[str, str], new: Iterable[str]) -> Rule | None:
-    """Find the rule if every line of the file has the same additional or missing indentation."""
+    """Find the rule if all matched lines differ from the file by the same leading whitespace."""
     old, file = next(iter(table.items()))
     least = min(table, key=len)
     if file.endswith(old):
@@ -157,7 +157,7 @@ def _make_retyping(width: int, shift: int, tabs: bool, least: int) -> Rule:
         width: Columns of a tab.
         shift: Number of columns by which the file is indented more than the model's text.
         tabs: Whether the file has tabs instead of spaces.
-        least: Columns of the least indented matched line.
+        least: Indentation of the least indented matched line, in columns.
     """
 
     def retype(indent: str) -> str | None:
@@ -175,14 +175,15 @@ def _make_retyping(width: int, shift: int, tabs: bool, least: int) -> Rule:
 def _is_step(width: int, indents: Sequence[str]) -> bool:
     """Return whether most lines are indented by steps of this width.
 
-    Comments and continuation lines may differ.
+    Comments and continuation lines may be indented differently.
     """
     depths = [len(indent) for indent in indents if indent]
     if gcd(*depths) == width:
         return True
     fitting = [depth for depth in depths if depth % width == 0]
     has_single_step = any(depth % (2 * width) for depth in fitting)
-    # Only the usual width may have exceptions: 2 or 3 would match by chance too often.
+    # Exceptions are accepted only for the most common width, because 2 or 3 would match by chance
+    # too often.
     return width == _WIDTHS[0] and len(fitting) >= 0.75 * len(depths) and has_single_step
 
 
@@ -209,11 +210,11 @@ def follows_file(
             lines it replaces.
 
     Returns:
-        Whether it is, or ``None`` if that is unclear.
+        Whether the new text is indented like the file, or ``None`` if that is unclear.
     """
     table = dict(pairs)
     if all(table.get(indent) == indent for indent in new):
-        return False  # both interpretations are the same
+        return False  # the old text and the file have the same indentation
     differing = [line for line in shared if line.old != line.file]
     is_like_old = any(line.new == line.old for line in differing)
     is_like_file = any(line.new == line.file for line in differing)
@@ -233,18 +234,19 @@ def follows_file(
 def _is_further_out(indent: str, pairs: Sequence[tuple[str, str]]) -> bool:
     """Return whether a line is indented less than the matched lines.
 
-    Such a line may open a block into which lines of both texts were moved.
+    A line that is indented less may open a block into which lines of both texts were moved.
     """
     return len(indent) < min(len(file) for _, file in pairs)
 
 
 def _compare_all_depths(pairs: Sequence[tuple[str, str]], new: Sequence[str]) -> bool | None:
-    """Decide by all indentations, for a first matched line that is indented as in the file."""
+    """Decide by all indentations, if the first matched line is indented as in the file."""
     old_indents = {old for old, _ in pairs}
     file_indents = {file for _, file in pairs}
     old_has_tabs = _have_tabs(old_indents)
     if any(new) and _have_tabs(file_indents) != old_has_tabs == _have_tabs(new):
-        return False  # tabs or spaces show whose indentation it is
+        # The use of tabs or spaces shows that the new text is indented like the old text.
+        return False
     if old_indents.issuperset(new):
         return False
     if file_indents.issuperset(new):
@@ -258,7 +260,7 @@ def _compare_first_depth(
     shared: Sequence[SharedIndent],
     closes: bool,
 ) -> bool | None:
-    """Decide by the first line, for one that is not indented as in the file."""
+    """Decide by the first new line, if the first matched line is indented differently."""
     first = new[0]
     if first != pairs[0][0]:
         return None

@@ -10,6 +10,6 @@ _MAX_CHARACTERS = 500
 
 def likeness(a: str, b: str) -> float:
     """Return the similarity of two lines, from 0 to 1."""
-    from difflib import SequenceMatcher  # 2 ms, needed only when text was not copied exactly
+    from difflib import SequenceMatcher  # the import takes 2 ms; needed only for inexact copies
 
     return SequenceMatcher(None, a[:_MAX_CHARACTERS], b[:_MAX_CHARACTERS], autojunk=False).ratio()

@@ -33,7 +33,8 @@ def without_line_numbers(old: str, new: str) -> Iterator[Reading]:
     first_index, first_match = next(iter(numbered.items()))
     first = int(first_match["number"]) - first_index
     new_numbered, doubt = _find_new_numbered(new_lines, numbered, mark)
-    # Line numbers are close to those of the old text; other numbers belong to the new text.
+    # Copied line numbers are close to those in the old text; other numbers are part of the new
+    # text.
     max_lines = len(old_lines) + len(new_lines)
     numbers = _numbers_of(new_numbered.values())
     if any(not first <= number <= first + max_lines for number in numbers):
@@ -54,7 +55,7 @@ def without_line_numbers(old: str, new: str) -> Iterator[Reading]:
 def has_other_number(line: str, old: str) -> bool:
     """Return whether a line of the file itself begins with a number that ``old`` lacks.
 
-    In that case, the supposed line number is part of the text and differs from the file.
+    The number is then part of the text and not a line number.
     """
     return bool(_NUMBERED.match(line)) and not _NUMBERED.match(old)
 
@@ -107,7 +108,7 @@ def _find_new_numbered(
 
 
 def _find_bare_numbers(candidates: _Numbered, numbers: set[int]) -> _Numbered:
-    """Return the lines that consist of only one of these numbers, without a mark or text."""
+    """Return the lines that consist only of one of the given numbers, without a mark or text."""
     found: _Numbered = {}
     for index, match in candidates.items():
         if not match["mark"] and int(match["number"]) in numbers:

@@ -41,7 +41,7 @@ _CLOSES_BLOCK = re.compile(r"[})\]]|(?:else|elif|except|finally|end|case|esac|fi
 LINES_AROUND = 100
 MAX_SMALL = 2000
 """Maximum number of lines for which all alignments of both texts are compared."""
-# Maximum number of new lines that one old line is compared with, character by character.
+# Maximum number of new lines with which one old line is compared, character by character.
 MAX_PARTNERS = 200
 _MAX_CODE_SHARE = 0.4
 
@@ -92,7 +92,7 @@ class _Merger:
     Args:
         source: The file.
         first_bare: Whether only the first line lacks its indentation.
-        first: Index of the first line of the file that is replaced.
+        first: Index of the first replaced line in the file.
         old: The lines of the old text, which correspond one to one to those of the file.
         new: The lines of the new text.
     """
@@ -174,7 +174,7 @@ class _Merger:
         return keep_indent if self.for_file else rule
 
     def _follows_file(self, new: list[str], *, closes: bool) -> bool:
-        """Return whether the new text is indented as the file is, although the old text is not.
+        """Return whether the new text is indented like the file, although the old text is not.
 
         Args:
             new: The indentations of the non-blank new lines.
@@ -222,7 +222,7 @@ class _Merger:
         return bool(_OPENS_BLOCK.search(above)) or len(split_line(above).indent) >= least
 
     def _line_above(self) -> str:
-        """Return the nearest non-blank line above the match; empty if there is none."""
+        """Return the nearest non-blank line above the match, or an empty string without one."""
         for line in reversed(self.source.lines[: self.first]):
             if not is_blank(line):
                 return line
@@ -267,7 +267,7 @@ class _Merger:
 
         Args:
             j: Index of the line.
-            moved: The preceding lines that are in such a block.
+            moved: The preceding new lines that are in a block opened by another new line.
         """
         above = j - 1
         while above >= 0 and not self.new_keys[above]:
@@ -330,8 +330,8 @@ class _Merger:
                 continue
             if len(partners) > MAX_PARTNERS:
                 raise TooMuch
-            # The most similar new line must not lose what is only in the file: typography, tabs,
-            # blanks.
+            # The most similar new line must not lose typography, tabs or blanks that are only in
+            # the file.
             ratios = [likeness(self.old_keys[i], key) for key in self.new_keys[j1:j2]]
             best = max(ratios)
             at = ratios.index(best)
@@ -340,7 +340,7 @@ class _Merger:
         return partners
 
     def _find_moved(self, pairs: list[_Pair]) -> dict[str, int | None]:
-        """Return the index of the old line for each text that is moved.
+        """Return the index of the old line for each line text that the edit moves.
 
         The index is ``None`` if the file has several forms of the text.
         """
@@ -367,9 +367,9 @@ class _Merger:
         """Return a line of the new text in the form in which it is written to the file.
 
         Args:
-            i: Index of the old line from which it was made.
+            i: Index of the old line from which the new line was made.
             j: Index of the new line.
-            kind: The kind of its opcode.
+            kind: The kind of the new line's opcode.
             moved: The index of the old line for each moved text.
         """
         line = self.new[j]
@@ -382,7 +382,7 @@ class _Merger:
         index = i if stays else moved.get(new.body)
         if index is not None:
             return self._kept_line(index, new, in_place=stays)
-        # From here on, the line is new to the file.
+        # A line that is neither kept nor moved is new to the file.
         self.typography.check(line)
         if i is not None:
             self._check_changed(i, j)
@@ -392,7 +392,8 @@ class _Merger:
         """Return a line of the file that the edit keeps or moves."""
         old = self.old_parts[index]
         file = self.file_parts[index]
-        # The model did not change the indentation, so the file's is kept even if it is unusual.
+        # The model did not change the indentation, so the file's indentation is kept even if it is
+        # unusual.
         if in_place and new.indent == old.indent and not self.for_file:
             indent = file.indent
         else:
@@ -403,7 +404,8 @@ class _Merger:
         """Check that a changed line contains nothing in the file that the model did not see.
 
         Raises:
-            UncertainEdit: The line contains something that may matter.
+            UncertainEdit: The file's line contains typography, tabs or trailing spaces that may
+                matter.
         """
         old = self.old_parts[i]
         file = self.file_parts[i]
@@ -432,7 +434,7 @@ class _Merger:
         return indent if found == plain else found
 
     def _is_prose(self) -> bool:
-        """Return whether the lines around look like prose, where trailing spaces may matter."""
+        """Return whether the surrounding lines look like prose, where trailing spaces matter."""
         around = self._lines_around()
         code = [line for line in around if _CODE.search(line.strip())]
         return len(code) < _MAX_CODE_SHARE * len(around)

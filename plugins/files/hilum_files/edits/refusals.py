@@ -20,10 +20,10 @@ class EditError(ToolError):
     Attributes:
         code: ``E_NOT_FOUND``, ``E_MULTIPLE_MATCHES`` or ``E_BAD_ARGS``.
         count: The number of matching locations; 0 if the text is not in the file.
-        lines: 1-based line numbers at which the matches begin. If nothing matches, those of the
-            nearest lines, or of the lines at which the new text already occurs.
-        already: Whether the file contains the new text but not the old one, because the edit was
-            already made.
+        lines: 1-based line numbers at which the matches begin. If nothing matches, the line numbers
+            of similar lines, or of lines at which the new text already occurs.
+        already: Whether the file contains the new text but not the old one, probably because the
+            edit was already made.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ class Source:
     """The content of a file, split into lines.
 
     Attributes:
-        text: The content without byte order mark, with ``\\n`` as line endings.
+        text: The content without a byte order mark, with ``\\n`` as line endings.
         lines: ``text`` split at the line endings; the last one is empty if the content ends with a
             newline.
         mixed: Whether the file has both LF and CRLF line endings.
@@ -60,7 +60,7 @@ class Source:
 
         Args:
             first: Index of the first line to replace.
-            stop: Index after the last line to replace.
+            stop: Index one past the last line to replace.
             lines: The new lines.
             ends_from: For each of ``lines``, the index of the line of the file whose newline it
                 keeps, or ``None``.
@@ -76,7 +76,7 @@ class Source:
             return self._bom + self._newline.join(all_lines)
         new_ends = self._new_ends(first, stop, ends_from)
         all_ends = [*self._ends[:first], *new_ends, *self._ends[stop:]]
-        all_ends[-1] = ""  # nothing follows the last line
+        all_ends[-1] = ""  # the last line has no line ending
         ended = map(str.__add__, all_lines, all_ends)
         return self._bom + "".join(ended)
 

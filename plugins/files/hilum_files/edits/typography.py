@@ -53,8 +53,8 @@ class Typography:
         """Check a line that the edit adds to the file.
 
         Raises:
-            UncertainEdit: The model wrote typographic characters in place of ASCII ones, and the
-                line contains one of them, or another one that is not in the file.
+            UncertainEdit: The model wrote typographic characters in place of ASCII characters, and
+                the line contains such a character or one that is not in the file.
         """
         if not self._altered:
             return

@@ -1,8 +1,8 @@
 """The session plugin that requires reading files before changes and makes all changes undoable.
 
-It takes a snapshot of the tree before the first of several concurrent commands, and after each of
-them. It cannot distinguish changes that others make between two snapshots from those that the
-commands make, and reports this.
+The plugin takes a snapshot of the workspace before the first of several concurrent commands, and
+after each command. Changes that others make between two snapshots cannot be distinguished from the
+commands' own changes, and the plugin reports this.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class RunningCommand(msgspec.Struct):
     """An unfinished command, or another unfinished call that may change files.
 
     Attributes:
-        record: The data recorded about it.
-        started: Whether it was allowed to run.
+        record: The record of the call.
+        started: Whether the call was allowed to run.
         began: When the last snapshot before the command was taken, as Unix time in seconds.
         starts_no_process: Whether the call begins as soon as it is allowed, because it starts no
             process before which another snapshot could be taken.
@@ -90,13 +90,13 @@ class Changes:
         self._running: dict[tuple[str, str], RunningCommand] = {}
         self._snapshot_taken = 0.0
         self._has_process = False
-        self._problem = ""  # why the changes made by the running commands cannot be undone
+        self._problem = ""  # why changes made by the running commands cannot be undone
         self._lasting_problem = ""
         if not settings.snapshots:
             self._lasting_problem = (
                 "Snapshots are off (files.snapshots), so its changes cannot be undone."
             )
-        # Held while a snapshot is taken and during an undo.
+        # This lock is held while a snapshot is taken and during an undo.
         self._lock = trio.Lock()
 
     # --- session operations -----------------------------------------------------------------------
@@ -106,13 +106,14 @@ class Changes:
 
         Args:
             scope: The kind of unit: ``call``, ``turn``, ``run``, ``session``, or ``undo``.
-            name: The unit's id; by default, the last unit that changed something.
+            name: The id of the call, turn, run or undo; by default, the last unit that changed
+                something.
 
         Returns:
             Records, oldest first.
 
         Raises:
-            UsageError: There is no such unit.
+            UsageError: No call, turn or run matches.
         """
         return self._update().ledger.select(scope, name)
 
@@ -124,24 +125,24 @@ class Changes:
 
         Returns:
             Paths relative to the workspace, each with the time of the change as Unix time in
-            seconds. Files that have since been deleted, and changes that have since been undone,
-            are left out.
+            seconds. The result omits files that were deleted later and changes that were undone
+            later.
         """
         ledger = self._update().ledger
-        last: dict[str, float] = {}  # by path; 0 if it is deleted
+        last: dict[str, float] = {}  # time of the last change by path; 0 for a deleted file
         for record in reversed(ledger.records.values()):
             if not record.is_undo:
                 for change in ledger.changes_in_effect(record):
                     is_file = change.after is not None and change.after.kind == "file"
                     last.setdefault(change.path, record.at if is_file else 0.0)
-            if len(last) >= 10 * limit:  # do not read all of a long session's log
+            if len(last) >= 10 * limit:  # avoid reading the whole log of a long session
                 break
         return [(unspell_path(path), at) for path, at in last.items() if at][:limit]
 
     async def diff(self, scope: Scope = "run", name: str = "") -> list[FileDiff]:
         """Return the changes made by a call, turn, run or session as one unified diff per path.
 
-        Takes the arguments of ``records``.
+        The arguments are those of ``records``.
         """
         from hilum_files.journal.file_diffs import diff_records  # imported at the first diff
 
@@ -149,10 +150,10 @@ class Changes:
         return await trio.to_thread.run_sync(diff_records, self._journal, records)
 
     async def summarize_runs(self, runs: Sequence[str]) -> dict[str, RunChanges]:
-        """Return what each of several runs changed, including their sub-agents.
+        """Return what each of several runs changed, including changes by sub-agents.
 
         Args:
-            runs: Ids of runs that the user prompted; runs without changes are left out.
+            runs: Ids of runs that the user prompted; the result omits runs without changes.
         """
         from hilum_files.journal.undo_preview import summarize_runs  # imported at the first use
 
@@ -161,7 +162,7 @@ class Changes:
     async def plan_undo(
         self, scope: Scope = "run", name: str = "", *, shared: bool = False, merge: bool = True
     ) -> Plan:
-        """Return what an undo would do, with the arguments and errors of ``undo``."""
+        """Return what an undo would do. The arguments and errors are those of ``undo``."""
         journal = self._update()
         return await trio.to_thread.run_sync(
             lambda: journal.plan(scope, name, shared=shared, merge=merge)
@@ -192,21 +193,21 @@ class Changes:
         Args:
             scope: The kind of unit: ``call``, ``turn``, ``run``, ``since`` for everything after an
                 event, or ``undo`` to undo an undo.
-            name: The unit's id, or the number of the event; by default, the last unit that changed
-                something.
-            keep_going: Whether to restore the other files if one has changed since and cannot be
+            name: The id of the call, turn, run or undo, or the number of the event; by default, the
+                last unit that changed something.
+            keep_going: Whether to restore the other files if a file changed later and cannot be
                 merged.
             shared: Whether to also undo changes that another session may have made at the same
                 time.
-            merge: Whether to restore files that others have changed since, and to keep their
-                changes.
+            merge: Whether to merge changes that others made later, instead of not restoring these
+                files.
 
         Raises:
             UsageError: Nothing matches, or commands are running (``E_BUSY``).
-            ToolError: A file has changed since and cannot be merged (``E_STALE``), or the undo
-                failed. In both cases, nothing is undone.
+            ToolError: A file changed later and cannot be merged (``E_STALE``), or the undo failed;
+                nothing is undone in either case.
         """
-        async with self._lock:  # no command can begin in the meantime
+        async with self._lock:  # no command can begin while the lock is held
             if self._running:
                 raise UsageError(
                     "Commands that may change files are running.",
@@ -224,8 +225,8 @@ class Changes:
     def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Awaitable[None] | None:
         """Take a snapshot before a command, and before other plugins' tools that change files.
 
-        The hook runs again after a call was approved. The command is the same, and another snapshot
-        is taken when it starts a process.
+        The hook runs again after a call is approved. A call that starts no process then needs
+        another snapshot; for a command, ``wrap_process`` takes it later.
         """
         is_command = tool.risk in ("execute", "write") and tool.name not in FILE_TOOLS
         if not tool.changes_files and not is_command:
@@ -260,7 +261,8 @@ class Changes:
         async with self._lock:
             if not self._running:
                 await self._take_snapshot()
-            # Logged before the call runs: after a crash, recovery knows which command was running.
+            # The command is logged before it runs, so that recovery after a crash knows which
+            # command was running.
             turn, run = _turn_and_run(agent)
             record = Record(
                 id=os.urandom(6).hex(),
@@ -279,14 +281,14 @@ class Changes:
 
     @hookimpl
     async def wrap_process(self, command: Command) -> None:
-        """Take another snapshot if a command had to wait, for example for approval.
+        """Take another snapshot if a command had to wait, for example until it was approved.
 
-        Changes made while it waited must not be attributed to the command.
+        Changes made while the command waited must not be attributed to it.
         """
         if self._running and not self._has_process:
             async with self._lock:
-                # Checked again, because another command may have started while this one waited for
-                # the lock.
+                # The state is checked again, because another command may have started while this
+                # command waited for the lock.
                 if not self._has_process and self._is_outdated():
                     await self._take_snapshot()
                 self._has_process = True
@@ -336,12 +338,12 @@ class Changes:
             )
         except SNAPSHOT_ERRORS as error:
             self._problem = errors.end_once(f"Its changes cannot be undone: {error}.")
-            if isinstance(error, TreeTooLarge):  # The next snapshot would take just as long.
+            if isinstance(error, TreeTooLarge):  # Another snapshot would also take too long.
                 self._lasting_problem = self._problem
         self._snapshot_taken = time.monotonic()
 
     async def _record_changes(self, running: RunningCommand) -> None:
-        """Record the changes of a command once. The caller holds the lock."""
+        """Record the changes made by a command, but only once. The caller holds the lock."""
         key = running.record.agent, running.record.call
         # A cancelled command is reported twice: by its event and when the session closes.
         if self._running.get(key) is not running:
@@ -362,7 +364,7 @@ class Changes:
         await trio.to_thread.run_sync(self._journal.share, record, running.began)
 
     async def follow_events(self) -> None:
-        """Record the changes of cancelled commands, whose results are never checked."""
+        """Record the changes made by cancelled commands, whose results are never checked."""
         async for event in self._session.events(self._session.journal.last):
             if isinstance(event, events.CallStarted):
                 running = self._running.get((event.agent, event.call.id))
@@ -375,7 +377,7 @@ class Changes:
                         await self._record_changes(running)
 
     async def close(self) -> None:
-        """Record the changes of commands that are still running."""
+        """Record the changes made by commands that are still running."""
         async with self._lock:
             for running in list(self._running.values()):
                 await self._record_changes(running)
@@ -383,7 +385,7 @@ class Changes:
     def recover(self) -> None:
         """Record the outcome of changes and commands that were interrupted when hilum ended.
 
-        Blocks; called once, in a thread.
+        This method blocks; it is called once, in a thread.
         """
         trio.from_thread.run_sync(self._update)
         self._snapshots.recover()
@@ -403,11 +405,11 @@ class Changes:
 
     @contextmanager
     def sharing(self, agent: str, name: str) -> Iterator[None]:
-        """Let several agents share a record of the contents they have seen while the body runs.
+        """Let several agents share a record of seen contents while the ``with`` block runs.
 
         Args:
             agent: One of the agents.
-            name: The name that they share.
+            name: The name under which the shared record is kept.
         """
         names = self._journal.ledger.names
         names[agent] = name
@@ -434,7 +436,7 @@ class Changes:
     # --- events -----------------------------------------------------------------------------------
 
     def _update(self) -> Journal:
-        """Apply the events logged since the previous call of this method."""
+        """Apply the events logged since the previous call to this method."""
         while page := self._session.journal.since(self._journal.ledger.last):
             self._journal.apply_events(page)
         return self._journal
@@ -455,7 +457,7 @@ class CallRecorder:
     Args:
         call: The call.
         journal: The session's journal.
-        note_changes: Receives the changes that were made.
+        note_changes: A function that receives the changes made by the call.
 
     Attributes:
         store: The store of contents.
@@ -484,14 +486,14 @@ class CallRecorder:
         self._journal.emit(self._record.to_event(CHANGING))
 
     def end(self, changes: tuple[Change, ...]) -> None:
-        """Record the changes that were made, which may be none."""
+        """Record the changes that were made, if any."""
         self._record = msgspec.structs.replace(self._record, changes=changes)
         self._journal.emit(self._record.to_event(CHANGED))
         self._journal.share(self._record)
         self._note_changes(changes)
 
     def describe_cause(self, path: str) -> str:
-        """Describe what last changed a path; return an empty string if that is unknown."""
+        """Describe what last changed a path, or return an empty string if that is unknown."""
         ledger = self._journal.ledger
         record = ledger.records.get(ledger.causes.get(path, ""))
         if record is None:
@@ -554,7 +556,7 @@ async def open_changes(session: Session) -> AsyncIterator[Changes]:
 
 async def _sweep_daily(settings: FilesSettings) -> None:
     """Delete expired contents and changes once a day."""
-    # Sweeping may take a long time, and closing a session does not wait for it.
+    # Deleting expired contents may take long, so closing a session does not wait for it.
     await trio.to_thread.run_sync(_sweep, settings, abandon_on_cancel=True)
 
 
@@ -567,8 +569,8 @@ def _sweep(settings: FilesSettings) -> None:
             return
         if mark.exists() and mark.stat().st_mtime > now - DAY_SECONDS:
             return
-        # The time is recorded before the work, so that several processes do not sweep at the same
-        # time.
+        # The time is recorded before the deletion begins, so that several processes do not run it
+        # at the same time.
         mark.touch(mode=0o600)
         store = ContentStore(folder)
         try:

@@ -69,7 +69,7 @@ def diff(argv: Sequence[str]) -> int:
 
 
 def undo(argv: Sequence[str]) -> int:
-    """Undo the changes of a call, a turn or a run, including those of commands.
+    """Undo the changes made by a call, a turn or a run, including changes made by commands.
 
     Returns:
         The exit code.
@@ -146,8 +146,8 @@ async def _run_with_journal(options: argparse.Namespace, action: Action) -> None
             journal.apply_events(logged)
             if log is not None:
                 await trio.to_thread.run_sync(journal.finish_interrupted)
-            # In a thread, because it blocks, and because `_make_writer` calls back into the event
-            # loop.
+            # The action runs in a thread, because it blocks and `_make_writer` calls back into the
+            # event loop.
             await trio.to_thread.run_sync(action, options, journal)
         finally:
             journal.store.close()
@@ -173,7 +173,7 @@ def _make_writer(log: Log, journal: Journal) -> Callable[[events.PluginEvent], N
 async def _find_session(
     kernel: Kernel, options: argparse.Namespace
 ) -> tuple[str, list[events.AnyEvent]]:
-    """Find the given session, or the folder's last one that changed something.
+    """Find the given session, or the last session in the folder that changed something.
 
     Returns:
         The session's id and its events.
@@ -198,7 +198,7 @@ async def _find_session(
 
 
 def _has_changes(logged: Sequence[events.AnyEvent]) -> bool:
-    """Return whether a session changed files, or may have changed some before it was cut off."""
+    """Return whether a session changed files, or may have done so before it was interrupted."""
     ledger = Ledger()
     for event in logged:
         ledger.apply(event)
@@ -257,7 +257,7 @@ def _print_file(diff: FileDiff, *, only_summary: bool, names_agents: bool) -> No
 
 
 def _list_names(names: Sequence[str], limit: int) -> str:
-    """Return the first names as a list, and the number of the others."""
+    """Return the first names separated by commas, followed by the number of omitted names."""
     listed = ", ".join(names[:limit])
     more = len(names) - limit
     return f"{listed} and {more} more" if more > 0 else listed
@@ -336,7 +336,7 @@ def _describe_step(step: Change, is_merged: bool, is_dry_run: bool) -> str:
 
 
 def _warn(journal: Journal, records: Iterable[Record]) -> None:
-    """Print warnings about the limits of the result."""
+    """Print warnings about commands whose changes are uncertain or cannot be undone."""
     runs: set[str] = set()
     for record in records:
         runs.add(record.run)
@@ -354,7 +354,7 @@ def _warn(journal: Journal, records: Iterable[Record]) -> None:
 
 
 def _print_warning(text: str) -> None:
-    sys.stdout.flush()  # keeps both streams in order on a terminal
+    sys.stdout.flush()  # keeps standard output and standard error in order on a terminal
     say(f"hilum: {text}", to=sys.stderr)
 
 

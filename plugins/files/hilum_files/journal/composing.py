@@ -1,4 +1,4 @@
-"""Joins successive changes of a path."""
+"""Joins successive changes to a path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hilum_files.journal.records import Change
 
 
 class Entry(NamedTuple):
-    """One change of a path, and the id of its record."""
+    """One change to a path, and the id of the change's record."""
 
     record: str
     change: Change
@@ -18,13 +18,13 @@ class Entry(NamedTuple):
 def join_changes(
     entries: Sequence[Entry], selected: set[str], cancelled: dict[str, set[str]]
 ) -> list[Change]:
-    """Join successive selected changes of a path if each starts from the previous result.
+    """Join successive selected changes to a path if each starts from the previous result.
 
     Args:
-        entries: All changes of the path, oldest first.
+        entries: All changes to the path, oldest first.
         selected: The records to join.
-        cancelled: Undos, each with the records that it undid. Such a group changes nothing and is
-            skipped as a whole.
+        cancelled: Undos, each with the records that it undid. An undo and these records together
+            change nothing and are skipped as a group.
     """
     present = {entry.record for entry in entries}
     groups: list[set[str]] = []
@@ -50,7 +50,7 @@ def join_changes(
 def _split_passing_over(
     entries: Sequence[Entry], selected: set[str], groups: list[set[str]]
 ) -> list[list[Entry]]:
-    """Split the selected changes into parts that span as many of the groups as possible.
+    """Split the selected changes into parts that span as many groups as possible.
 
     A part may span a group only if it contains all of the group's changes.
     """

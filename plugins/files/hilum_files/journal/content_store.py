@@ -62,7 +62,7 @@ class ContentStore:
     def put(self, contents: Iterable[bytes]) -> list[str]:
         """Store contents, either all or none, and return their hashes.
 
-        The contents are durable when this method returns.
+        When this method returns, the contents are on disk.
 
         Raises:
             StoreError: The contents could not be written.
@@ -73,8 +73,7 @@ class ContentStore:
             stored = _encode(data)
             rows.append((hash_content(data), now, len(stored), stored))
         with self.connection() as database:
-            # Look it up first, because most contents are already stored and a write takes much
-            # longer.
+            # Look contents up first, because most are already stored and a write takes much longer.
             new = [row for row in rows if not self._is_fresh(database, row[0], now)]
             if new:
                 with database:
@@ -89,11 +88,11 @@ class ContentStore:
     def _is_fresh(database: sqlite3.Connection, name: str, now: float) -> bool:
         """Return whether the content with a hash is stored and was used within the last day."""
         row = database.execute("SELECT used FROM objects WHERE hash = ?", (name,)).fetchone()
-        # Updating the time at most once a day turns most writes into lookups.
+        # Updating the time of use at most once a day turns most writes into lookups.
         return row is not None and row[0] > now - DAY_SECONDS
 
     def get(self, name: str) -> bytes | None:
-        """Return the content with a hash, or ``None`` if it is damaged or no longer kept."""
+        """Return the content with a hash, or ``None`` if it is damaged or has been deleted."""
         with self.connection() as database:
             row = database.execute("SELECT data FROM objects WHERE hash = ?", (name,)).fetchone()
         if row is None:
@@ -126,7 +125,7 @@ class ContentStore:
         return found
 
     def sweep(self, days: float, max_bytes: int) -> int:
-        """Delete contents that have not been used for long, and the oldest ones above a size limit.
+        """Delete contents that have long been unused, and the oldest contents above a size limit.
 
         Args:
             days: Days after which unused content is deleted.
@@ -148,7 +147,7 @@ class ContentStore:
         return deleted
 
     def close(self) -> None:
-        """Close the file; the next use reopens it."""
+        """Close the database file; the next use reopens it."""
         with self._lock:
             if self._open is not None:
                 self._open.close()
@@ -156,12 +155,12 @@ class ContentStore:
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
-        """Yield the database for exclusive use by one thread.
+        """Yield the database connection for exclusive use by one thread.
 
         Raises:
             StoreError: The database cannot be used.
         """
-        import sqlite3  # 5 ms, at the first change
+        import sqlite3  # the import takes 5 ms
 
         with self._lock:
             try:
@@ -181,11 +180,11 @@ class ContentStore:
         file = self._folder / "objects.db"
         # SQLite creates its auxiliary files with the same mode.
         os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
-        # The lock above lets one thread use the connection at a time.
+        # The lock above lets only one thread at a time use the connection.
         database = sqlite3.connect(file, timeout=20, check_same_thread=False)
         try:
-            # This is only possible before the first table is created. It lets sweeping free disk
-            # space.
+            # Incremental vacuuming lets the store free disk space. This mode must be enabled before
+            # the first table is created.
             database.execute("PRAGMA auto_vacuum = INCREMENTAL")
             # Other processes can read during a write.
             database.execute("PRAGMA journal_mode = WAL")
@@ -217,7 +216,7 @@ def placeholders(values: Sequence[object]) -> str:
 def _encode(data: bytes) -> bytes:
     """Return content in its stored form, compressed if that makes it smaller."""
     if len(data) > _MIN_COMPRESSED:
-        # The fastest level, because a command waits until its snapshot is stored.
+        # Use the fastest compression level, because a command waits until its snapshot is stored.
         compressed = zlib.compress(data, 1)
         if len(compressed) < len(data):
             return _COMPRESSED + compressed

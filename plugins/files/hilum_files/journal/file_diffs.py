@@ -43,7 +43,7 @@ class FileDiff(msgspec.Struct, frozen=True):
 def net_changes(ledger: Ledger, records: Sequence[Record]) -> list[Change]:
     """Return the state of each path before the first record and after the last one.
 
-    Undone changes between the two are ignored.
+    Changes that were undone in between are ignored.
     """
     found: list[Change] = []
     for path, changes in sorted(ledger.compose(records).items()):
@@ -56,7 +56,7 @@ def net_changes(ledger: Ledger, records: Sequence[Record]) -> list[Change]:
 
 
 def diff_records(journal: Journal, records: Sequence[Record]) -> list[FileDiff]:
-    """Return the changes of records, which are given oldest first. Blocks."""
+    """Return the changes in the given records, which must be ordered oldest first. Blocks."""
     # A dict keeps the order and drops duplicates.
     agents: dict[str, dict[str, None]] = {}
     for record in records:
@@ -97,7 +97,7 @@ def _describe_change(change: Change) -> Literal["created", "deleted", "changed"]
 
 
 def _describe_nodes(before: Node | None, after: Node | None) -> str:
-    """Describe how kind or permissions changed; return an empty string if they did not."""
+    """Describe how an entry's kind or permissions changed; the text is empty if they did not."""
     if before is None or after is None:
         return ""
     if before.kind != after.kind:
@@ -110,7 +110,7 @@ def _describe_nodes(before: Node | None, after: Node | None) -> str:
 def _diff_contents(
     journal: Journal, path: str, before: Node | None, after: Node | None
 ) -> tuple[str, str]:
-    """Return the diff, or a note on why there is none; both are empty for equal contents."""
+    """Return the diff and a note on why there is none; both are empty for equal contents."""
     if before is not None and after is not None and before.hash == after.hash:
         return "", ""
     kinds = {node.kind for node in (before, after) if node is not None}

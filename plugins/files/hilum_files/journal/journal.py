@@ -1,6 +1,6 @@
 """The journal of a session, which records changes and undoes them.
 
-It does not require an open session, because ``hilum diff`` and ``hilum undo`` also use it.
+The journal does not require an open session, because ``hilum diff`` and ``hilum undo`` also use it.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Journal:
         Raises:
             UsageError: Nothing matches.
         """
-        from hilum_files.journal.undo_plan import make_plan  # imported by the first undo
+        from hilum_files.journal.undo_plan import make_plan  # imported at the first undo
 
         records = self.ledger.select(scope, name)
         return make_plan(
@@ -126,22 +126,23 @@ class Journal:
         Args:
             scope: ``call``, ``turn``, ``run``, ``since`` for everything after an event, or
                 ``undo`` to undo an undo.
-            name: Its id, or the number of the event; by default, the last one.
-            keep_going: Whether to restore everything else if something cannot be restored.
+            name: The id of the call, turn, run or undo, or the number of the event; by default, the
+                last unit that changed something.
+            keep_going: Whether to restore the other files if a file cannot be restored.
             shared: Whether to also undo changes that another session may have made at the same
                 time.
-            merge: Whether to restore files that others have changed since, and to keep their
-                changes. If not, such a file is one that cannot be restored.
+            merge: Whether to merge changes that others made later; if not, files with such changes
+                cannot be restored.
 
         Returns:
             The result of the undo.
 
         Raises:
             UsageError: Nothing matches.
-            ToolError: A file has changed since and cannot be merged (``E_STALE``), or the undo
-                failed. In both cases, nothing is undone.
+            ToolError: A file changed later and cannot be merged (``E_STALE``), or the undo failed;
+                nothing is undone in either case.
         """
-        from hilum_files.journal.undo_steps import carry_out  # imported by the first undo
+        from hilum_files.journal.undo_steps import carry_out  # imported at the first undo
 
         with self.tree_lock, lock_workspace(self.workspace.root):
             plan = self.plan(scope, name, shared=shared, merge=merge)
@@ -161,8 +162,7 @@ class Journal:
             self.emit(record.to_event(CHANGING))
             try:
                 carry_out(self.workspace, self.store, plan.steps)
-            # This must run even if the undo was cancelled or interrupted: the log must describe
-            # what was written.
+            # Even if the undo is cancelled or interrupted, the log must describe what was written.
             except BaseException:
                 self._finish(record, include_doubtful=False)
                 raise
@@ -175,12 +175,13 @@ class Journal:
 
         Args:
             record: The record, which the ledger contains or will contain.
-            began: When its call began, as Unix time in seconds; by default, now.
+            began: When the record's call began, as Unix time in seconds; by default, the current
+                time.
         """
         if began is None:
             began = time.time()
-        # The change is made and logged. A failure here only means that another session may claim
-        # it.
+        # The change is already made and logged. If publishing fails, another session may attribute
+        # the change to its own command.
         with suppress(StoreError):
             self.shared.add(record.id, record.changes, began, undo=record.is_undo)
             if record.undoes:
@@ -202,10 +203,10 @@ class Journal:
 
 
 def _made_undoes(record: Record, made: Sequence[Change]) -> dict[str, tuple[str, ...]]:
-    """Return what an interrupted undo had undone, according to the changes it made."""
+    """Return what an interrupted undo reverted, according to the changes it made."""
     if not made:
         return {}
-    # A path that the undo did not have to change counts as undone, too.
+    # A path that the undo did not have to change also counts as undone.
     made_paths = {change.path for change in made}
     not_made = {change.path for change in record.changes} - made_paths
     undoes: dict[str, tuple[str, ...]] = {}

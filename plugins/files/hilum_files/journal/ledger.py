@@ -31,14 +31,15 @@ class Ledger:
     """The state of a session's files, updated event by event.
 
     Args:
-        is_own: Returns whether a path, relative to the workspace, is in one of hilum's own folders.
+        is_own: A function that returns whether a path, relative to the workspace, is in one of
+            hilum's own folders.
 
     Attributes:
         last: Sequence number of the last event that was applied.
         records: The changes, oldest first, including undos.
         undone: The changes that are currently undone, as pairs of record and path.
         undos: All undos, including those that wrote nothing.
-        open: Changes that have begun and have no recorded end.
+        open: Changes that were begun but have no recorded end.
         commands: Commands that have begun and whose changes have not been determined, keyed by
             agent and call.
         seen: The hash of each file's content as each agent last saw it, keyed by agent and spelled
@@ -92,7 +93,7 @@ class Ledger:
             self.seen_by(event.agent)[str(event.result.data.get("file"))] = hashed
 
     def _apply_run(self, event: events.RunStarted) -> None:
-        # This run's prompt has informed the agent of these undos.
+        # The prompt of the run has informed the agent of the undos since the last run.
         self.news = []
         shown = self.shown.pop(event.run, None)
         if not shown:
@@ -106,7 +107,7 @@ class Ledger:
     def _apply_own(self, event: events.PluginEvent) -> None:
         """Update the state with an event of this plugin."""
         if event.name == SHOWN:
-            with suppress(msgspec.ValidationError):  # written by a later version
+            with suppress(msgspec.ValidationError):  # written by a later version of hilum
                 self.shown[event.run] = msgspec.convert(event.data.get("files"), dict[str, str])
         elif event.name in (CHANGING, CHANGED, COMMAND):
             record = read_record(event)
@@ -136,7 +137,7 @@ class Ledger:
         self._note_contents(record)
 
     def _note_contents(self, record: Record) -> None:
-        """Record which record last changed a path, and which content its agent has seen."""
+        """Store which record last changed a path, and which content the record's agent has seen."""
         # An agent has seen the contents that it wrote with a tool, but not those written by its
         # commands.
         is_own_writing = not record.is_undo and record.tool and not record.what
@@ -149,8 +150,8 @@ class Ledger:
         """Return a record without the files that hilum itself wrote while a command ran.
 
         Older versions of hilum recorded these files. hilum's databases change all the time, so such
-        a change would conflict with every undo. Changes made there by a file tool, and undos of
-        these changes, are kept because the user approved them.
+        a change would conflict with every undo. Changes that a file tool made in hilum's folders,
+        and undos of these changes, are kept because the user approved them.
         """
         if not record.is_undo and not record.what:
             return record
@@ -167,7 +168,7 @@ class Ledger:
     # --- what is undone ---------------------------------------------------------------------------
 
     def _mark_undone(self, undone: set[tuple[str, str]], name: str, paths: set[str]) -> None:
-        """Mark a record as undone at some paths.
+        """Mark a record as undone at the given paths.
 
         If the record was itself an undo, the changes that it had undone are in effect again.
         """
@@ -176,7 +177,7 @@ class Ledger:
             self._mark_in_effect(undone, target, target_paths & paths)
 
     def _mark_in_effect(self, undone: set[tuple[str, str]], name: str, paths: set[str]) -> None:
-        """Mark a record as in effect again at some paths.
+        """Mark a record as in effect again at the given paths.
 
         If the record was an undo, the changes that it had undone are undone again.
         """
@@ -195,7 +196,7 @@ class Ledger:
         return [(target, set(paths)) for target, paths in record.undoes.items()]
 
     def undone_with(self, path: str, names: Iterable[str]) -> set[str]:
-        """Return the records that will be undone at a path once the given ones are undone there."""
+        """Return the records that will be undone at a path after an undo of the given records."""
         # A copy is used, because the state itself must not change.
         undone = {pair for pair in self.undone if pair[1] == path}
         for name in names:
@@ -209,7 +210,7 @@ class Ledger:
         )
 
     def is_last(self, path: str, records: Sequence[Record]) -> bool:
-        """Return whether no change in effect follows the selected ones at a path."""
+        """Return whether no other change in effect follows the selected changes to a path."""
         selected = {record.id for record in records}
         for record in reversed(self.records.values()):
             if not record.changes_path(path):
@@ -223,11 +224,11 @@ class Ledger:
     # --- joined changes ---------------------------------------------------------------------------
 
     def entries(self, path: str) -> list[Entry]:
-        """Return all changes of a path, oldest first."""
+        """Return all changes to a path, oldest first."""
         return self._entries({path})[path]
 
     def _entries(self, paths: Iterable[str]) -> dict[str, list[Entry]]:
-        """Return all changes of each path, oldest first."""
+        """Return all changes to each path, oldest first."""
         entries: dict[str, list[Entry]] = {path: [] for path in paths}
         for record in self.records.values():
             for change in record.changes:
@@ -236,7 +237,7 @@ class Ledger:
         return entries
 
     def compose(self, records: Sequence[Record]) -> dict[str, list[Change]]:
-        """Join the selected changes of each path into as few as possible, oldest first.
+        """Join the selected changes to each path into as few as possible, oldest first.
 
         A change that was undone between two others leaves a gap: the later change begins with
         content that is no longer in effect. A change and its undo together change nothing, and are
@@ -280,13 +281,13 @@ class Ledger:
         Args:
             scope: The kind of unit; ``undo`` means an undo itself, ``session`` the whole session,
                 ``since`` everything after an event.
-            name: The unit's id or a prefix of it; for a turn, ``RUN:NUMBER`` or the number in the
-                last run; for ``since``, the number of the event. By default, the last unit that
+            name: The unit's id or a prefix of the id; for a turn, ``RUN:NUMBER`` or the number in
+                the last run; for ``since``, the number of the event. By default, the last unit that
                 changed something and is not undone; a default run or turn is one that the user
                 prompted.
 
         Raises:
-            UsageError: There is no such unit, or the name matches several.
+            UsageError: No unit matches the name, or several do.
         """
         all_records = self.records.values()
         candidates = [record for record in all_records if self._is_candidate(record, scope)]
@@ -326,7 +327,7 @@ class Ledger:
         if name:
             wanted = _find_named_unit(traces, scope, name)
         else:
-            # By default, the last call; the default run and turn are those that the user prompted.
+            # Without a name, select the last call, or the last run or turn that the user prompted.
             last = traces[-1]
             wanted = (last[0] if scope == "call" else last[-1]).key(scope)
         chosen: list[Record] = []
@@ -349,7 +350,7 @@ def _find_named_unit(
         named += find_named(trace, scope, name)
     if not named:
         return None
-    if scope == "turn" and ":" not in name:  # of the last run that has it
+    if scope == "turn" and ":" not in name:  # keep the last run that has this turn
         named = [origin for origin in named if origin.run == named[-1].run]
     exact = [origin for origin in named if name in (origin.run, origin.call)]
     keys = [origin.key(scope) for origin in exact or named]
@@ -359,7 +360,7 @@ def _find_named_unit(
 
 
 def _select_undo(candidates: Sequence[Record], name: str) -> list[Record]:
-    """Return the undo with a given name, or the last one."""
+    """Return the undo with a given name, or the last undo."""
     named = [record for record in candidates if record.id.startswith(name)]
     chosen = [record for record in named if record.id == name] or named
     if name and len(chosen) > 1:
@@ -371,7 +372,7 @@ def _parse_event_number(name: str) -> int:
     """Return the number of an event.
 
     Raises:
-        UsageError: It is not a number.
+        UsageError: The text is not a number.
     """
     if not name.isdecimal():
         raise UsageError(

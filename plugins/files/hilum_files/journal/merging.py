@@ -16,7 +16,7 @@ class Conflict(Exception):
 
 
 def revert(store: ContentStore, now: Node | None, change: Change) -> Node | None:
-    """Return the state of a path without a change, but with changes that others made later.
+    """Return the state of a path without one change, but with the changes that others made later.
 
     Raises:
         Conflict: Others changed the same lines.
@@ -38,14 +38,14 @@ def reapply(
         store: The store of contents.
         now: The current state of the path.
         base: The state when the change was made.
-        goal: The original result of the change.
+        goal: The state that the change originally produced.
         force: Whether the change wins if it affects the same lines as the difference between
             ``base`` and ``now``.
 
     Raises:
         Conflict: Both differences affect the same lines, or one of the contents is not text.
     """
-    # There was no other change, or this change has already been applied.
+    # The path was not changed otherwise, or the change has already been applied.
     if now in (goal, base):
         return goal
     if base == goal:
@@ -118,7 +118,7 @@ def _merge_lines(base: list[bytes], now: list[bytes], goal: list[bytes], *, forc
         if group[0] != "conflict":
             lines += group[1]
         elif force:
-            lines += group[3]  # the lines of the goal, which follow those of base and now
+            lines += group[3]  # the lines of ``goal``
         else:
             raise Conflict("it has since changed in the same lines")
     return b"".join(lines)

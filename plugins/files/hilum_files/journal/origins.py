@@ -14,7 +14,7 @@ from hilum_files.journal.records import Record, Scope
 QUEUED = "agents.queued"
 """The event of the plugin that runs agents when one agent starts another."""
 RESULT = "agents.result"
-"""The same plugin's event when that agent has finished, or if it was never started."""
+"""The same plugin's event when the started agent has finished or could not be started."""
 _KEY_FIELDS = {"call": 4, "turn": 3, "run": 2}
 
 
@@ -32,7 +32,7 @@ class Origin(NamedTuple):
 
 
 class _Start(msgspec.Struct, frozen=True):
-    """The data of a ``QUEUED`` event that are used here."""
+    """The fields of a ``QUEUED`` event that this module uses."""
 
     actor: str
     prompt: str
@@ -42,7 +42,7 @@ class _Start(msgspec.Struct, frozen=True):
     key: str = ""
 
     def origin(self) -> Origin:
-        """Return the call that started the agent, or only its run if the call is unknown."""
+        """Return the call that started an agent, or only its run if the call is unknown."""
         fields = self.key.rsplit("/", 3)
         if len(fields) == 4:
             _, run, turn, call = fields

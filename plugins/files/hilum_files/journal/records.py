@@ -1,7 +1,8 @@
 """The events in the log that record file changes.
 
 A change is logged twice: as ``files.changing`` before it is made, and as ``files.changed`` after
-it. After a crash between the two, only the first exists, and the disk shows what really happened.
+it. After a crash between the two events, only the first exists, and the disk shows what really
+happened.
 """
 
 from __future__ import annotations
@@ -63,19 +64,19 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A group of changes that were made together.
 
     Attributes:
-        id: Its id.
+        id: The record's id.
         changes: The changes.
         tool: Name of the tool; ``undo`` for an undo.
         what: The command, or another short description.
         call: Id of the call.
         others: Ids of calls that ran at the same time and may have made some of the changes.
-        turn: Number of the turn in its run.
+        turn: Number of the turn within the run.
         undoes: The paths that an undo restored, keyed by the id of the record that changed them.
-        cut_off: Whether the call was cancelled, or hilum ended before it determined the changes, so
+        cut_off: Whether the call was cancelled, or hilum ended before determining the changes, so
             that others may have made some of them.
         unprotected: Why changes made by the command are unknown or cannot be undone.
-        agent: The agent; this and the following attributes are taken from the event.
-        run: Its run.
+        agent: Name of the agent; the event contains this and all following attributes.
+        run: Id of the run.
         at: Unix time in seconds.
         seq: Sequence number of the event.
     """

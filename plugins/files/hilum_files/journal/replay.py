@@ -1,4 +1,4 @@
-"""Computes the state of a path as if some of its changes had never been made.
+"""Computes the state of a path without some of the changes made to it.
 
 This works like a rebase: starting from the first content, all other changes are applied again in
 order. The writes of an undo are not changes; they only show which changes are not in effect.
@@ -20,7 +20,7 @@ NOT_KEPT = "its content was not kept: it was too large or could not be read"
 
 
 class Step(NamedTuple):
-    """A change that is kept.
+    """A change that remains in effect.
 
     Attributes:
         base: The state when the change was made.
@@ -55,7 +55,7 @@ def replay(
         The new state of the path, and whether later changes were merged into it.
 
     Raises:
-        Conflict: A change that is kept affects the same lines.
+        Conflict: A change that remains in effect affects the same lines as an undone change.
     """
     entries = ledger.entries(path)
     check_changes_kept([entry.change for entry in entries])
@@ -119,7 +119,7 @@ def _join_steps(steps: Iterator[Step]) -> list[Step]:
 
 
 def _can_join(first: Step, second: Step) -> bool:
-    """Return whether two steps have the same precedence: early and of this session, or not."""
+    """Return whether two steps have the same precedence."""
     if not first.early and not second.early:
         return True
     return (first.early, first.foreign) == (second.early, second.foreign)

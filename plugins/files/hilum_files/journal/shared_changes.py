@@ -1,8 +1,8 @@
 """Shares the changes made by all sessions on this machine.
 
 A session finds the changes of a command by comparing two snapshots of the tree. Another session may
-have changed files between the two, so each session records its changes here, in the order in which
-they happened.
+have changed files between these snapshots, so all sessions record their changes in a common list,
+in the order in which they happened.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class OtherChanges(NamedTuple):
 
     Attributes:
         changes: The changes in effect, oldest first.
-        doubtful: The changes that may have been made by this session and recorded by another, or
-            vice versa.
+        doubtful: Changes made by this session that another session may have recorded, or vice
+            versa.
     """
 
     changes: list[SharedChange]
@@ -79,7 +79,7 @@ class SharedChanges:
             record: Id of their record.
             changes: The changes.
             began: When the call began, as Unix time in seconds.
-            undo: Whether the record is an undo. It is recorded as undone from the beginning, so
+            undo: Whether the record is an undo. An undo is stored as undone from the beginning, so
                 that no other session treats it as a change to keep.
         """
         if not changes:
@@ -124,10 +124,10 @@ class SharedChanges:
 
         Args:
             path: The path.
-            records: Ids of records of this session.
+            records: Ids of this session's records.
         """
         own = self._times(path, records)
-        if not own:  # made by an older version of hilum, which recorded nothing here
+        if not own:  # the records are from an older version of hilum, which shared no changes
             return OtherChanges([], [])
         statement = (
             "SELECT session, began, at, before, after FROM changes"
@@ -176,8 +176,8 @@ def subtract_others(found: Change, others: Sequence[SharedChange]) -> list[Chang
 
     Args:
         found: The difference at a path.
-        others: The changes of other sessions at the path, oldest first. The first ones may have
-            been made before the first snapshot.
+        others: The changes of other sessions at the path, oldest first. The earliest changes may
+            precede the first snapshot.
     """
     for index, other in enumerate(others):
         # The first snapshot includes everything up to this change.
@@ -198,9 +198,9 @@ def subtract_others(found: Change, others: Sequence[SharedChange]) -> list[Chang
 def _is_doubtful(other: SharedChange, own: Iterable[tuple[float, float]]) -> bool:
     """Return whether one of two calls may have made a change that the other recorded.
 
-    This is possible if each call ran for a while without the other. A call that ran entirely within
-    another recorded its changes before the other call's snapshot, so the other call did not claim
-    them.
+    A call can claim the other's change only if each call ran for a while without the other. A call
+    that ran entirely within another recorded its changes before the other call's snapshot, so the
+    other call did not claim them.
     """
     for began, at in own:
         is_later = began < other.began <= at < other.at

@@ -55,14 +55,15 @@ class Snapshots:
         """Take a snapshot, and return its differences from the previous one.
 
         Args:
-            check_cancelled: Called regularly; may raise an exception to end the walk.
+            check_cancelled: A function that is called regularly and may raise an exception to end
+                the walk.
             save: Whether to write the snapshot to disk.
 
         Raises:
             TreeTooLarge: The snapshot takes too long.
             HilumError: Contents cannot be stored, or another session holds the lock.
         """
-        # Under the lock, no session is in the middle of a change.
+        # While the lock is held, no session is in the middle of a change.
         with self._journal.tree_lock, lock_workspace(self._root):
             root = str(self._root)
             own = find_hilum_paths(root)
@@ -75,8 +76,8 @@ class Snapshots:
                 self._save(tree)
             self._tree = tree
             self._is_saved = save or (self._is_saved and not differences)
-            # This runs under the lock, so that no change can happen between the snapshot and its
-            # number.
+            # The number is read under the lock, so that no change can happen between the snapshot
+            # and its number.
             self._last_number = self._journal.shared.last_number()
             return differences
 
@@ -86,15 +87,15 @@ class Snapshots:
         Args:
             began: When the command began, as Unix time in seconds.
         """
-        # Before `take`, which replaces this number.
+        # Read this number before `take`, which replaces it.
         since = self._last_number
         changes: list[Change] = []
         for path, before, after in self.take():
             found = Change(spell_path(path), before, after)
             others = self._journal.shared.since(since, found.path)
             # If two commands overlap, either may have made the change, so both sessions record it.
-            # Changes by a file tool, or by a command that ran entirely within this one, are
-            # certainly theirs.
+            # A change by a file tool, or by a command that ran entirely within this one, was
+            # certainly not made by this command.
             certain = [other for other in others if other.began >= began]
             changes += subtract_others(found, certain)
         return changes
@@ -153,7 +154,7 @@ class Snapshots:
     def _load_newest(self) -> Tree:
         """Read the latest snapshot of any session, without entries whose content was deleted."""
         try:
-            # Another session's snapshot will do, because its only purpose is to avoid reading
+            # Any session's snapshot is sufficient, because it only serves to avoid reading
             # unchanged files.
             newest = max(self._folder.iterdir(), key=_modification_time, default=None)
             tree = decode_tree(newest.read_bytes()) if newest else {}

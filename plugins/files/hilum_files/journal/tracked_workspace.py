@@ -44,7 +44,7 @@ _CHUNK_BYTES = 1 << 20
 def lock_workspace(root: Path) -> Iterator[None]:
     """Hold the lock shared by all hilum processes in a workspace.
 
-    On systems and file systems without such locks, it does nothing.
+    On operating systems and file systems without such locks, this function does nothing.
 
     Raises:
         ToolError: ``E_BUSY`` if another process holds it for twenty seconds.
@@ -75,7 +75,7 @@ def _wait_for_lock(root: Path, descriptor: int) -> None:
             return
         except BlockingIOError:
             pass
-        except OSError:  # the file system does not support locks
+        except OSError:  # the file system does not support this lock
             return
         if time.monotonic() > deadline:
             raise ToolError(
@@ -99,8 +99,8 @@ class TrackedWorkspace(Workspace):
 
     recorder: CallRecorder
     seen: Mapping[str, str]
-    # The hash of each file that was read to be changed, which it must still have when it is
-    # replaced.
+    # The hash of each file that was read in order to change it. A file whose hash has changed is
+    # not replaced.
     expected: dict[Path, str] = attrs.field(factory=dict, init=False)
 
     @classmethod
@@ -115,13 +115,13 @@ class TrackedWorkspace(Workspace):
         return cls(**fields, recorder=recorder, seen=seen)
 
     def read_for_change(self, real: Path, file: BinaryIO, limit: int) -> bytes:
-        """Read a file that will be changed, at most ``limit`` bytes of it.
+        """Read at most ``limit`` bytes of a file that will be changed.
 
         Raises:
             ToolError: As for ``check``.
         """
         data = file.read(limit)
-        # A file that was read in full need not be read again.
+        # If the file was read in full, it need not be read again to compute its hash.
         hashed = hash_content(data) if len(data) < limit else hash_file(file)
         self.check(real, data, hashed)
         return data
@@ -177,7 +177,7 @@ class TrackedWorkspace(Workspace):
 
     @contextmanager
     def recording_change(self, real: Path, data: bytes | None) -> Iterator[None]:
-        """Lock the workspace while the body writes or deletes a file, and record the change.
+        """Lock the workspace while the ``with`` block writes or deletes a file; record the change.
 
         Args:
             real: The resolved path.
@@ -185,8 +185,8 @@ class TrackedWorkspace(Workspace):
         """
         # All code takes both locks in this order, so that two threads never wait for each other.
         with self.recorder.tree_lock, lock_workspace(self.root):
-            # This runs under the lock, so that no other hilum process can change the file between
-            # this comparison and the write.
+            # The file is compared under the lock, so that no other hilum process can change it
+            # between the comparison and the write.
             before, contents = self._read_before(real)
             if data is not None and before is not None and real not in self.expected:
                 raise _stale_error(real)
@@ -199,8 +199,8 @@ class TrackedWorkspace(Workspace):
                 for folder in _missing_folders(real):
                     path = spell_path(self.relative(folder))
                     changes.append(Change(path, None, Node("folder", 0o755)))
-            # The contents are stored before the change begins; otherwise it could not be undone
-            # after a crash.
+            # The contents are stored before the change begins, so that it can be undone after a
+            # crash.
             self._keep(contents)
             changes.append(Change(spell_path(self.relative(real)), before, after))
             self.recorder.begin(tuple(changes))
@@ -251,7 +251,7 @@ class TrackedWorkspace(Workspace):
 def hash_file(file: BinaryIO) -> str:
     """Return the hash of an open file of any size, and seek back to its beginning."""
     file.seek(0)
-    # The same hash that `hash_content` returns, without reading the whole file into memory.
+    # Compute the same hash as `hash_content` without reading the whole file into memory.
     digest = blake2b(digest_size=20)
     while chunk := file.read(_CHUNK_BYTES):
         digest.update(chunk)
@@ -262,7 +262,7 @@ def hash_file(file: BinaryIO) -> str:
 def find_made_changes(
     root: Path, changes: Iterable[Change], *, include_doubtful: bool
 ) -> tuple[Change, ...]:
-    """Return the changes that were really made, according to the disk.
+    """Return the changes that were actually made, according to the disk.
 
     Args:
         root: The workspace.

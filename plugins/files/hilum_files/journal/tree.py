@@ -1,9 +1,9 @@
 """Takes snapshots of a file tree: content, permissions, links and empty folders.
 
-They are exact enough for an undo. hilum walks the tree itself in every workspace, because a version
-control system records what it would check out (line endings, filters, large files elsewhere)
-instead of the bytes on disk, and ignores some files and all empty folders. An unchanged file costs
-one ``stat`` call.
+A snapshot is exact enough for an undo. hilum walks the tree itself in every workspace, because a
+version control system records what it would check out (converted line endings, filtered content,
+references to large files) instead of the bytes on disk, and ignores some files and all empty
+folders. An unchanged file costs one ``stat`` call.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ LEFT_OUT = frozenset(
 )
 """Names of folders that are left out: version control folders, and folders that tools can
 recreate."""
-CACHE_TAG = "CACHEDIR.TAG"  # marks other cache folders: https://bford.info/cachedir
+CACHE_TAG = "CACHEDIR.TAG"  # marks a cache folder: https://bford.info/cachedir
 TEMPORARY = ".hilum-"
 HILUM_FOLDER = ".hilum"
-# A file that changed just before it was read may change again without a change of its times.
+# A file that changed just before it was read may change again without new timestamps.
 _RACY_NS = 50_000_000
-# Some file systems store times in seconds, or in steps of two seconds.
+# Some file systems store timestamps in seconds, or in steps of two seconds.
 _COARSE_NS = 2_000_000_000
 _SECOND_NS = 1_000_000_000
-# Limits the memory used for contents that have been read but not stored yet.
+# Number of bytes after which the contents read so far are stored, which limits memory use.
 _BATCH_BYTES = 8_000_000
 # A pipe must not block, and a link that replaced a file must not be followed.
 _READ_FLAGS = (
@@ -49,17 +49,17 @@ Kind = Literal["file", "link", "folder", "skipped"]
 Stamp = tuple[int, ...]
 
 
-# A tree may have 100,000 nodes. `gc=False` keeps the garbage collector from visiting them; they
+# A tree may have 100,000 nodes. `gc=False` keeps the garbage collector from visiting nodes, which
 # cannot be part of a cycle. `array_like` makes a saved snapshot smaller.
 class Node(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The entry at a path.
 
     Args:
-        kind: ``skipped`` is a folder that is not opened.
+        kind: ``skipped`` means a folder that is not opened.
         mode: Permissions of a file or folder.
-        hash: Hash of the content of a file, or of the target of a link. If it begins with ``?``,
-            the content was not kept (too large or not readable) and can be compared, but not
-            restored.
+        hash: Hash of the content of a file, or of the target of a link. A hash that begins with
+            ``?`` means that the content was not kept (too large or not readable) and can be
+            compared, but not restored.
     """
 
     kind: Kind
@@ -73,9 +73,9 @@ class Node(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class TreeEntry(NamedTuple):
-    """A node, and the times and numbers that show the next walk whether it has changed.
+    """A node, and the timestamps and numbers that show the next walk whether the entry has changed.
 
-    Without these, the next walk reads the file again.
+    Without this stamp, the next walk reads the file again.
     """
 
     node: Node
@@ -100,7 +100,7 @@ class HilumPaths(NamedTuple):
     """The entries that hilum itself keeps in a tree, by path relative to the root.
 
     Attributes:
-        folders: Its data, configuration and cache folders.
+        folders: hilum's data, configuration and cache folders.
         placeholders: Empty folders and files that a sandbox creates where commands must not create
             anything.
     """
@@ -120,16 +120,16 @@ class HilumPaths(NamedTuple):
 
 
 def find_hilum_folders(root: str) -> frozenset[str]:
-    """Find hilum's own folders below a folder, by path relative to it. Blocks."""
+    """Return the paths of hilum's own folders below a folder, relative to this folder. Blocks."""
     folders = (data_folder(), config_folder(), cache_folder())
     return frozenset(_relative_to(root, map(os.path.realpath, folders)))
 
 
 def find_hilum_paths(root: str) -> HilumPaths:
-    """Find the entries that hilum itself keeps below a folder. Blocks."""
+    """Return the entries that hilum itself keeps below a folder. Blocks."""
     placeholders: list[str] = []
     with suppress(OSError):
-        # Each file there contains a path that the sandbox created.
+        # Each file in the folder `masks` contains a path that the sandbox created.
         for record in (data_folder() / "masks").iterdir():
             with suppress(OSError):
                 placeholders.append(os.fsdecode(record.read_bytes()))
@@ -163,7 +163,8 @@ def node_at(path: str | os.PathLike[str], keep: Callable[[bytes], str]) -> Node 
 
     Args:
         path: The path.
-        keep: Stores the content of a file, or the target of a link, and returns its hash.
+        keep: A function that stores the content of a file, or the target of a link, and returns the
+            hash.
 
     Raises:
         OSError: The path cannot be read.
@@ -193,10 +194,11 @@ class TreeWalk:
 
     Args:
         root: The folder.
-        base: The earlier snapshot; a file with the same times and numbers is not read again.
+        base: The earlier snapshot; a file with the same timestamps and numbers is not read again.
         store: The store of contents.
         limits: The limits of the walk.
-        check_cancelled: Called regularly; may raise an exception to end the walk.
+        check_cancelled: A function that is called regularly and may raise an exception to end the
+            walk.
         own: The entries that hilum itself keeps in the tree, which are left out.
 
     Attributes:
@@ -222,7 +224,7 @@ class TreeWalk:
         self._store = store
         self._limits = limits
         self._check_cancelled = check_cancelled
-        # A file whose times are near this moment or later is read again by the next walk.
+        # The next walk rereads a file whose timestamps are near this moment or later.
         self._began_ns = time.time_ns()
         self._deadline = time.monotonic() + limits.seconds
         self._device = os.stat(root).st_dev
@@ -320,7 +322,7 @@ class TreeWalk:
         # would appear to be new.
         if known is not None and known.node.kind == "skipped" and known.stamp == (status.st_ino,):
             return True
-        # A folder on another device is a mount, which may be slow or very large.
+        # A folder on another device is a mount point, which may be slow or very large.
         if last_name in LEFT_OUT or status.st_dev != self._device:
             return True
         return os.path.exists(f"{self._root}/{name}/{CACHE_TAG}")
@@ -368,7 +370,7 @@ class TreeWalk:
         known = self._base.get(name)
         if known is None or len(known.stamp) != len(_stamp(status)):
             return False
-        # A changed mode also changes the change time.
+        # Changing a file's mode also changes its status change time.
         _, mtime, _, size, inode = known.stamp
         if (mtime, size, inode) != (status.st_mtime_ns, status.st_size, status.st_ino):
             return False
@@ -400,9 +402,10 @@ class TreeWalk:
         self._batch_bytes = 0
 
     def _is_settled(self, status: os.stat_result) -> bool:
-        """Return whether a later change to a file would change its times."""
+        """Return whether a later change to a file would change its timestamps."""
         changed = max(status.st_mtime_ns, status.st_ctime_ns) + _RACY_NS
-        if status.st_mtime_ns % _SECOND_NS == 0:  # or a time copied from another file
+        # Coarse timestamps, or one copied from another file.
+        if status.st_mtime_ns % _SECOND_NS == 0:
             changed += _COARSE_NS
         return changed < self._began_ns
 
@@ -418,7 +421,7 @@ def _stamp(status: os.stat_result) -> Stamp:
 
 
 def find_differences(before: Tree, after: Tree) -> list[Difference]:
-    """Return each path that differs, with its earlier and current node, sorted.
+    """Return the paths that differ, sorted, each with its earlier and its current node.
 
     The folder ``.hilum`` is not a difference: a sandbox creates it temporarily to keep commands
     from creating it.
@@ -450,14 +453,14 @@ def _node_of(name: str, entry: TreeEntry | None) -> Node | None:
 
 
 def encode_tree(tree: Tree) -> bytes:
-    """Return a tree as bytes."""
+    """Encode a tree as bytes."""
     # Names are stored as bytes, because they need not be valid UTF-8.
     rows = [(os.fsencode(name), entry.node, entry.stamp) for name, entry in tree.items()]
     return msgspec.msgpack.encode(rows)
 
 
 def decode_tree(data: bytes) -> Tree:
-    """Return the tree that ``encode_tree`` wrote.
+    """Decode a tree that ``encode_tree`` encoded.
 
     Raises:
         msgspec.DecodeError: The data is not an encoded tree.

@@ -34,7 +34,8 @@ class Plan:
         left: Paths of folders that are not recorded and are therefore left unchanged.
         undoes: The paths of each record that is undone, keyed by the record's id.
         shared: Paths that another session may have changed at the same time, each with the ids of
-            such sessions. They are also in ``conflicts`` unless these changes are undone, too.
+            such sessions. Such paths are also in ``conflicts`` unless the other sessions' changes
+            are undone, too.
         sessions: Ids of the sessions whose later changes cause conflicts.
     """
 
@@ -66,7 +67,8 @@ def make_plan(
         records: The records, oldest first, with the changes to undo.
         shared: The changes that other sessions made.
         include_shared: Whether to undo changes that another session may have made at the same time.
-        merge: Whether to restore files that others have changed since, and to keep their changes.
+        merge: Whether to merge changes that others made later, instead of not restoring these
+            files.
 
     Raises:
         StoreError: The current contents cannot be stored.
@@ -100,10 +102,10 @@ class _Planner:
     _left: list[str] = attrs.Factory(list)
     _unchanged: set[str] = attrs.Factory(set)
     _claimed: dict[str, tuple[str, ...]] = attrs.Factory(dict)
-    _blocking: dict[str, None] = attrs.Factory(dict)  # a dict keeps the order
+    _blocking: dict[str, None] = attrs.Factory(dict)  # a dict, because it keeps the order
 
     def plan(self) -> Plan:
-        """Return the plan for all paths so far."""
+        """Return the plan for all paths that have been planned so far."""
         undoes: dict[str, tuple[str, ...]] = {}
         for record in self._records:
             paths = [change.path for change in record.changes]
@@ -156,8 +158,8 @@ class _Planner:
         if target != now:
             self._steps.append(Change(path, now, target))
         elif not self._ledger.is_last(path, self._records):
-            # Later changes have already reverted this one. It stays in the chain of changes, so
-            # that the later ones can be undone.
+            # Later changes have already reverted this change, which stays in the chain of changes
+            # so that the later changes can be undone.
             self._unchanged.add(path)
 
     def _claim(self, path: str, doubtful: Sequence[SharedChange]) -> bool:
@@ -199,7 +201,7 @@ class _Planner:
     def _find_target(
         self, path: str, now: Node | None, records: Sequence[Record]
     ) -> tuple[Node | None, bool]:
-        """Return the target state of a path, and whether later changes were merged.
+        """Return the target state of a path, and whether later changes were merged into it.
 
         A redo restores the exact former state if nothing was changed after the undo. Otherwise, the
         target is the state without the records. If that cannot be determined, the records' changes

@@ -1,4 +1,4 @@
-"""Shows what an undo would do, and what runs have changed, as data for faces."""
+"""Describes what an undo would do and what runs have changed, as data for faces."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hilum_files.text import show
 
 
 class UndoPreview(msgspec.Struct, frozen=True):
-    """What an undo would do. All texts can be displayed in a terminal.
+    """A preview of an undo. All texts are safe to display in a terminal.
 
     Attributes:
         diffs: The files that would change, from their current to their new content.
-        merged: The files among them that others have changed since; these changes are kept.
+        merged: The restored files that others changed later; these later changes are kept.
         skipped: The files that would not be restored, each with the reason.
-        unrecorded: Commands whose changes are unknown, so that they are not undone.
+        unrecorded: Commands whose changes are unknown and therefore not undone.
     """
 
     diffs: tuple[FileDiff, ...]
@@ -30,7 +30,7 @@ class UndoPreview(msgspec.Struct, frozen=True):
 
 
 class RunChanges(msgspec.Struct, frozen=True):
-    """How many lines a run changed in which files.
+    """The files that a run changed, and the numbers of added and removed lines.
 
     Attributes:
         files: The paths of the files.
@@ -51,8 +51,8 @@ def preview_undo(journal: Journal, scope: Scope, name: str, merge: bool) -> Undo
     Args:
         journal: The journal.
         scope: The kind of unit.
-        name: Its id.
-        merge: Whether to restore files that others have changed since.
+        name: The unit's id.
+        merge: Whether to restore files that others changed later.
 
     Raises:
         UsageError: Nothing matches.
@@ -98,7 +98,7 @@ def _traces_to(journal: Journal, record: Record, runs: set[str]) -> bool:
 
 
 def summarize_runs(journal: Journal, runs: Sequence[str]) -> dict[str, RunChanges]:
-    """Return what each of several runs changed, including their sub-agents. Blocks."""
+    """Return what each of several runs changed, including changes by sub-agents. Blocks."""
     wanted = set(runs)
     records: dict[str, list[Record]] = {}
     unrecorded: dict[str, int] = {}

@@ -25,8 +25,8 @@ def carry_out(workspace: Workspace, store: ContentStore, steps: Sequence[Change]
     """Carry out either all steps or none.
 
     Raises:
-        HilumError: A step failed. The steps before it were reverted; if that failed as well, the
-            message says so.
+        HilumError: A step failed. The completed steps were reverted, or the message states that
+            reverting failed as well.
     """
     done: list[Change] = []
     try:
@@ -116,11 +116,10 @@ def _unlock_folders(root: Path, steps: Sequence[Change]) -> dict[Path, int]:
 
 @contextmanager
 def _open_exactly(workspace: Workspace, name: str, *, make: bool = False) -> Iterator[Place]:
-    """Open the folder of a planned path while the body runs.
+    """Open the folder of a planned path for the duration of the ``with`` block.
 
-    A program that the agent started may still be running and may have created a link there after
-    the plan was made. Therefore no link is followed, neither out of the workspace nor to another
-    location in it.
+    A program that the agent started may have created a link in the path after the plan was made.
+    Therefore, no links are followed, not even within the workspace.
     """
     path = workspace.root / name
     with workspace.at(path, make=make, follow=False) as place:
@@ -138,7 +137,7 @@ def _remove(workspace: Workspace, name: str, node: Node, *, is_final: bool) -> N
             os.rmdir(place.name, dir_fd=place.folder)
         except OSError:
             if not is_final:
-                raise  # otherwise, the folder contains other files and is kept
+                raise  # a folder with other files in it is kept
 
 
 def _create(
@@ -172,6 +171,6 @@ def _create(
 
 
 def _mode_at(place: Place) -> int:
-    """Return the kind and permissions of the entry at a place, or 0 if there is none."""
+    """Return the kind and permissions of the entry at a location, or 0 if there is none."""
     status = find_status(place)
     return status.st_mode if status else 0

@@ -17,7 +17,7 @@ MAX_MATCHED = 100_000
 
 
 def judge_answer(rules: Iterable[EnforcedRule], text: str) -> str | None:
-    """Return the message about the rule that a final answer breaks; ``None`` if it breaks none.
+    """Return a message about a rule that a final answer breaks, or ``None`` if it breaks none.
 
     Args:
         rules: The rules.
@@ -34,7 +34,7 @@ def judge_answer(rules: Iterable[EnforcedRule], text: str) -> str | None:
 
 
 def _find_mistake(constraint: Answers, text: str) -> str:
-    """Return how an answer violates a form constraint; empty if it does not."""
+    """Return how an answer violates a form constraint, or an empty string if it does not."""
     if not text.strip():
         return ""
     if constraint.form in _FORMS:
@@ -59,7 +59,7 @@ def _normalize(text: str) -> str:
 
 
 def _has_word(plain: str, wanted: str) -> bool:
-    # Chinese has no spaces between words, so only ASCII texts must be whole words.
+    # Chinese has no spaces between words, so only ASCII text must match whole words.
     begin = r"(?<!\w)" if re.match(r"\w", wanted) and wanted.isascii() else ""
     end = r"(?!\w)" if re.search(r"\w$", wanted) and wanted.isascii() else ""
     return re.search(f"{begin}{re.escape(wanted)}{end}", plain) is not None
@@ -88,7 +88,7 @@ _TEXTS: dict[str, tuple[Callable[[str, str], bool], str]] = {
 # --- other forms ----------------------------------------------------------------------------------
 
 _CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
-# Emoji among symbols that are otherwise text, such as ✓, © and arrows.
+# Emoji in Unicode blocks whose other symbols, such as ✓, © and arrows, count as text.
 _PICTURES = "\u2705\u274c\u2728\u2b50\u26a1\u2757\u2753"
 _EMOJI = re.compile(rf"[\U0001f300-\U0001faff\U0001f1e6-\U0001f1ff{_PICTURES}]|\ufe0f")
 
@@ -154,7 +154,7 @@ _FORMS: dict[str, Callable[[Answers, str], str]] = {
 
 
 def check_context(rules: Iterable[EnforcedRule], name_or_path: str, kind: str) -> str:
-    """Return why a session of some kind must not load a file or ``memory``; empty if it may.
+    """Return why a kind of session must not load an item, or an empty string if it may.
 
     Args:
         rules: The rules.
@@ -171,7 +171,7 @@ def check_context(rules: Iterable[EnforcedRule], name_or_path: str, kind: str) -
 
 
 def _is_same(name: str, wanted: str) -> bool:
-    """Return whether a name matches a loaded path: as a pattern, folder, or file name anywhere."""
+    """Return whether a rule's name matches a loaded path as a pattern, folder or file name."""
     if name.casefold() in ("memory.md", "memory") and wanted in ("memory", "long-term memory"):
         return True
     # The file system may be case-insensitive.

@@ -47,7 +47,7 @@ _READERS = re.compile(
 )
 _DELETERS = re.compile(r"delete|remove|unlink|trash|erase", re.IGNORECASE)
 _MOVERS = re.compile(r"move|rename", re.IGNORECASE)
-# These tools return names but no file contents.
+# Tools that return names but no file contents.
 _LISTERS = frozenset(("list_directory", "glob_search"))
 
 
@@ -57,8 +57,8 @@ class CallFacts:
 
     Attributes:
         tool: The tool.
-        arguments: The arguments, as plain data.
-        matcher: Matches paths in the workspace.
+        arguments: The arguments of the call, as plain data.
+        matcher: The matcher for paths in the workspace.
     """
 
     tool: Tool
@@ -67,7 +67,7 @@ class CallFacts:
 
     @classmethod
     def parse(cls, tool: Tool, text: str, root: Path) -> CallFacts:
-        """Parse the arguments of a call; a call with malformed ones does not run."""
+        """Parse the arguments of a call; a call with malformed arguments does not run."""
         try:
             arguments = msgspec.json.decode(text or "{}")
         except msgspec.DecodeError:
@@ -95,7 +95,7 @@ class CallFacts:
         if self.tool.risk != "execute":
             return []
         folder = self._find_folder()
-        # In other tools, an argument ``text`` or ``input`` may not be a command.
+        # In other tools, an argument ``text`` or ``input`` need not be a command.
         names = _COMMANDS | _INPUTS if self._is_own else _COMMANDS
         return [
             judge_command(text, workspace=self.matcher.root, folder=folder)
@@ -114,7 +114,8 @@ class CallFacts:
     def commands(self) -> list[CommandFacts]:
         """The simple commands of the call, including those of the scripts that it runs.
 
-        Recipes are left out, because only `make` and similar programs can resolve their variables.
+        Recipes of `make` and similar programs are left out, because only these programs can resolve
+        the variables in them.
         """
         commands: list[CommandFacts] = []
         previous = None
@@ -127,7 +128,7 @@ class CallFacts:
 
     @cached_property
     def unknown_command(self) -> str:
-        """Why some effects of the call are known only at run time; empty if all are known."""
+        """Why some effects of the call are known only at run time; empty if none are."""
         # A part that the guard could not parse may do anything, so rules about paths and commands
         # require approval.
         if not all(verdict.complete for verdict in self._verdicts):
@@ -142,7 +143,7 @@ class CallFacts:
 
     @cached_property
     def accesses(self) -> list[FileAccess]:
-        """The effects of the call on files that it names."""
+        """The accesses to files that the call names."""
         named = [access for access, findings in self._command_accesses if findings is None]
         # The command of one of hilum's own tools shows what is accessed; another tool may also use
         # paths in its other arguments.
@@ -152,7 +153,7 @@ class CallFacts:
 
     @cached_property
     def found_files(self) -> list[tuple[FileAccess, Findings]]:
-        """The effects of the call on files that a search finds."""
+        """The accesses to files that a search in the call finds, each with the search's results."""
         return [
             (access, findings)
             for access, findings in self._command_accesses
@@ -171,8 +172,8 @@ class CallFacts:
             if not effects.found:
                 accesses += [(access, None) for access in effects.files]
             for found in effects.found:
-                # Each search runs once, because commands often repeat one, and a search reads the
-                # disk.
+                # Each search runs only once, because commands often repeat a search, which reads
+                # the disk.
                 if is_settled and found.query not in answers:
                     answers[found.query] = search(found.query)
                 findings = answers.get(found.query)
@@ -182,8 +183,8 @@ class CallFacts:
 
     def _argument_accesses(self) -> Iterator[FileAccess]:
         for name, text in self._strings:
-            # hilum's tools declare which arguments name files that they write; for other tools, the
-            # names must suffice.
+            # hilum's tools declare which arguments name files to write; for other tools, only the
+            # argument names indicate paths.
             is_path = name in self.tool.writes or _PATHS.search(_snake_case(name))
             if is_path and name not in _TEXTS and 0 < len(text) <= MAX_PATH:
                 path = _local_path(text)
@@ -196,8 +197,9 @@ class CallFacts:
         if self.tool.risk == "read" or (not self._is_own and _READERS.match(name)):
             if name not in _LISTERS:
                 yield attrs.evolve(access, kind="read")
-        # A server does not state what its tool does, so the tool's name decides. Without a hint in
-        # the name, the tool may write and read, which is the strictest assumption.
+        # An MCP server does not state what its tools do to files, so the tool's name decides.
+        # Without a hint in the name, the tool may write and read, which is the strictest
+        # assumption.
         elif _DELETERS.search(name):
             yield attrs.evolve(access, kind="delete", deep="all")
         elif _MOVERS.search(name):
@@ -236,9 +238,9 @@ def _creates_nothing(effects: CommandEffects) -> bool:
 def _accesses_of_search(
     effects: CommandEffects, files: Iterable[FileAccess], findings: Findings | None
 ) -> Iterator[tuple[FileAccess, Findings | None]]:
-    """Yield what a command does to the results of a search.
+    """Yield a command's accesses to the files that a search finds.
 
-    If the search returns nothing, the words of the command decide.
+    If the search could not be evaluated, the command's own words determine the accesses.
     """
     for access in effects.files:
         if findings is None or access.kind in ("read", "any"):
@@ -248,7 +250,7 @@ def _accesses_of_search(
 
 
 def _local_path(text: str) -> str:
-    """Return the path in an argument; empty if it is an address on another machine."""
+    """Return the path in an argument, or an empty string if it is on another machine."""
     if text.startswith("file:"):
         return unquote(urlsplit(text).path)
     return "" if re.match(r"[a-z][a-z0-9+.-]+://", text) else text

@@ -120,7 +120,7 @@ def _read_prohibition(found: re.Match[str], sentence: Sentence) -> Meaning | Non
 
 
 def _read_owned(text: str, found: re.Match[str], sentence: Sentence) -> Meaning | None:
-    """Read an action; ``擅自`` and similar words forbid it only without approval."""
+    """Read an action; ``擅自`` ("without permission") and similar words require approval for it."""
     constraints = _read_actions(text, sentence)
     effect: Effect = "ask" if found["own"] else "deny"
     return (effect, constraints) if constraints else None
@@ -179,7 +179,7 @@ def _action_frames() -> CompiledFrames:
 
 
 def _plain_actions() -> dict[str, str]:
-    """Return patterns by the names of ``grammar.PLAIN_ACTIONS``."""
+    """Return patterns for plain actions, keyed by the names in ``grammar.PLAIN_ACTIONS``."""
     patterns = {
         "commit": r"(?:git\s*)?提交(?:任何)?(?:代码|更改|修改|改动|commit|到\s*git|到仓库)?"
         r"|(?:创建|进行)?\s*(?:git\s*)?commit|执行\s*git commit",
@@ -205,7 +205,7 @@ def _plain_actions() -> dict[str, str]:
 
 
 def _outside() -> tuple[str, ...]:
-    """Return patterns for deleting, writing, accessing and reading files outside."""
+    """Return patterns for deleting, writing, accessing and reading files outside the workspace."""
     files = (
         r"(?:任何)?(?:工作区|项目|仓库|工作目录|项目目录|当前目录)(?:目录|文件夹)?"
         r"(?:以|之)?外(?:面)?(?:的)?(?:任何)?文件"
@@ -235,7 +235,7 @@ def _read_file_action(found: re.Match[str], sentence: Sentence) -> Paths | None:
 
 @cache
 def _others_pattern() -> re.Pattern[str]:
-    """Return a pattern for ``⟦0⟧ 以外的任何文件``: only there files may be written."""
+    """Return a pattern for ``⟦0⟧ 以外的任何文件`` ("any files outside ⟦0⟧")."""
     return re.compile(
         rf"(?P<list>{_LIST})\s*(?:目录|文件夹)?(?:以|之)外的?(?:任何|所有|其他)*(?:文件|内容|代码)"
     )

@@ -1,4 +1,4 @@
-"""Code that programs run and that no command parser reads: inline code and scripts."""
+"""Finds code that commands run but no command parser reads: inline code and scripts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_SCRIPT = 200_000
 """Maximum size of a script to read, in bytes."""
 MAX_TEXT = 400_000
 MAX_PATH = 300
-# The usual activation script of a virtual environment, or a start-up file of the user.
+# The usual activation scripts of virtual environments, and the user's shell start-up files.
 _ENVIRONMENT = re.compile(
     r"(?:^|/)(?:activate(?:\.\w+)?|\.\w*rc|\.(?:bash_)?profile|nvm\.sh|\.env[\w.]*)$"
 )
@@ -41,7 +41,7 @@ def runs_unknown_script(effects: CommandEffects, cwd: str | None) -> bool:
 
 
 def _read_script(path: str, cwd: str | None) -> str:
-    """Return the text of a script; empty if it cannot be read."""
+    """Return the text of a script, or an empty string if the script cannot be read."""
     if UNKNOWN in path:
         return ""
     path = os.path.join(cwd or "/", os.path.expanduser(path))
@@ -50,7 +50,7 @@ def _read_script(path: str, cwd: str | None) -> str:
 
 
 def read_text(path: str, limit: int = MAX_TEXT) -> str:
-    """Return the text of a file, or its beginning; empty if it cannot be read."""
+    """Return a file's text or its beginning, or an empty string if the file cannot be read."""
     try:
         # Opening a pipe would block.
         if not os.path.isfile(path):
@@ -118,9 +118,10 @@ _PATH = re.compile(r"""[\w.~/@*?-]+""")
 
 def find_paths(text: str) -> list[str]:
     """Return the words in a text that may be paths, even if code joins them from parts."""
-    # Otherwise ``open(".e" + "nv")`` would get past a rule about ``.env``.
+    # Join concatenated strings, so that ``open(".e" + "nv")`` does not get past a rule about
+    # ``.env``.
     added = re.sub(r"""['"]\s*\+\s*['"]""", "", text)
-    # The same for ``os.path.join("src", "gen")`` and ``Path("src") / "gen"``.
+    # Join path components, as in ``os.path.join("src", "gen")`` and ``Path("src") / "gen"``.
     joined = re.sub(r"""['"]\s*[,/]\s*['"]""", "/", text)
     words = [word.strip("'\"") for word in _PATH.findall(text)]
     words += _PATH.findall(added)

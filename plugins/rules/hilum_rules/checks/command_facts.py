@@ -1,4 +1,4 @@
-"""The effects of one simple command in a call, as used by all matchers."""
+"""Describes the effects of one simple command in a call, for all matchers."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ class CommandFacts:
 
     @property
     def cwd(self) -> str | None:
-        """The folder that it runs in, if known."""
+        """The folder in which the command runs, if known."""
         return self.command.cwd
 
     @property
     def cwds(self) -> tuple[str | None, ...]:
-        """All folders in which it may run."""
+        """All folders in which the command may run."""
         return self.command.cwds or (self.command.cwd,)
 
     @cached_property
     def texts(self) -> list[str]:
-        """The texts that it may run as code, read only once for all rules."""
+        """The texts that the command may run as code, read only once for all rules."""
         return code_texts.read_texts(self.effects, self.cwd)

@@ -28,7 +28,7 @@ _OWN_PACKAGE = re.compile(
     r"|--locked|-g?"
 )
 _OWN_FILE_OPTIONS = ("-r", "--requirement", "--requirements", "-c", "-e", "--editable")
-# Programs whose names rarely mean anything else, so code that contains the name runs the program.
+# Programs with unambiguous names: code that contains such a name runs the program.
 _RARE_NAMES = frozenset(
     "sudo doas npm pnpm npx pip pip3 kubectl terraform scp rsync apt-get".split()
 )
@@ -66,7 +66,7 @@ def _match_words(
 
 
 def _plain_words(command: CommandFacts) -> Words:
-    """Return a command with its program's name as used in rules."""
+    """Return a command whose program is named as in rules."""
     if command.effects.program == "git":
         return git_words(command.words)
     # ``pip3.12`` is pip, so a rule against ``pip install`` also applies to it.
@@ -170,7 +170,7 @@ def _is_long_option(word: str, option: str) -> bool:
 
 
 def _has_letters(letters: str, words: Words) -> bool:
-    """Return whether all short options are present: in one word, in several, or by long names."""
+    """Return whether all short options are present, combined, separately or as long options."""
     given = set()
     for word in words[1:]:
         if re.fullmatch(r"-[A-Za-z]+", word):
@@ -183,7 +183,7 @@ def _has_letters(letters: str, words: Words) -> bool:
 
 
 def _installs_own(words: Words) -> bool:
-    """Return whether the words after an install command name only files of the project."""
+    """Return whether the words after an install command name only files in the project."""
     is_value = False
     for word in words:
         # A variable may contain the name of a package.

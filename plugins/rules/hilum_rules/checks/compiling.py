@@ -19,7 +19,7 @@ MAX_LENGTH = 2_000
 
 @cache
 def _constraint_words() -> re.Pattern[str]:
-    """Return a pattern for words one of which every constraint has; few other sentences do."""
+    """Return a pattern for words that every constraint contains but few other sentences do."""
     return re.compile(
         r"\b(?:not|never|don['’]t|cannot|can['’]t|mustn['’]t|no|before|ask|requires?|needs?"
         r"|forbidden|prohibited|read[- ]only|off[- ]limits|immutable|frozen|only|keep|limit|end"
@@ -33,13 +33,14 @@ def compile_rule(sentence: str, *, hard: bool, folder: PurePosixPath = WORKSPACE
 
     Args:
         sentence: The rule's original text, on one line.
-        hard: Whether it is in a section of hard constraints. A rule elsewhere becomes a check only
-            if its own wording is strict.
-        folder: The folder that its file governs, relative to the workspace.
+        hard: Whether the sentence is in a section of hard constraints. Elsewhere, a rule becomes a
+            check only if its own wording is strict.
+        folder: The folder that the rules file governs, relative to the workspace.
     """
     if len(sentence) > MAX_LENGTH or not _constraint_words().search(sentence):
         return NOT_A_CONSTRAINT
-    # The grammars load with the first sentence that may be a constraint: most projects have none.
+    # The grammars are imported for the first sentence that may be a constraint, because most
+    # projects have none.
     from hilum_rules.checks.sentence_compiler import compile_sentence
 
     return compile_sentence(sentence, hard=hard, folder=folder)

@@ -40,8 +40,7 @@ class MalformedLineError(ValueError):
     """Raised if hilum does not understand a line.
 
     Attributes:
-        constraint: The constraint that could still be read from the line; ``None`` if there is
-            none.
+        constraint: The constraint that could still be read from the malformed line, if any.
     """
 
     def __init__(self, message: str, constraint: Constraint | None = None) -> None:
@@ -93,7 +92,7 @@ def _not_enforced(problem: str) -> Compiled:
 
 
 def _check_words(effect: str, kind: str) -> tuple[str, str]:
-    """Return the intended kind of check, and the mistake in the first two words."""
+    """Return the intended kind of check, and the mistake in the first two words of the line."""
     problem = ""
     if effect not in ("deny", "ask"):
         problem = f"{effect!r} is neither deny nor ask; {_USAGE}"
@@ -153,7 +152,7 @@ def _path_patterns(names: Iterable[str], folder: PurePosixPath) -> tuple[str, ..
 
 
 def _require(constraint: Constraint | None) -> Constraint:
-    """Return the constraint of a line that contains more than punctuation."""
+    """Return the constraint, or raise an error if the line names nothing."""
     if constraint is None:
         raise MalformedLineError(f"it names nothing; {_USAGE}")
     return constraint
@@ -246,8 +245,8 @@ def _answers(text: str, folder: PurePosixPath) -> Constraint:
     if len(expression) > MAX_EXPRESSION:
         raise MalformedLineError(f"the expression has more than {MAX_EXPRESSION} characters")
     try:
-        # Compiled here, so that a mistake is reported with its line and not only when an answer is
-        # judged.
+        # The expression is compiled now, so that a mistake is reported with its line and not only
+        # when an answer is judged.
         regex.compile(expression)
     except (regex.error, RecursionError, OverflowError, ValueError) as error:
         raise MalformedLineError(

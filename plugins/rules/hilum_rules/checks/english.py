@@ -128,7 +128,7 @@ _PARTICIPLES = v.pairs(
     "|moved move|read read|opened open|accessed access|run run|executed execute|used use"
     "|invoked invoke|called call|contacted contact|visited visit"
 ) | {"written to": "write to"}
-# Nouns after "no" that are verbs in other sentences.
+# Nouns that follow "no", with the verbs that other sentences use instead.
 _NOUN_VERBS = {
     "direct edits to": "directly edit",
     "manual edits to": "manually edit",
@@ -239,7 +239,7 @@ def _approval_endings() -> re.Pattern[str]:
 
 
 def _read_prohibition(found: re.Match[str], sentence: Sentence) -> Meaning | None:
-    """Read ``never …``; an approval mentioned at the end makes it a question."""
+    """Read ``never …``; mentioning approval at the end makes the action require approval."""
     action = found["act"]
     # "No commits" has a noun where the table of actions has a verb.
     if found[0].startswith("no "):
@@ -261,7 +261,7 @@ def _read_actions(text: str, sentence: Sentence) -> tuple[Constraint, ...]:
 
 
 def _read_action(text: str, sentence: Sentence) -> Constraint | None:
-    # "Ask before pushing" has a gerund; the frames have only infinitives.
+    # "Ask before pushing" contains a gerund, but the frames contain only infinitives.
     first, space, rest = text.partition(" ")
     text = f"{_GERUNDS.get(first, first)}{space}{rest}"
     text = re.sub(r"(?<=[ ,/])\w+ing\b", _replace_gerund, text)
@@ -322,7 +322,7 @@ def _action_frames() -> CompiledFrames:
             branch_frame(branch, branch_verbs),
             Frame(outside, read_other_paths),
             command_frame(rf"(?P<verb>(?:run|execute|issue|use){run}", ("use", "call")),
-            # Hosts can also be called.
+            # "Call" can also refer to hosts, so this frame is not final.
             command_frame(rf"(?P<verb>call{run}", ("use", "call"), is_final=False),
             Frame(rf"(?P<list>{_LIST})", read_bare_commands),
             Frame(
@@ -342,7 +342,7 @@ def _read_hooks(found: re.Match[str], sentence: Sentence) -> Commands | None:
 
 
 def _plain_actions() -> dict[str, str]:
-    """Return patterns by the names of ``grammar.PLAIN_ACTIONS``."""
+    """Return patterns for plain actions, keyed by the names in ``grammar.PLAIN_ACTIONS``."""
     what = (
         r"(?: (?:the |any |your |my |all )*"
         r"(?:changes?|code|anything|work|files|modifications|it|them))?"
@@ -388,7 +388,7 @@ def _plain_actions() -> dict[str, str]:
 
 
 def _outside() -> tuple[str, ...]:
-    """Return patterns for deleting, writing, accessing and reading files outside."""
+    """Return patterns for deleting, writing, accessing and reading files outside the workspace."""
     files = (
         r"(?:any |the |all |existing |other )*"
         r"(?:files?(?: (?:or|and) (?:folders|directories))?|anything|folders|directories)"
@@ -497,7 +497,7 @@ def _read_files(
 
 
 def _is_about_files(noun: str, inside: str) -> bool:
-    """Return whether the words before a name can only introduce files."""
+    """Return whether the words before a name show that it is a file."""
     if inside in ("to", "into", "from", "on"):
         return noun.rpartition(" ")[2] in ("files", "file", "changes", "code", "anything")
     if inside or not noun:

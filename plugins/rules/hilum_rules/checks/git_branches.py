@@ -30,7 +30,7 @@ def match_branches(branches: Sequence[str], command: CommandFacts) -> Fit:
     """
     words = git_words(command.words)
     is_push = words[1:2] == ("push",)
-    # These options push every branch, including the protected ones.
+    # Options such as `--all` push every branch, including protected ones.
     if is_push and not _ALL_BRANCHES.isdisjoint(words):
         return "yes"
     refspecs = operands(words[2:], "mFCcotu")[1:] if is_push else []
@@ -50,7 +50,7 @@ def _target(refspec: str) -> str:
 
 
 def _find_current(command: CommandFacts) -> str:
-    """Return the branch that is checked out when a command runs; `…` if it is unknown."""
+    """Return the branch that is checked out when a command runs, or `…` if unknown."""
     # ``git switch main && git push`` pushes main although another branch is checked out now.
     earlier = command.previous
     while earlier is not None:
@@ -67,7 +67,7 @@ def _find_current(command: CommandFacts) -> str:
 
 
 def _switched_to(command: CommandFacts) -> str:
-    """Return the branch that a Git command switches to; empty if it switches to none."""
+    """Return the branch to which a Git command switches, or an empty string if none."""
     words = git_words(command.words)
     if words[1:2] not in (("checkout",), ("switch",)) or "--" in words:
         return ""
@@ -78,14 +78,14 @@ def _switched_to(command: CommandFacts) -> str:
 
 
 def _read_head(folder: str) -> str:
-    """Return the branch that is checked out in the repository of a folder."""
+    """Return the branch that is checked out in the repository that contains a folder."""
     while True:
         git = os.path.join(folder, ".git")
         link = re.match(r"gitdir: (.+)", read_text(git)) if os.path.isfile(git) else None
-        if link:  # a worktree or a submodule
+        if link:  # `.git` is a file in a worktree or a submodule
             git = os.path.join(folder, link[1].strip())
         if os.path.isdir(git):
-            # Read the file instead of starting Git, which would take milliseconds for each judged
+            # Read `HEAD` instead of starting Git, which would take milliseconds for each judged
             # call.
             head = read_text(os.path.join(git, "HEAD"))
             return head.strip().removeprefix("ref: refs/heads/")

@@ -31,13 +31,14 @@ def expand_glob(pattern: str, root: str) -> tuple[list[str], bool]:
     search = _Search()
     parts = [part for part in pattern.split("/") if part]
     base = "/"
-    # Parts without a pattern need not be listed, so the search begins below them.
+    # The search begins below the leading folders without wildcards, which need not be listed.
     while parts and not _MAGIC.search(parts[0]):
         base = os.path.join(base, parts.pop(0))
     starts = [base]
     real_base = os.path.realpath(base).rstrip("/")
     if "**" in parts[:1] and f"{root}/".startswith(f"{real_base}/"):
-        # The search must not reach its limit of names before it reaches the workspace.
+        # The workspace is searched first, because the search might reach its limit before the
+        # workspace.
         starts.insert(0, root)
     found: dict[str, None] = {}
     for start in starts:
@@ -45,12 +46,12 @@ def expand_glob(pattern: str, root: str) -> tuple[list[str], bool]:
             found[path] = None
             if len(found) >= MAX_FOUND:
                 return list(found), False
-    # The caller treats names beyond the limit as possible matches.
+    # The caller treats unexamined names beyond the limit as possible matches.
     return list(found), search.left > 0
 
 
 class _Search:
-    """A search that stops after ``MAX_NAMES`` names."""
+    """A search for matching paths that stops after examining ``MAX_NAMES`` names."""
 
     def __init__(self) -> None:
         self.left = MAX_NAMES
@@ -75,7 +76,7 @@ class _Search:
                 waiting.append((os.path.join(current, part), below))
 
     def _names(self, folder: str) -> Iterator[tuple[str, bool]]:
-        """Yield the names in a folder, each with whether it is a folder and not a link."""
+        """Yield each name in a folder, and whether the entry is a folder and not a link."""
         if folder in _ENDLESS:
             return
         try:

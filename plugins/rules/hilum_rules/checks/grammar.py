@@ -54,9 +54,10 @@ class Frame(NamedTuple):
     """One form of a sentence or an action.
 
     Attributes:
-        pattern: Matches the whole text. Anchors are written ``⟦0⟧``.
-        read: Returns the meaning of a match, or ``None``.
-        is_final: Whether a match without a meaning ends the search. If not, the next frame is tried.
+        pattern: A pattern that must match the whole text. Anchors are written ``⟦0⟧``.
+        read: A function that returns the meaning of a match, or ``None``.
+        is_final: Whether a match without a meaning ends the search; otherwise, the next frame is
+            tried.
     """
 
     pattern: str
@@ -71,7 +72,7 @@ class CompiledFrames:
         self._frames = [(re.compile(frame.pattern), frame.read, frame.is_final) for frame in frames]
 
     def read(self, text: str, sentence: Sentence) -> object:
-        """Return the meaning of a text according to the first matching frame, or ``None``."""
+        """Return the meaning that the first matching frame finds in a text, or ``None``."""
         for pattern, read, is_final in self._frames:
             # The whole text must match: a part that hilum does not understand may be an exception.
             found = pattern.fullmatch(text)
@@ -87,7 +88,7 @@ class CompiledFrames:
 
 
 def actions_frame(pattern: str, effect: Effect, read_actions: ActionReader) -> Frame:
-    """Return a frame whose group ``act`` contains the action."""
+    """Return a frame for a sentence whose group ``act`` matches the action."""
 
     def read(found: re.Match[str], sentence: Sentence) -> Meaning | None:
         constraints = read_actions(found["act"], sentence)
@@ -105,8 +106,8 @@ def answer_frames(table: Sequence[tuple[str, str]]) -> list[Frame]:
     """Return frames for answer forms.
 
     Args:
-        table: Patterns with their forms. The group ``a`` is the text; ``n`` and ``unit`` are the
-            length.
+        table: Patterns with their forms. The group ``a`` matches the text; ``n`` and ``unit`` match
+            the length.
     """
     return [
         Frame(pattern, partial(_read_answer, cast(Form, form)), is_final=False)
@@ -131,8 +132,8 @@ def context_frames(patterns: Sequence[str]) -> list[Frame]:
     """Return frames for files that certain kinds of sessions must not load.
 
     Args:
-        patterns: The group ``what`` contains the files, ``kinds`` the kinds. If a sentence names no
-            kinds, only main sessions load the files.
+        patterns: The group ``what`` matches the files, ``kinds`` the kinds of sessions. If a
+            sentence names no kinds, only main sessions load the files.
     """
     return [Frame(pattern, _read_contexts, is_final=False) for pattern in patterns]
 
@@ -167,10 +168,11 @@ def _return_constraint(
 
 
 def command_frame(pattern: str, uses: Sequence[str], *, is_final: bool = True) -> Frame:
-    """Return a frame for programs and tools that are run.
+    """Return a frame for sentences about running programs and tools.
 
     Args:
-        pattern: The groups are ``verb`` and ``list``; ``tool`` for a word that means a tool.
+        pattern: A pattern with the groups ``verb`` and ``list``, and optionally ``tool`` for a word
+            that means a tool.
         uses: The verbs that can also refer to things other than commands.
         is_final: See ``Frame``.
     """
@@ -198,17 +200,17 @@ def branch_frame(pattern: str, verbs: dict[str, v.Phrases]) -> Frame:
 
 
 def read_bare_commands(found: re.Match[str], sentence: Sentence) -> Commands | None:
-    """Read commands that are not introduced by a verb."""
+    """Read commands without a preceding verb."""
     return sentence.read_commands(found["list"], used=True, many=True)
 
 
 def read_hosts(found: re.Match[str], sentence: Sentence) -> Hosts | None:
-    """Read hosts that are contacted."""
+    """Read the hosts in a sentence about contacting hosts."""
     return sentence.read_hosts(found["list"])
 
 
 def read_other_paths(found: re.Match[str], sentence: Sentence) -> Paths | None:
-    """Read folders outside which nothing may be written."""
+    """Read the only folders in which a sentence allows writing."""
     return sentence.read_other_paths(found["list"])
 
 
@@ -216,7 +218,7 @@ def plain_constraints(words: dict[str, str], *, outside: Sequence[str]) -> list[
     """Return frames for actions without a named object.
 
     Args:
-        words: Patterns by the names of ``PLAIN_ACTIONS``.
+        words: Patterns, keyed by the names in ``PLAIN_ACTIONS``.
         outside: Patterns for deleting, writing, accessing and reading files outside the workspace.
     """
     table = [(pattern, PLAIN_ACTIONS[name]) for name, pattern in words.items()]
@@ -261,7 +263,7 @@ PLAIN_ACTIONS: dict[str, Constraint] = {
 def read_each_action(
     text: str, sentence: Sentence, read: Callable[[str, Sentence], Constraint | None]
 ) -> tuple[Constraint, ...]:
-    """Read one action, or several joined ones.
+    """Read one action, or several joined actions.
 
     Returns:
         The constraints; empty if hilum does not understand part of the text.
@@ -295,7 +297,7 @@ def _merge_commands(constraints: Sequence[Constraint]) -> tuple[Constraint, ...]
 
 
 def _split_by_hand(constraint: Constraint) -> list[Constraint]:
-    """Separate the paths that programs write: only editing those by hand is forbidden."""
+    """Separate the paths that programs write, for which only manual editing is forbidden."""
     if not isinstance(constraint, Paths) or constraint.by_hand:
         return [constraint]
     if "read" in constraint.actions or not constraint.actions & WRITES:

@@ -23,8 +23,8 @@ _CLIENTS = frozenset(
     skopeo websocat wrk wscat
     """.split()
 )
-# Programs that only print, search or replace the URLs in their arguments, and clients that put them
-# into text for people.
+# Programs that only print, search or replace URLs in their arguments, and clients that send such
+# URLs as text.
 _TEXTUAL = frozenset(
     """
     ack ag awk cat cut diff echo egrep fgrep gawk gh glab grep gsed hilum jq perl printf rg sed
@@ -36,7 +36,8 @@ _LOCAL_HOSTS = ("localhost", "localhost.localdomain", "ip6-localhost", "host.doc
 # Plumbing commands used by `git push` and `git fetch`.
 _TRANSFERS = ("send-pack", "fetch-pack")
 _SOCKETS = ("/dev/tcp/", "/dev/udp/")
-# The letters of options that take a value in any of the clients. Such a value is not a host.
+# Short options that take a value in at least one of the clients. The value of such an option is not
+# a host.
 _VALUED = "ohHdXuAebFTKmwtPpilbc"
 
 
@@ -47,7 +48,7 @@ def find_hosts(text: str) -> set[str]:
 
 
 def parse_host(text: str) -> str:
-    """Return the host in a URL with or without a scheme; empty if there is none."""
+    """Return the host in a URL with or without a scheme, or an empty string if there is none."""
     # Browsers treat a backslash like a slash (WHATWG URL Standard).
     address = text.replace("\\", "/")
     if "://" not in address:
@@ -73,7 +74,7 @@ def normalize_host(host: str) -> str:
         # conversion, this spelling would get past a rule.
         if re.fullmatch(r"0x[0-9a-f]+|\d{6,10}", host):
             return str(ipaddress.ip_address(int(host, 0)))
-    except ValueError:  # not a host name, or not an IP address
+    except ValueError:  # the host cannot be encoded, or is not an IP address
         pass
     return host
 
@@ -96,7 +97,7 @@ def _is_local(host: str) -> bool:
 
 
 def mentions(constraint: Hosts, text: str) -> bool:
-    """Return whether a text contains a forbidden host, in a URL or on its own."""
+    """Return whether a text contains a forbidden host, within a URL or alone."""
     if any(is_meant(constraint, host) for host in find_hosts(text)):
         return True
     low = text.casefold()
@@ -117,7 +118,7 @@ def match_command(constraint: Hosts, command: CommandFacts) -> Fit:
         return "yes"
     if effects.program == "git":
         return _match_git(constraint, command)
-    # Otherwise ``grep example.com`` would count as contacting the host.
+    # Without this check, ``grep example.com`` would count as contacting the host.
     if effects.program in _TEXTUAL:
         return "yes" if effects.network and "*" in constraint.names else ""
     is_client = effects.network or effects.program in _CLIENTS
@@ -147,7 +148,7 @@ def _names_host(constraint: Hosts, command: CommandFacts, *, is_client: bool) ->
 
 
 def _match_client(constraint: Hosts, command: CommandFacts) -> Fit:
-    """Return whether a client contacts a forbidden host that its arguments only imply."""
+    """Return whether a network client contacts, or may contact, a forbidden host."""
     words = command.words[1:]
     hosts = [parse_host(word) for word in operands(words, _VALUED)]
     named = [host for host in hosts if v.is_host(host) or re.fullmatch(r"[0-9a-f:.]+", host)]
@@ -171,7 +172,7 @@ def _may_stay_local(command: CommandFacts, hosts: list[str]) -> bool:
     """Return whether a client might not contact another machine."""
     if not command.effects.network or command.effects.program in _CLIENTS:
         return True
-    if command.words[1:2] == ("exec",):  # `pnpm exec` runs an installed program
+    if command.words[1:2] == ("exec",):  # `pnpm exec` runs a program that is already installed
         return True
     return any(map(_is_local, hosts)) or any("file:" in word for word in command.words)
 
@@ -186,7 +187,7 @@ def _match_git(constraint: Hosts, command: CommandFacts) -> Fit:
         return "yes"
     if "*" not in constraint.names:
         return ""
-    # Git treats a remote that begins like this as a path:
+    # Git treats a remote such as `./repository` as a path:
     # https://git-scm.com/docs/git-clone#_git_urls
     remotes = operands(git_words(command.words)[2:])
     is_local = bool(remotes) and remotes[0].startswith(("/", "./", "../", "file:"))

@@ -35,14 +35,14 @@ class Paths:
     """Files and folders, and the actions on them that are forbidden.
 
     Attributes:
-        patterns: Patterns as in ``.gitignore``, relative to the workspace. Absolute ones begin with
-            ``//`` or ``~/``.
+        patterns: Patterns as in ``.gitignore``, relative to the workspace. Absolute patterns begin
+            with ``//`` or ``~/``.
         actions: The forbidden actions.
         unless: Patterns of the exceptions.
         by_hand: Whether only manual editing is forbidden. A program that generates the file, such
             as a package manager, may write it.
-        outside: Whether the constraint covers everything outside the workspace. Then there are no
-            patterns.
+        outside: Whether the constraint covers everything outside the workspace; ``patterns`` is
+            then empty.
     """
 
     patterns: tuple[str, ...]
@@ -78,7 +78,8 @@ class Commands:
     Attributes:
         patterns: The words with which the commands begin. Options may be between these words, and
             more words may follow. ``*`` matches any number of words.
-        folder: The folder in which they must not run, relative to the workspace; ``.`` for all.
+        folder: The folder in which the commands must not run, relative to the workspace; ``.`` for
+            all folders.
         new: Whether the constraint covers only commands that name a package to install, not those
             that install the project's packages.
         branches: The branches to which commits and pushes are forbidden; empty for all.
@@ -107,8 +108,8 @@ class Tools:
     """Tools that must not be called.
 
     Attributes:
-        names: Their names, in which ``*`` and ``?`` are wildcards as in file names.
-        risk: A permission category, all of whose tools are covered.
+        names: The names of the tools, in which ``*`` and ``?`` are wildcards as in file names.
+        risk: A permission category; the constraint covers all tools in it.
     """
 
     names: tuple[str, ...] = ()
@@ -125,8 +126,8 @@ class Hosts:
     """Hosts that must not be contacted.
 
     Attributes:
-        names: Their names. ``*.example.com`` means all subdomains, ``*`` every host except this
-            machine.
+        names: The names of the hosts. ``*.example.com`` means all subdomains, and ``*`` means every
+            host except this machine.
     """
 
     names: tuple[str, ...]
@@ -167,10 +168,10 @@ class Answers:
     """A form that a final answer must not have.
 
     Attributes:
-        form: The form. With ``lacks…``, the answer must have the text.
-        text: The text, or the regular expression.
-        most: The maximum number of units, with ``longer``.
-        unit: The unit, with ``longer``.
+        form: The kind of form. The ``lacks…`` forms mean that the answer must contain the text.
+        text: The text or regular expression to which the form refers.
+        most: The maximum number of units, for the form ``longer``.
+        unit: The unit of length, for the form ``longer``.
     """
 
     form: Form
@@ -212,8 +213,8 @@ class Compiled:
     """The result of compiling a sentence or an ``enforce:`` line.
 
     Attributes:
-        check: The check that enforces it; ``None`` if it remains advice.
-        why: Why it is or is not enforced.
+        check: The check that enforces the rule; ``None`` if the rule remains advice.
+        why: Why the rule is or is not enforced.
         problem: The mistake in an ``enforce:`` line; empty if there is none.
     """
 

@@ -1,6 +1,6 @@
 """Interprets the names in a sentence as paths, commands, tools, hosts or branches.
 
-A reader returns nothing if it is unsure about any of the names.
+A ``read_…`` method returns nothing if it cannot interpret one of the names with certainty.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ANCHOR = re.compile(r"⟦(\d+)⟧")
 
 @attrs.frozen
 class Sentence:
-    """A phrase, and the folder that it governs."""
+    """A phrase, and the folder that its rules file governs."""
 
     phrase: Phrase
     folder: PurePosixPath
@@ -31,7 +31,7 @@ class Sentence:
         return [self.phrase.anchors[int(number)] for number in _ANCHOR.findall(text)]
 
     def read_single(self, text: str) -> str:
-        """Return the only name in a text; empty if there are several."""
+        """Return the only name in a text, or an empty string if there are several."""
         names = self.names(text)
         return names[0] if len(names) == 1 else ""
 
@@ -53,11 +53,11 @@ class Sentence:
         """Read paths.
 
         Args:
-            text: The text that names the paths.
-            actions: The actions that are forbidden on them.
+            text: The text that contains the paths.
+            actions: The actions that are forbidden on the paths.
             by_hand: Whether only manual editing is meant.
-            named: Whether the sentence calls them files or folders.
-            exceptions: The text that names the exceptions.
+            named: Whether the sentence calls the names files or folders.
+            exceptions: The text that contains the exceptions.
         """
         names = self.names(text)
         excepted = self.names(exceptions)
@@ -77,7 +77,7 @@ class Sentence:
         )
 
     def read_other_paths(self, text: str) -> Paths | None:
-        """Read folders outside which nothing in the workspace may be written."""
+        """Read the only folders in the workspace in which a sentence allows writing."""
         names = self.names(text)
         if not names or not all(quoted_names.is_path(name, named=True) for name in names):
             return None
@@ -90,8 +90,8 @@ class Sentence:
         """Read commands.
 
         Args:
-            text: The text that names them.
-            used: Whether the verb is "use", which does not apply only to commands.
+            text: The text that contains the commands.
+            used: Whether the verb is "use", which may also refer to things other than commands.
             many: Whether a program name alone is not enough, because no verb says that it runs.
         """
         found: list[tuple[str, ...]] = []

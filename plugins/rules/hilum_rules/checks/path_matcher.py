@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Fit = Literal["", "maybe", "yes"]
 _FITS: tuple[Fit, ...] = ("", "maybe", "yes")
 _ABSOLUTE = ("/", "~")
-# Created only once, because every rule needs the actions of every access.
+# These sets are created only once, because every rule needs the actions of every access.
 _DELETES: frozenset[Action] = frozenset({"delete"})
 _CHANGES: frozenset[Action] = frozenset({"change"})
 _CREATES_OR_CHANGES: frozenset[Action] = frozenset({"create", "change"})
@@ -59,7 +59,7 @@ class PathMatcher:
     def match_found(
         self, constraint: Paths, access: FileAccess, findings: Findings
     ) -> tuple[Fit, str]:
-        """Return whether a constraint covers something that a search finds, and which path that is.
+        """Return whether a constraint covers something that a search finds, and its path.
 
         Args:
             constraint: The constraint.
@@ -72,7 +72,7 @@ class PathMatcher:
 
 @attrs.define
 class _Match:
-    """One constraint and one access."""
+    """A comparison of one constraint with one access."""
 
     view: WorkspaceView
     constraint: Paths
@@ -80,12 +80,12 @@ class _Match:
 
     @property
     def is_read(self) -> bool:
-        """Whether the file may merely be read: a program that receives a path may read it."""
+        """Whether the access may be a read: a program that receives a path may read the file."""
         return self.access.kind in ("read", "any")
 
     @property
     def actions(self) -> frozenset[Action]:
-        """The action. A write creates or changes the file, depending on whether it exists."""
+        """The actions. A write creates or changes the file, depending on whether it exists."""
         if self.is_read:
             return READS
         if self.access.kind == "delete":
@@ -96,9 +96,9 @@ class _Match:
 
     @property
     def is_allowed(self) -> bool:
-        """Whether the constraint does not cover such an access.
+        """Whether the constraint does not apply to this kind of access.
 
-        The sandbox covers accesses by programs that may, but need not, write.
+        Accesses by programs that may or may not write are left to the sandbox.
         """
         if self.access.if_folder or not (self.access.certain or self.is_read):
             return True
@@ -117,7 +117,7 @@ class _Match:
 
     def _match_from(self, cwd: str | None) -> Fit:
         written = self.access.path
-        # A relative path after ``cd $DIR`` may be anywhere.
+        # After ``cd $DIR``, a relative path may be in any folder.
         if UNKNOWN in written or (cwd is None and not written.startswith(_ABSOLUTE)):
             return self._match_unknown(cwd)
         paths, is_complete = self.view.expand(written, cwd)
@@ -129,7 +129,7 @@ class _Match:
         return best
 
     def _match_unseen(self) -> Fit:
-        """Return whether a pattern may match a path beyond the examined names."""
+        """Return whether a pattern may match a path that was not examined."""
         if self.constraint.outside or self.is_read or not self.actions & self.constraint.actions:
             return ""
         last = fold(_last_part(self.access.path))
@@ -173,7 +173,7 @@ class _Match:
         return not is_absolute and self.view.is_temporary(form)
 
     def _match_contents(self, path: str, cwd: str | None) -> Fit:
-        """Return whether the constraint covers something in a folder, or something put there."""
+        """Return whether the constraint covers something in a folder or moved into it."""
         if self.constraint.outside or self.constraint.patterns == EVERYTHING:
             return ""
         # ``cp -r`` and ``mv`` put each file of the source at a new path, which may be protected.
@@ -188,7 +188,7 @@ class _Match:
         if not os.path.isdir(folder) or self._is_copy(shown):
             return ""
         contents = self.view.list_contents(folder, path, copied=is_copied)
-        # A folder may contain twenty thousand names. Searching their combined text rules out most
+        # A folder may contain thousands of names. Searching their combined text rules out most
         # patterns.
         is_likely = any(literal in contents.text for literal in self._literals)
         if is_likely and self._means_any(contents.forms):
@@ -223,7 +223,7 @@ class _Match:
         return doubt, found
 
     def _is_likely(self, text: str, literals: list[str]) -> bool:
-        """Return whether the paths in a text may be covered; this fast test excludes most."""
+        """Return whether the constraint may cover paths in a text; most texts fail this test."""
         if self.constraint.outside or not literals:
             return True
         text = fold(text)
@@ -255,12 +255,12 @@ class _Match:
         return "maybe" if may_fit else ""
 
     def _match_other(self, access: FileAccess) -> Fit:
-        """Return the match of another access."""
+        """Return how the constraint matches another access."""
         match = _Match(self.view, self.constraint, access)
         return "" if match.is_allowed else match.match_words()
 
     def _match_unknown_read(self, cwd: str | None) -> Fit:
-        """Match the known part of a path that is being read.
+        """Match the known part of a path that a program reads.
 
         Programs receive many paths that are known only at run time. The sandbox hides files that
         must not be read.
@@ -282,7 +282,7 @@ class _Match:
         return "maybe"
 
     def _match_unknown_name(self, folder: str, last: str, cwd: str | None) -> Fit:
-        """Match a partly known file name in a known folder."""
+        """Match a partly known file name against the constraint, in a known folder."""
         if folder.strip("/"):
             parent = attrs.evolve(self.access, path=folder, cwds=(cwd,), deep="", source="")
             fit = self._match_other(parent)
@@ -296,7 +296,7 @@ class _Match:
         return ""
 
     def _may_be_named(self, last: str, pattern: str) -> bool:
-        """Return whether the last part of a path, known or not, may match that of a pattern."""
+        """Return whether the last part of a path may match the last part of a pattern."""
         name = _last_part(pattern.rstrip("/*"))
         is_file = "." in name.strip(".") or name.startswith(".")
         if not is_file:
@@ -322,14 +322,14 @@ def _may_lead_to(known: str, patterns: Iterable[str]) -> bool:
 
 
 def _may_be(given: str, name: str) -> bool:
-    """Return whether a partly known name may be a given name."""
+    """Return whether a partly known name may equal a given name."""
     parts = [fold(part) for part in given.split(UNKNOWN)]
     name = fold(name)
     return "*" in name or (name.startswith(parts[0]) and name.endswith(parts[-1]))
 
 
 def _is_whole_folder(pattern: str, form: str) -> bool:
-    """Return whether a path is a folder whose entire contents a pattern matches."""
+    """Return whether a path is a folder and a pattern matches all of its contents."""
     if not pattern.endswith("/**") or form.startswith("/"):
         return False
     return fold(form) == fold(pattern.removesuffix("/**").lstrip("/"))

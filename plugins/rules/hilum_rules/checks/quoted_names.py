@@ -1,4 +1,4 @@
-"""Decides whether a quoted name is a path or a command, and what it matches."""
+"""Decides whether a quoted name is a path or a command, and returns what the name matches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def is_path(text: str, *, named: bool = False) -> bool:
 
     Args:
         text: The text.
-        named: Whether the sentence calls it a file or a folder, so that a plain word is sufficient.
+        named: Whether the sentence calls the text a file or a folder, so that a plain word is
+            sufficient.
     """
     if not _has_form_of_path(text):
         return False
@@ -93,7 +94,8 @@ def _patterns(text: str, folder: PurePosixPath) -> list[str]:
     if text.startswith("**/"):
         return [f"{prefix}/{text}" if prefix else text]
     if prefix and text.startswith(f"{folder}/"):
-        return [f"{prefix}/{text}", f"/{text}"]  # relative to the root of the workspace
+        # The second pattern is relative to the root of the workspace.
+        return [f"{prefix}/{text}", f"/{text}"]
     return [f"{prefix}/{text}"]
 
 
@@ -117,11 +119,11 @@ _SCRIPT = re.compile(
 
 
 def command_words(text: str, *, used: bool = False) -> tuple[str, ...]:
-    """Return the words of a command; empty if the text is not certainly one.
+    """Return the words of a command, or nothing if the text may not be a command.
 
     Args:
         text: The text.
-        used: Whether the sentence says "use", which does not apply only to commands.
+        used: Whether the sentence says "use", which may also refer to things other than commands.
     """
     words = text.split()
     # "Never run `rm -rf <dir>`" forbids the command with any argument.
@@ -146,7 +148,7 @@ def _is_program(name: str, *, alone: bool, used: bool) -> bool:
 
 
 def command_spellings(words: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Return a command and its other spellings: program names and option forms."""
+    """Return a command and its other spellings, with other program names and option forms."""
     found = [words]
     for same in v.SAME:
         for beginning in same:

@@ -1,4 +1,4 @@
-"""The paths that the sandbox protects against programs that hilum cannot analyse."""
+"""Finds the paths that the sandbox protects against programs that hilum cannot analyze."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def find_protected_paths(
         if effect == "deny" and isinstance(constraint, Paths)
     ]
     constraints = [each for each in constraints if not each.outside and each.patterns != EVERYTHING]
-    # Both actions are required, because the sandbox can only make a path read-only as a whole.
+    # Constraints must forbid changes and deletion, because the sandbox can only make a path
+    # read-only as a whole.
     written = [
         each for each in constraints if each.actions >= {"change", "delete"} and not each.by_hand
     ]
@@ -56,7 +57,7 @@ def find_protected_paths(
 
 
 class _Pattern(NamedTuple):
-    """A pattern, with the constraint that it belongs to."""
+    """A pattern, with the constraint to which it belongs."""
 
     text: str
     constraint: Paths
@@ -94,7 +95,7 @@ def _find_constraint(path: str, patterns: list[_Pattern], matcher: PathMatcher) 
 
 
 def _list_protected(path: str, constraint: Paths) -> list[str]:
-    """Return a path, or the files in it if new files are allowed there."""
+    """Return a path, or the files in the folder if the constraint allows new files in it."""
     allows_new = not {"read", "create"} & constraint.actions
     if not allows_new or not os.path.isdir(path):
         return [path]
@@ -134,16 +135,16 @@ def _search(patterns: list[_Pattern], matcher: PathMatcher) -> list[str]:
                     # A protected folder protects everything in it, so nothing below it needs a
                     # separate mount.
                     folders.remove(name)
-        # The judges still check every call; the sandbox is the second layer.
+        # Every call is still judged by the rules; the sandbox is a second layer.
         if seen > MAX_NAMES or len(found) >= MAX_PROTECTED:
             break
     return found
 
 
 def _likely_names(patterns: list[_Pattern], last_names: set[str]) -> Callable[[str], object]:
-    """Return a fast test that most names fail.
+    """Return a fast test that rules out most names.
 
-    The test uses only the last part of a name, which is a hundred times as fast as matching all
+    The test compares only the last part of a name, which is a hundred times as fast as matching all
     patterns. If there are exceptions, files below a matched folder are examined one by one.
     """
     if any(each.constraint.unless for each in patterns):

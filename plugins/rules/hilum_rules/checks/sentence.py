@@ -1,4 +1,4 @@
-"""Prepares a sentence for the grammars: removes markers, and separates names and the reason."""
+"""Prepares a sentence for the grammars: removes markup, and separates the names and the reason."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 OPEN = "⟦"
 CLOSE = "⟧"
 MAX_SENTENCE = 600
-"""Maximum number of characters. A longer sentence says more than one check can express."""
+"""Maximum number of characters in a sentence; a longer one says more than a check can express."""
 
 
 @attrs.frozen
@@ -20,8 +20,8 @@ class Phrase:
     Attributes:
         head: The sentence in lower case, with ``⟦0⟧`` for the first name.
         anchors: The names, in order.
-        tail: The reason or hint that follows, in lower case.
-        strong: Whether its own wording makes it a hard constraint under any heading.
+        tail: The reason or hint that follows the sentence, in lower case.
+        strong: Whether the sentence's own wording makes it a hard constraint under any heading.
     """
 
     head: str
@@ -38,8 +38,8 @@ def parse_phrase(sentence: str) -> Phrase | str:
     # The author of a file could otherwise forge the anchors that mark quoted names.
     if OPEN in text or "\x00" in text:
         return "it contains characters that no rule needs"
-    # This check precedes the conversion to lower case, because "NEVER" in capitals makes a rule
-    # strong.
+    # The wording is checked before the conversion to lower case, because "NEVER" in capitals makes
+    # a rule strong.
     strong = _strong_pattern().search(text) is not None
     anchors: list[str] = []
 
@@ -47,7 +47,7 @@ def parse_phrase(sentence: str) -> Phrase | str:
         anchors.append(next(group for group in found.groups() if group is not None).strip())
         return f"{OPEN}{len(anchors) - 1}{CLOSE}"
 
-    # Cursor writes references to files in this form.
+    # Cursor writes file references as links such as `[name](mdc:path)`.
     text = re.sub(r"\[([^\]]*)\]\(mdc:([^)]*)\)", r"`\2`", text)
     text = _quote_pattern().sub(set_apart, text)
     if "`" in text:
@@ -136,7 +136,7 @@ def _label_pattern() -> re.Pattern[str]:
 
 @cache
 def _colon_patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Return replacements for headings joined to an item by a colon: ``Never: push``."""
+    """Return replacements for headings joined to an item by a colon, as in ``Never: push``."""
     verb = "run|use|execute|edit|modify|change|touch|delete|read|write to|contact|access"
     return (
         (re.compile(r"^(?:always )?ask (?:me |the user )?first\s*:\s*"), "ask before "),
@@ -173,7 +173,7 @@ def _split_tail(text: str) -> tuple[str, str]:
 
     def take_aside(found: re.Match[str]) -> str:
         if re.fullmatch(r"\s*⟦\d+⟧(?:\s*(?:,|and|or|, and|, or)\s*⟦\d+⟧)*\s*", found[1]):
-            return f" in {found[1].strip()}"  # "generated files (`src/gen/`)" names them
+            return f" in {found[1].strip()}"  # "generated files (`src/gen/`)" names the files
         asides.append(found[1])
         return " " if found.start() else ""
 
@@ -201,7 +201,7 @@ def _limit_pattern() -> re.Pattern[str]:
 
 @cache
 def _doubt_pattern() -> re.Pattern[str]:
-    """Return a pattern for words in a tail that may limit the sentence, unless it is a hint."""
+    """Return a pattern for words that may limit the sentence, for a tail that is not a hint."""
     return re.compile(
         rf"\b(?:{_LIMITING}|aside from|otherwise|usually|generally|normally|typically|prefer\w*"
         r"|try|avoid|ideally|consider|possible|necessary|needed|appropriate|unlikely|e\.g"

@@ -1,7 +1,6 @@
 """Judges calls by the rules' checks.
 
-The strictest rule wins. If a call may break a rule, but does not certainly do so, it needs
-approval.
+The strictest rule wins. A call that may break a rule, but does not certainly do so, needs approval.
 """
 
 from __future__ import annotations
@@ -41,19 +40,19 @@ class EnforcedRule(Protocol):
 
     @property
     def sentence(self) -> str:
-        """Its text, as quoted in messages."""
+        """The text of the rule, as quoted in messages."""
 
     @property
     def path(self) -> str:
-        """Its file."""
+        """The file of the rule."""
 
     @property
     def line(self) -> int:
-        """Its line in the file."""
+        """The line of the rule in its file."""
 
     @property
     def check(self) -> Check | None:
-        """The check that enforces it."""
+        """The check that enforces the rule."""
 
 
 _NEXT_STEPS: dict[type[Any], str] = {
@@ -67,7 +66,7 @@ _NEXT_STEPS: dict[type[Any], str] = {
 def judge_call(
     rules: Iterable[EnforcedRule], agent: Agent, call: ToolCall, tool: Tool
 ) -> Verdict | None:
-    """Judge a call by all enforced rules; ``None`` if no rule objects. Blocks.
+    """Judge a call by all enforced rules; return ``None`` if no rule objects. Blocks.
 
     Args:
         rules: The rules.
@@ -125,7 +124,7 @@ def describe_rewrite(paths: Iterable[str], agent: Agent, call: ToolCall, tool: T
         tool: The tool.
 
     Returns:
-        Empty if the call writes none of them.
+        A description, or an empty string if the call changes none of the files.
     """
     # A rules file may be called ``[a].mdc``, which would be a pattern.
     escaped = [re.sub(r"([\\*?\[\] ])", r"\\\1", path) for path in paths]
@@ -177,7 +176,7 @@ def _match_paths(constraint: Paths, facts: CallFacts) -> tuple[Fit, str]:
 def _matching_accesses(
     constraint: Paths, facts: CallFacts
 ) -> Iterator[tuple[Fit, FileAccess, str]]:
-    """Yield the accesses that a constraint covers or may cover, with the paths."""
+    """Yield the accesses that a constraint covers or may cover, each with the covered path."""
     for access in facts.accesses:
         fit = facts.matcher.match(constraint, access)
         if fit:
@@ -212,11 +211,11 @@ def _find_in_code(constraint: Paths, facts: CallFacts) -> str:
             access = _access_of_code(constraint, text)
             if access is None:
                 continue
-            # Code may resolve a relative path from either folder.
+            # Code may resolve a relative path against the working directory or the workspace.
             access = attrs.evolve(access, cwds=(command.cwd, str(facts.matcher.root)))
             for path in code_texts.find_paths(text):
                 named = attrs.evolve(access, path=path)
-                # Only certain matches count, because nearly every word in a program could be a
+                # Possible matches are ignored, because nearly every word in a program could be a
                 # path.
                 if _may_be_path(named) and facts.matcher.match(constraint, named) == "yes":
                     return f"the code that it runs contains {path[:200]}"
@@ -236,7 +235,7 @@ def _access_of_code(constraint: Paths, text: str) -> FileAccess | None:
 
 
 def _may_be_path(access: FileAccess) -> bool:
-    """Return whether a word in code is a path and not another name."""
+    """Return whether a word in code is probably a path and not another name."""
     if "." in access.path or "/" in access.path:
         return True
     paths = [os.path.join(cwd or "/", access.path) for cwd in access.cwds]
@@ -258,7 +257,7 @@ def _runs_in(constraint: Commands, facts: CallFacts, command: CommandFacts) -> b
     if constraint.folder == ".":
         return True
     wanted = os.path.realpath(os.path.join(facts.matcher.real_root, constraint.folder))
-    # An unknown folder counts as the constrained one: the rule fails closed.
+    # An unknown folder is treated as the rule's folder, so that the rule fails closed.
     folders = [wanted if cwd is None else os.path.realpath(cwd) for cwd in command.cwds]
     return any(f"{folder}/".startswith(f"{wanted}/") for folder in folders)
 
@@ -267,7 +266,7 @@ def _match_hosts(constraint: Hosts, facts: CallFacts) -> tuple[Fit, str]:
     for host in sorted(facts.hosts):
         if host_matcher.is_meant(constraint, host):
             return "yes", f"it contacts {host}"
-    # Such a tool, for example a web search, uses the network although no argument names a host.
+    # A tool such as a web search uses the network although no argument names a host.
     if facts.tool.risk == "network" and "*" in constraint.names and not facts.hosts:
         return "yes", f"{facts.tool.name} uses the network"
     return _match_each(

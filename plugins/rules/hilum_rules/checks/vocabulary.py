@@ -89,7 +89,7 @@ CERTAIN_PROGRAMS = frozenset(
 
 
 def phrases(text: str) -> Phrases:
-    """Split commands that are separated by ``|`` into their words."""
+    """Split a text at ``|`` into commands, and each command into words."""
     return tuple(tuple(command.split()) for command in text.split("|"))
 
 
@@ -99,7 +99,7 @@ def pairs(text: str) -> dict[str, str]:
 
 
 def alternatives(words: Iterable[str]) -> str:
-    """Return a pattern that matches any of some words; the longest is tried first."""
+    """Return a pattern that matches any of the given words and tries the longest first."""
     # ``re`` takes the first alternative that matches, so "write" would hide "write to".
     return "|".join(sorted(words, key=len, reverse=True))
 
@@ -195,7 +195,7 @@ TWEET_TOOLS = (
 CREATES: frozenset[Action] = frozenset({"create"})
 DELETES: frozenset[Action] = frozenset({"delete"})
 
-# hilum's tools, by the names used in other agents' rules.
+# hilum's tools, keyed by the names that rules for other agents use.
 TOOLS: dict[str, Words] = {
     **{
         name: (name,)
@@ -214,7 +214,7 @@ TOOLS: dict[str, Words] = {
     "read": ("read_file",),
 }
 
-# The kinds of sessions, by the words for them.
+# The kinds of sessions, keyed by the words that rules use for them.
 KINDS: dict[str, Words] = {
     "main": ("main",),
     **dict.fromkeys("shared group public 共享 群聊 群组 公开".split(), ("shared",)),
@@ -245,7 +245,7 @@ def read_host(text: str) -> str:
     """Return the host in a name or a URL.
 
     Returns:
-        The host; empty if the text is not a host, is only a part of one, or may be code.
+        The host, or an empty string if the text is no complete host or may be code.
     """
     # Names such as ``socket.io`` more often refer to libraries or code than to hosts.
     if text.count(".") == 1 and "://" not in text and text.rpartition(".")[2].lower() in _AMBIGUOUS:

@@ -23,10 +23,9 @@ class Contents(NamedTuple):
     """The contents of a folder.
 
     Attributes:
-        forms: The displayed path of each entry, at its own location or at the location to which it
-            is copied.
+        forms: The displayed path of each entry, at its own location or at its copy's location.
         text: All displayed paths in one case-folded text, for fast searches.
-        is_complete: Whether these are all entries.
+        is_complete: Whether ``forms`` contains all entries.
     """
 
     forms: list[str]
@@ -77,14 +76,14 @@ class WorkspaceView:
         If the last part is a link, either the link itself or its target may be changed.
         """
         plain = os.path.normpath(path)
-        if ".." in path.split("/"):  # after a link, `..` is the parent of the link's target
+        if ".." in path.split("/"):  # after a link, `..` means the parent of the link's target
             plain = os.path.normpath(_resolve_folder(path))
         # A rule may name a link or its target, and a call may use the other one.
         forms = (plain, _resolve_folder(plain), os.path.realpath(path))
         return [self.display(form) for form in dict.fromkeys(forms)]
 
     def display(self, path: str) -> str:
-        """Return an absolute path in relative form if it is inside the workspace."""
+        """Return an absolute path, made relative if the path is inside the workspace."""
         for root in self._roots:
             if path == root.rstrip("/"):
                 return "."
@@ -102,12 +101,12 @@ class WorkspaceView:
 
         Args:
             folder: The folder, without links.
-            path: The path by which a call names it, or to which it is copied.
+            path: The path by which a call names the folder, or to which the folder is copied.
             copied: Whether to display the contents at the location to which they are copied.
         """
         key = (folder, path, copied)
         if key not in self._contents:
-            # One more than the limit shows whether there are more.
+            # Listing one path more than the limit shows whether there are further paths.
             paths = list(islice(_walk(folder), MAX_WALK + 1))
             if copied:
                 paths = [os.path.join(path, os.path.relpath(inner, folder)) for inner in paths]
@@ -117,7 +116,7 @@ class WorkspaceView:
         return self._contents[key]
 
     def is_elsewhere(self, known: str) -> bool:
-        """Return whether the known beginning of a path leads outside the workspace."""
+        """Return whether the known beginning of a path is outside the workspace."""
         root = f"{self.real_root}/"
         return known.startswith("/") and not root.startswith(known) and not known.startswith(root)
 
@@ -146,7 +145,7 @@ def _temporary_folders() -> list[str]:
 
 
 def _resolve_folder(path: str) -> str:
-    """Return a path with all links followed except in its last part."""
+    """Return a path with all links followed, except a link in its last part."""
     folder, name = os.path.split(path)
     return os.path.join(os.path.realpath(folder), name)
 
