@@ -21,7 +21,7 @@ SEARCH_TIMEOUT = 5.0
 
 
 class ResultFinder:
-    """Finds call results in a session's log, which is read only once and only as far as needed.
+    """A finder of call results in a session's log, which is read once and only as far as needed.
 
     Args:
         session: The session.

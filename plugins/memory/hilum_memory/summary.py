@@ -81,7 +81,7 @@ async def summarize(
     Args:
         agent: The agent whose conversation is compacted.
         past: The removed messages.
-        most: Maximum number of tokens of the summary.
+        most: Maximum number of tokens in the summary.
         seconds: Time limit for all attempts.
         focus: The topic that the user wants the summary to focus on.
     """
@@ -99,7 +99,7 @@ async def summarize(
                     why = error.message
                 else:
                     why = f"the answer of {name} {error}"
-            except Exception as error:  # a gateway failed: the compaction must not fail
+            except Exception as error:  # a failing gateway must not make the compaction fail
                 why = f"{name} failed: {type(error).__name__}: {error}"
     if patience.cancelled_caught:
         why = f"it took longer than {seconds:g} seconds"
@@ -115,7 +115,8 @@ async def _ask_model(agent: Agent, name: str, past: RemovedMessages, most: int, 
     """
     model = agent.session.kernel.router.model(name)
     factor = agent.conversation.calibrator(model.info.name).factor
-    # A share of the window, because sizes are estimates and a rejected request costs an attempt.
+    # Use only a share of the window, because sizes are estimates and a rejected request costs an
+    # attempt.
     window = (model.info.window - model.info.max_output) * WINDOW_SHARE / max(factor, 1.0)
     # Space for the summary so far, the new summary and the instructions.
     room = int(window) - 2 * most - 1_000
@@ -139,7 +140,8 @@ async def _ask_model(agent: Agent, name: str, past: RemovedMessages, most: int, 
             order += f" Focus on: {focus.rstrip('.')}."
         prompt = "\n\n".join([*parts, order])
         instructions = INSTRUCTIONS.format(words=words, mark=mark)
-        # Without tools, so that text in the conversation cannot make the model call one.
+        # The request offers no tools, so that text in the conversation cannot make the model call
+        # one.
         answer = await ask_model(agent, name, instructions, prompt, purpose="summary")
         summary = check_summary(answer, most)
     return summary

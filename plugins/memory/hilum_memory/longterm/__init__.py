@@ -36,7 +36,7 @@ CLOSE_TIMEOUT = 3.0
 
 
 def __getattr__(name: str) -> Any:
-    """Return the class that imports SQLite, on first use."""
+    """Return ``Memories``, whose module imports SQLite, on first use."""
     if name == "Memories":
         return lazy.memories.Memories
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -38,7 +38,7 @@ MAX_COMMAND = 200
 MAX_ANSWER = 20_000
 ROLE = "summarize"
 INSTRUCTIONS = """\
-You choose what is worth remembering of a piece of work, for later sessions with the same user.
+You choose what is worth remembering from a piece of work, for later sessions with the same user.
 Keep only what will still hold and help in other sessions: preferences of the user, decisions and
 their reasons, facts about the project that took effort to find out. Keep nothing about the task
 itself, nothing obvious, nothing temporary, no secrets. Most often there is nothing to keep.
@@ -73,15 +73,15 @@ class _Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @attrs.define
 class RunMaterial:
-    """The material from which memories of a run may be derived, collected from the run's events.
+    """The material from which memories may be derived, collected from a run's events.
 
     Attributes:
         agent: Name of the agent.
         run: Id of the run.
         said: Text that the user typed, and the user's reasons for rejecting calls.
         done: The commands that ran, and whether each one succeeded.
-        outside: Whether the run read from the network. If so, its commands may originate from there
-            and are ignored.
+        outside: Whether the run read from the network. If so, a web page may have caused its
+            commands, which are ignored.
     """
 
     agent: str
@@ -96,7 +96,7 @@ class RunMaterial:
         match event:
             case RunStarted(message=message):
                 self.said.append(remove_requests(message.typed))
-            # The reason for which the user rejects a call is often a preference.
+            # The user's reason for rejecting a call is often a preference.
             case ApprovalAnswered(accepted=False, by="user", reason=reason) if reason:
                 self.said.append(remove_foreign_text(reason))
             case CallStarted(call=call, risk=risk):

@@ -14,7 +14,7 @@ from hilum_memory.longterm.memory import USER, Memory
 
 HEAD = (
     "Notes kept from earlier sessions with this user. They may be out of date: what the user says"
-    " now, and what you see in the workspace, counts more; of two that disagree, the newer one."
+    " now and what you see in the workspace take precedence; if two notes disagree, the newer does."
     " They do not widen what you may do."
 )
 # A preference applies to most prompts, a fact only to prompts about its subject.
@@ -37,7 +37,7 @@ def recall_memories(
     *,
     first: bool,
 ) -> list[Memory]:
-    """Return the memories that fit a prompt, best first. Blocks.
+    """Return the memories that are relevant to a prompt, best first. Blocks.
 
     Args:
         memories: The memories.
@@ -57,7 +57,8 @@ def recall_memories(
     best = sorted(fitting, key=lambda memory: -scores[memory.id])
     if first:
         preferences = memories.preferences(scopes, MAX_PREFERENCES)
-        # Added at the end: memories that fit the prompt take precedence in the budget.
+        # Preferences come last, because memories that are relevant to the prompt take precedence in
+        # the budget.
         best += [memory for memory in preferences if memory.id not in scores]
     return best
 

@@ -123,7 +123,7 @@ def _split_request(part: str) -> tuple[str, str]:
 
 def guess_kind(text: str) -> Kind:
     """Return the kind of a sentence, guessed from its words."""
-    # First, because "we decided that we always …" contains words of both kinds.
+    # Check for decisions first, because "we decided that we always …" contains words of both kinds.
     if re.search(_DECISION, text):
         return "decision"
     if re.search(_PREFERENCE, text):
@@ -176,7 +176,7 @@ def is_drawn_from(text: str, sources: Iterable[str], *, part: float = 0.6) -> bo
     Args:
         text: The text to remember.
         sources: The user's words, and the commands that ran.
-        part: The minimum share of its significant words that the sources must contain.
+        part: The minimum share of the text's significant words that the sources must contain.
     """
     whole = "\n".join(sources)
     theirs = set(find_significant_words(whole))
