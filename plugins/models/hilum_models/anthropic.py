@@ -1,8 +1,8 @@
 """The format of Anthropic Messages (https://docs.anthropic.com/en/api/messages).
 
-There are two cache marks: one on the system prompt, which other sessions and agents share, and one
-on the request itself, which makes the server mark the last block. Caching therefore never changes
-the bytes of a message.
+There are two cache breakpoints: one on the system prompt, which other sessions and agents share,
+and one on the request itself, which makes the server set it on the last block. Caching therefore
+never changes the bytes of a message.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from hilum_models.failures import Endpoint, event_error
 from hilum_models.json_values import decode_event, get_count, get_dict, get_text, to_json_text
 
 _CACHE = {"type": "ephemeral"}
-# The ids that the API accepts, and the length of computed ones.
+# The ids that the API accepts, and the length of computed ids.
 _ID = (r"[A-Za-z0-9_-]{1,64}", 32)
 # With the option "adaptive", these models decide how much to think. For other models, the default
 # is right.
@@ -65,15 +65,15 @@ class AnthropicWire(VendorWire, frozen=True):
 
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
         """Encode options, tools and the system prompt."""
-        # Merged before tools and messages are added, so that the user's options cannot replace
-        # those.
+        # The user's options are merged before tools and messages are added, so that they cannot
+        # replace them.
         fields = merge(self._options(), self.target.options)
         if tools:
             fields["tools"] = [describe_tool(tool, "input_schema") for tool in tools]
         system: list[dict[str, Any]] = [
             {"type": "text", "text": layer.text} for layer in layers if layer.text.strip()
         ]
-        # The mark on the last block covers everything before it, including tools.
+        # The breakpoint on the last block covers everything before it, including tools.
         if system:
             system[-1]["cache_control"] = _CACHE
             fields["system"] = system
@@ -127,7 +127,7 @@ class AnthropicWire(VendorWire, frozen=True):
                 block = {"type": "text", "text": part.text}
                 has_content = True
             else:
-                block = None  # the API refuses blank texts
+                block = None  # the API rejects blank texts
             if block:
                 content.append(block)
         # The API rejects a message that contains only thinking.
@@ -191,7 +191,7 @@ _STOPS: dict[str, Stop] = {
 
 
 class AnthropicReader(VendorReader):
-    """A parser of the events of a message. Implements ``Reader``."""
+    """A parser for the events of a message. Implements ``Reader``."""
 
     def __init__(self, model: str, body: bytes, endpoint: Endpoint) -> None:
         super().__init__(model, body, endpoint)
@@ -235,7 +235,7 @@ class AnthropicReader(VendorReader):
     def _start_block(self, index: int, block: dict[str, Any]) -> Iterable[Chunk]:
         match block.get("type"):
             case "text":
-                # Each block becomes a part of its own, because it is sent back as one.
+                # Each block becomes a separate part, because it is sent back as a separate block.
                 self._answer.begin_text()
                 return self._answer.add_text(block.get("text") or "")
             case "thinking":
@@ -273,7 +273,7 @@ class AnthropicReader(VendorReader):
         block = self._blocks.get(index)
         if not isinstance(block, CallPart) or any(block.arguments):
             return ()
-        # Some compatible servers send the whole arguments with the start of the block.
+        # Some compatible servers send the complete arguments with the start of the block.
         initial = self._initial_input.get(index)
         if not initial:
             return ()
@@ -320,7 +320,7 @@ API = Api(
     models_path="/v1/models",
     key_headers=_key_header,
     headers={
-        # The only version since 2023; new features are enabled by beta headers.
+        # This has been the only version since 2023; new features are enabled by beta headers.
         "anthropic-version": "2023-06-01",
         "anthropic-beta": "thinking-binding-controls-2026-08-01",
     },

@@ -91,7 +91,7 @@ def _parse(argv: Sequence[str]) -> Namespace:
     options.name = words[0] if words else ""
     if options.action == "key" and not options.name:
         hint = "Name a provider: hilum models key openai."
-        raise UsageError("It is not clear whose key this is.", code=E_BAD_ARGS, hint=hint)
+        raise UsageError("It is unclear which provider the key is for.", code=E_BAD_ARGS, hint=hint)
     if options.forget and options.action != "key":
         raise UsageError("--forget belongs to hilum models key.", code=E_BAD_ARGS)
     # hilum models openai/gpt-5 is a natural mistake.
@@ -105,7 +105,7 @@ def _find_gateways(kernel: Kernel) -> Gateways:
     """Return the connections of a kernel.
 
     Raises:
-        UsageError: The plugin is left out by the settings.
+        UsageError: The settings disable the plugin.
     """
     from hilum_models import Gateways
 
@@ -157,7 +157,7 @@ def _format(
         found: The providers.
         default: The default model.
         most: Maximum number of models of one provider.
-        chosen: Whether the default model is not set, but chosen.
+        chosen: Whether hilum chose the default model because none is set.
         named: Whether the user named the provider.
     """
     usable = [each for each in found if each.usable]
@@ -170,7 +170,7 @@ def _format(
         left = len(each.models) - most
         if left > 0:
             rows.append((f"  … {left} more of {each.name}: --all", "", "", ""))
-        # A provider of another plugin, such as one for recordings, may have no list.
+        # A provider from another plugin, such as one for recordings, might not list its models.
         if not each.models and (each.address or named):
             rows.append((f"  {each.name}/…", "", "", _describe_access(each)))
     if rows:
@@ -273,7 +273,7 @@ async def _key(options: Namespace) -> int:
             else:
                 say(f"hilum keeps no key for {provider}.")
             return 0
-        # Fails before the user has typed a key for a provider that does not exist.
+        # Check that the provider exists before the user types a key for it.
         (status,) = await gateways.survey_models(kernel, provider, known_only=True)
         place = await gateways.keep_key(kernel, provider, _read_key(provider))
     say(f"The key for {provider} is kept in {place}. hilum models {provider} checks it.")
@@ -289,5 +289,5 @@ def _read_key(provider: str) -> str:
             return getpass.getpass(f"Key for {provider} (it is not shown): ")
         except EOFError:
             raise UsageError("No key was entered.", code=E_BAD_ARGS) from None
-    # A key is ASCII; what is not, is refused later with a better message than that of the decoder.
+    # A key is ASCII text; other input is rejected later, with a better message than the decoder's.
     return sys.stdin.buffer.readline(10_000).decode("utf-8", "replace")

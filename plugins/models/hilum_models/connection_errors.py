@@ -22,7 +22,7 @@ _PLAIN_HTTP = ("wrong version number", "record layer failure", "http request")
 
 
 def connection_error(error: Exception, endpoint: Endpoint, url: str) -> ModelError:
-    """Return the error for an exception of httpx, of the system, or of decompression."""
+    """Return the error for an exception from httpx, the operating system or decompression."""
     server = f"{endpoint.provider} at {format_origin(url)}"
     text = str(error) or type(error).__name__
     reason = clean_message(text, endpoint).rstrip(".")
@@ -71,7 +71,7 @@ def _address_error(server: str, reason: str) -> ModelError:
 
 
 def _missing_package(server: str, reason: str, url: str) -> ModelError:
-    # A SOCKS proxy is the only feature for which httpx requires an additional package.
+    # Of the features that hilum uses, only SOCKS proxies require an additional package in httpx.
     proxy = format_origin(find_proxy(url))
     return ModelError(
         f"{server} cannot be reached through the proxy {proxy}: {reason}.",

@@ -33,7 +33,7 @@ MAX_DESCRIPTION = 4 << 20  # bytes
 async def list_models(
     transport: Transport, url: str, headers: Mapping[str, str], endpoint: Endpoint, timeout: float
 ) -> list[str]:
-    """Return the names of a server's models, in its order, without models for other purposes.
+    """Return the names of a server's chat models, in the order in which the server lists them.
 
     Raises:
         ModelError: The server did not respond within ``timeout`` seconds, or did not respond with a

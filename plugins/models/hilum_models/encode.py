@@ -35,11 +35,11 @@ class Target(msgspec.Struct, frozen=True):
 
     Attributes:
         name: ``provider/name``, as in messages.
-        max_output: Maximum number of tokens of an answer; 0 leaves it to the provider if the
+        max_output: Maximum number of tokens in an answer; 0 leaves it to the provider if the
             format allows that.
-        images: Whether images are sent. If not, a line of text replaces each.
-        effort: How hard the model thinks, in the vendor's term.
-        options: Additional fields of the request.
+        images: Whether images are sent. If not, a line of text replaces each image.
+        effort: Reasoning effort, in the vendor's terms.
+        options: Additional fields for the request.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def provider(self) -> str:
-        """The part of the name before the slash."""
+        """The provider: the part of the model's name before the slash."""
         return self.name.partition("/")[0]
 
     @property
@@ -59,8 +59,8 @@ class Target(msgspec.Struct, frozen=True):
         return self.name.partition("/")[2]
 
     def key(self, api: str) -> str:
-        """Return a name for encoded pieces; targets that encode differently have different ones."""
-        # A digest, because options may be long and the key is kept with each piece.
+        """Return a name for encoded pieces, which differs for targets that encode differently."""
+        # Use a digest, because options may be long and the key is stored with each piece.
         rest = encode([self.max_output, self.images, self.effort, self.options])
         return f"{api}:{self.name}:{blake2b(rest, digest_size=6).hexdigest()}"
 
@@ -104,7 +104,7 @@ def join(head: bytes, pieces: Sequence[bytes]) -> bytes:
     parts = list(filter(None, pieces))
     if not parts:
         return head + b"]}"
-    # The body may have several megabytes, so it is copied only once: its ends are added to the
+    # The body may be several megabytes long, so it is copied only once: its ends are added to the
     # outer pieces.
     comma = b"" if head.endswith(b"[") else b","
     parts[0] = b"".join((head, comma, parts[0]))
@@ -207,7 +207,7 @@ def encode_base64(image: Image) -> str:
 def arguments_object(call: ToolCall) -> bytes:
     """Return the call's arguments as a JSON object.
 
-    Arguments that are not an object, because the model wrote them so, are wrapped in one.
+    If the model's arguments are not an object, they are wrapped in one.
     """
     arguments = call.arguments or "{}"
     try:

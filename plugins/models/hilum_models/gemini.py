@@ -51,8 +51,8 @@ from hilum_models.json_values import (
 )
 
 _THINKS = re.compile(r"gemini-(2\.5|[3-9])")
-# From version 3 on, calls without a signature are rejected, unless the signature is this value,
-# which declares that another model made them.
+# From version 3 on, calls without a signature are rejected; this value in its place declares that
+# another model made the call.
 _REQUIRES_SIGNATURE = re.compile(r"gemini-[3-9]")
 _FOREIGN_SIGNATURE = "skip_thought_signature_validator"
 
@@ -65,8 +65,8 @@ class GeminiWire(VendorWire, frozen=True):
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
         """Encode options, tools and the system prompt."""
         config = self._generation_config()
-        # Merged before tools and messages are added, so that the user's options cannot replace
-        # those.
+        # The user's options are merged before tools and messages are added, so that they cannot
+        # replace them.
         fields = merge({"generationConfig": config} if config else {}, self.target.options)
         if tools:
             # The older field `parameters` accepts only a subset of JSON Schema.
@@ -82,7 +82,7 @@ class GeminiWire(VendorWire, frozen=True):
         config: dict[str, Any] = {}
         if target.max_output:
             config["maxOutputTokens"] = target.max_output
-        # Older models reject the field.
+        # Older models reject the field `thinkingConfig`.
         if _THINKS.match(target.id):
             config["thinkingConfig"] = {"includeThoughts": True}
             if target.effort:
@@ -186,7 +186,7 @@ _MALFORMED = (
 
 
 class GeminiReader(VendorReader):
-    """A parser of the responses of a stream. Implements ``Reader``."""
+    """A parser for the responses in a stream. Implements ``Reader``."""
 
     def feed(self, event: bytes, data: bytes) -> Iterable[Chunk]:
         """Parse one event and return its chunks."""

@@ -20,7 +20,7 @@ def decode_event(data: bytes) -> dict[str, Any]:
     """Decode the JSON object of an event.
 
     Raises:
-        ModelError: ``broken``, the data is not a JSON object.
+        ModelError: ``broken`` if the data is not a JSON object.
     """
     try:
         value = _decode(data)
@@ -56,7 +56,7 @@ def decode_document(body: bytes) -> Any:
 def join_text(pieces: Iterable[str]) -> str:
     """Join pieces of text and repair surrogates.
 
-    A surrogate pair that is split over two pieces is joined. A lone surrogate is replaced.
+    A surrogate pair that is split across two pieces is joined. A lone surrogate is replaced.
     """
     text = "".join(pieces)
     try:

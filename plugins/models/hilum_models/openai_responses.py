@@ -67,8 +67,8 @@ class ResponsesWire(VendorWire, frozen=True):
             fields["max_output_tokens"] = target.max_output
         if target.effort:
             fields["reasoning"] = {"effort": target.effort}
-        # Merged before tools and messages are added, so that the user's options cannot replace
-        # those.
+        # The user's options are merged before tools and messages are added, so that they cannot
+        # replace them.
         fields = merge(fields, target.options)
         if tools:
             fields["tools"] = [_encode_tool(tool) for tool in tools]
@@ -158,7 +158,7 @@ def _encode_part(part: Text | Image) -> dict[str, Any]:
 
 
 class ResponsesReader(VendorReader):
-    """A parser of the events of a response. Implements ``Reader``."""
+    """A parser for the events of a response. Implements ``Reader``."""
 
     def __init__(self, model: str, body: bytes, endpoint: Endpoint) -> None:
         super().__init__(model, body, endpoint)

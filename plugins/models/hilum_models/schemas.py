@@ -1,4 +1,4 @@
-"""Converts tool schemas to a form that every provider accepts: a root object, no references.
+"""Converts tool schemas to a form that every provider accepts: an object without references.
 
 Tools may have any JSON Schema, and those of MCP servers contain references and alternatives. Some
 providers, and the templates of local models, do not resolve ``$ref``. Most reject a request in
@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 Schema = dict[str, Any]
 
-# Keywords whose values contain schemas: in a table with arbitrary names, or as one schema or a
+# Keywords whose values contain schemas: in an object with arbitrary names, or as one schema or a
 # list. The values of all other keywords are data.
 _TABLES = frozenset(("dependentSchemas", "patternProperties", "properties"))
 _SCHEMAS = frozenset(
@@ -22,7 +22,8 @@ _SCHEMAS = frozenset(
     propertyNames then unevaluatedItems unevaluatedProperties
     """.split()
 )
-# Some servers write null for keywords that are not set; for these two null is a value.
+# Some servers write null for keywords that are not set; for these two keywords, null is a valid
+# value.
 _MAY_BE_NULL = ("const", "default")
 _DROPPED = frozenset("$anchor $comment $defs $id $ref $schema definitions title".split())
 _TYPES = {str: "string", int: "integer", bool: "boolean"}
@@ -47,7 +48,7 @@ def simplify_schema(schema: Schema) -> Schema:
 
 
 class _Resolver:
-    """Replaces references with the schemas to which they refer."""
+    """A resolver that replaces references with the schemas to which they refer."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
@@ -158,7 +159,8 @@ def _merge_choices(schema: Schema) -> Schema:
     # The schema's own properties describe a parameter better than an alternative does.
     if isinstance(own, dict):
         properties |= own
-    # Written twice: the first entry puts the type first, and the second overrides any other value.
+    # The type is written twice: the first entry puts it first, and the second overrides any other
+    # value.
     return {"type": "object"} | top | {"type": "object", "properties": properties}
 
 

@@ -39,9 +39,9 @@ from hilum_models.encode import arguments_object, encode
 from hilum_models.failures import Endpoint
 from hilum_models.schemas import simplify_schema
 
-# The place of the description among the layers of the system prompt.
+# The rank of the tool description among the layers of the system prompt.
 _RANK = 25
-# Patterns are texts, so that they are compiled only for models that need this protocol.
+# Patterns are strings, so that they are compiled only for models that need this protocol.
 _OPENING = r"```call[ \t]+([\w.-]+)[ \t]*\r?\n"
 _FENCE = r"(`{3,}(?=[^`\n]*\n)|~{3,})([^\n]*)\n"
 _LINES = r"[^\n]*\n|[^\n]+"
@@ -68,7 +68,7 @@ The tools, each with the JSON Schema of its arguments:
 
 
 class TextToolsWire(msgspec.Struct, frozen=True):
-    """Encodes tools, calls and results as text for another wire. Implements ``Wire``."""
+    """A wire that writes tools, calls and results as text for another wire. Implements ``Wire``."""
 
     inner: Wire
 
@@ -106,7 +106,7 @@ def _write_calls(message: AssistantMessage) -> AssistantMessage:
     """Return an answer with its calls written as text."""
     text = message.text
     for call in message.calls:
-        # On one line, so that no line of the arguments can be a fence.
+        # The arguments are on one line, so that no line of them can be a fence.
         arguments = arguments_object(call).decode().replace("\n", " ")
         if text and not text.endswith("\n"):
             text += "\n"
@@ -118,7 +118,7 @@ def _write_calls(message: AssistantMessage) -> AssistantMessage:
 def _write_results(message: ToolMessage) -> UserMessage:
     """Return results as the user's text.
 
-    The text of a result cannot end it, and is never parsed as a call.
+    The text in a result cannot close the result's tag, and is never parsed as a call.
     """
     parts: list[Text | Image] = []
     for result in message.results:
@@ -194,7 +194,7 @@ class TextToolsReader:
         return Done(message, done.usage)
 
     def _read_text(self, text: str) -> list[Chunk]:
-        """Pass on text at once, except for lines that may be fences."""
+        """Pass text on immediately, except for lines that may be fences."""
         chunks: list[Chunk] = []
         for piece in re.findall(_LINES, text):
             if self._is_plain:
@@ -234,7 +234,7 @@ class TextToolsReader:
         return self._answer.add_text(line)
 
     def _read_fence(self, line: str) -> None:
-        """Note whether a line begins or ends a block that is not a call."""
+        """Record whether a line begins or ends a block that is not a call."""
         found = re.fullmatch(_FENCE, line)
         if not found:
             return
