@@ -135,7 +135,7 @@ class Browsers:
 
     @hookimpl
     def provide_tools(self) -> list[Tool]:
-        """Return the tool. If something is not installed, calls explain how to install it."""
+        """Return the tool. If a program is missing, calls explain how to install it."""
         return [self.browser_use] if self._settings.enabled else []
 
     @tool(
@@ -417,7 +417,7 @@ def _format_page(answer: Answer) -> str:
 
 
 def _make_folder() -> tuple[str, int]:
-    """Create the browser's temporary folder, and remove those whose owners were killed."""
+    """Create the browser's temporary folder, and remove folders whose owners were killed."""
     sweep_temporary_folders()
     return make_temporary_folder("browser")
 

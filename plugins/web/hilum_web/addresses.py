@@ -1,11 +1,12 @@
 """Decides which network addresses hilum may contact for a model, a page or a server.
 
-No address may be in the user's own network. An address is refused unless an explicit table shows
-that it is global. The table is also applied to every IPv4 address embedded in an IPv6 address.
+Addresses in the user's own network are refused by default. An address is refused unless an explicit
+table shows that it is global. The table is also applied to every IPv4 address embedded in an IPv6
+address.
 
-Sources: the IANA special-purpose registries for IPv4 and IPv6 (RFC 6890, as of 2026); RFC 6052 and
-8215 (NAT64), 3056 (6to4), 4380 (Teredo), 5214 (ISATAP), 4291 and 2765 (IPv4-compatible and
--translated); the documentation of the metadata services.
+The table follows the IANA special-purpose registries for IPv4 and IPv6 (RFC 6890, as of 2026); RFC
+6052 and 8215 (NAT64), 3056 (6to4), 4380 (Teredo), 5214 (ISATAP), 4291 and 2765 (IPv4-compatible and
+-translated); and the documentation of the metadata services.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ class Pages:
     async def _convert(
         self, reader: ReaderProcess, page: Page, fragment: str, start: int
     ) -> PageText:
-        """Return the text of a page, by its content type."""
+        """Return the text of a page, according to its content type."""
         settings = self._settings
         kind = page.content_type.partition(";")[0].strip().lower()
         if _is_html(page, kind):
@@ -140,7 +140,7 @@ def _is_text(page: Page, kind: str) -> bool:
 
 def _decode_text(page: Page, kind: str) -> str:
     text = remove_invisible(decode(page.body, page.content_type))
-    is_one_line = "\n" not in text[:2_000]  # a part of such a text would be hard to read
+    is_one_line = "\n" not in text[:2_000]  # a part of one long line is hard to read
     if kind.endswith("json") and is_one_line and len(text) < MAX_FORMATTED_JSON:
         try:
             return msgspec.json.format(text.encode(), indent=1).decode()
@@ -194,7 +194,10 @@ def _find_notes(page: Page, text: PageText, fragment: str, start: int) -> list[s
 
 
 def _cut_at_border(part: str, limit: int) -> str:
-    """Cut a part at its last paragraph or, if it is short, line, unless half would be lost."""
+    """Cut a part at its last paragraph break, unless that would remove half of it.
+
+    A short part may also be cut at its last newline.
+    """
     border = part.rfind("\n\n")
     if len(part) < MIN_LINE_CUT:
         border = max(border, part.rfind("\n"))

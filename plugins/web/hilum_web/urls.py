@@ -74,15 +74,15 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """A verdict on whether hilum may fetch a URL. As a condition, it is true if hilum may.
+    """A verdict on whether hilum may fetch a URL. In a condition, a verdict is true if hilum may.
 
     Args:
         allowed: Whether the URL may be fetched.
         reason: Why the URL may not be fetched: one sentence that names the host.
-        kind: The reason as a code for programs: ``allowed``; ``invalid``, the text is not a URL or
-            uses an unusual notation; ``unknown``, the name has no address; ``metadata``, the URL
-            is that of a metadata service, which the user cannot list; ``refused``, the user can
-            list the address.
+        kind: The reason as a code for programs: ``allowed``; ``invalid`` if the text is not a URL
+            or uses an unusual notation; ``unknown`` if the name has no address; ``metadata`` if the
+            URL is that of a metadata service, which the user cannot list; ``refused`` if the user
+            can list the address.
         url: The URL to request; the given text if it is not a valid URL.
         host: The host of the URL; empty if the URL is invalid.
         port: The port of the URL; 0 if the URL is invalid.

@@ -118,7 +118,7 @@ class Channel(anyio.abc.ByteStream):
         """
         if kind == _DATA:
             self._buffer += data
-            # The sandboxed end could otherwise fill the memory of hilum.
+            # The sandboxed end could otherwise fill hilum's memory.
             if len(self._buffer) + self._consumed > WINDOW:
                 raise LinkError("The other end sends more than the window allows.")
         elif kind == _CONSUMED:
@@ -140,7 +140,7 @@ class Link:
         write: Writes bytes.
         on_message: Called with each message.
         serve_channel: Serves a channel that the other end opened with a request. The channel is
-            closed afterwards. ``None`` if the other end may not open channels.
+            closed afterwards. ``None`` if the other end must not open channels.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class Link:
         self._has_outgoing = anyio.Event()
 
     async def run(self) -> None:
-        """Transfer everything until the other end closes.
+        """Transfer frames until the other end closes the link.
 
         Raises:
             LinkError: The other end violates the protocol.
@@ -202,7 +202,7 @@ class Link:
         self._channels.pop(number, None)
 
     async def _send(self) -> None:
-        with suppress(*STREAM_ERRORS):  # the reader detects this, too
+        with suppress(*STREAM_ERRORS):  # the reader also detects this
             while True:
                 while self._outgoing:
                     await self._write(self._outgoing.popleft())

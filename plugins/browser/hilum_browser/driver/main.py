@@ -33,7 +33,7 @@ START_TIMEOUT = 20.0
 # A page must not bypass the proxy by name lookups, WebRTC or QUIC.
 _ARGUMENTS = (
     "--disable-quic",
-    # A port on which nothing listens, because Chromium would send form fields to its vendor.
+    # Nothing listens on this port; otherwise, Chromium would send form fields to its vendor.
     "--autofill-server-url=http://127.0.0.1:1/",
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
@@ -72,7 +72,7 @@ async def _main(config: Config, output: int) -> None:
     password = secrets.token_hex(16)
     settings = ProxySettings(
         server=f"http://127.0.0.1:{port}",
-        bypass="<-loopback>",  # by default, browsers bypass the proxy for the loopback
+        bypass="<-loopback>",  # by default, browsers bypass the proxy for loopback addresses
         username=user,
         password=password,
     )
@@ -127,7 +127,7 @@ async def _answer(actions: Actions, link: Link, command: Command) -> None:
 async def _launch(
     chromium: BrowserType, config: Config, proxy: ProxySettings, folder: str
 ) -> tuple[Browser, bool]:
-    """Start Chromium, with its own sandbox if that works. Return whether it uses that sandbox."""
+    """Start Chromium, and return whether it uses its own sandbox, which is tried first."""
     can_sandbox = bool(os.geteuid())  # Chromium's sandbox does not work as root
     if config.sandbox == "on" or (config.sandbox == "auto" and can_sandbox):
         try:

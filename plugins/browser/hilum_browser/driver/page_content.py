@@ -27,7 +27,7 @@ class PageContent:
 
     Args:
         seconds: The number of seconds to wait for an element.
-        max_text: The maximum number of characters of a text.
+        max_text: The maximum number of characters in a text.
     """
 
     def __init__(self, seconds: float, max_text: int) -> None:

@@ -29,7 +29,7 @@ class Config(msgspec.Struct):
         any_certificate: Whether invalid TLS certificates are accepted.
         timeout: The number of seconds to wait for an element.
         page_timeout: The maximum number of seconds until a page begins to load.
-        max_text: The maximum number of characters of a page's text.
+        max_text: The maximum number of characters in a page's text.
         max_download: The maximum size of a download in bytes.
     """
 

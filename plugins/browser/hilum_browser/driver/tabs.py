@@ -39,10 +39,10 @@ class Tab:
         page: The page.
         log: Console messages, errors and failed requests since the last read.
         requests: All requests since the last read.
-        loading: The pending navigation of the whole page.
+        loading: The pending navigation of the page itself, not of a frame in it.
         failed: The URL of a page that could not be loaded, and the reason, until an answer reports
             them.
-        answer: The server's last response to a request for the whole page.
+        answer: The server's last response to a request for the page itself.
         has_crashed: Whether the page's process has crashed.
         open_dialog: A dialog that was left open because the page opens one after another.
     """
@@ -111,7 +111,10 @@ class Tab:
             await self._send_command("")
 
     async def interrupt(self) -> None:
-        """Stop the running script. On a very large page, it may be the one that reads the page."""
+        """Stop the running script.
+
+        On a very large page, this may be the driver's own script, which reads the page.
+        """
         await self._send_command("Runtime.terminateExecution")
 
     async def size(self) -> tuple[int, int]:
@@ -177,7 +180,7 @@ class Tab:
         self._log(text)
 
     def _is_main(self, request: Request) -> bool:
-        """Return whether a request is for the whole page."""
+        """Return whether a request is for the page itself, not for a part of it."""
         return request.is_navigation_request() and request.frame == self.page.main_frame
 
     def _on_request(self, request: Request) -> None:
@@ -261,7 +264,7 @@ class Tabs:
         current: The tab that actions use.
         downloads: The downloads that are waiting to be saved.
         accept: Whether dialogs are accepted.
-        dialog_text: The text for a dialog that asks for one.
+        dialog_text: The text to enter in a prompt dialog.
         dialog_count: The number of dialogs since the last action began.
         is_opening: Whether a new page has begun to load.
     """

@@ -46,7 +46,7 @@ def main(kind: str) -> None:
         sys.stderr.close()  # otherwise, Python would report that it cannot flush standard output
     except MemoryError:
         _write({"error": "it requires too much memory"})
-    except Exception as error:  # a page can be made to cause nearly any error
+    except Exception as error:  # a malicious page can cause nearly any error
         message = " ".join(str(error).split())
         _write({"error": message[:200] or type(error).__name__})
 
