@@ -39,8 +39,8 @@ class Gateway:
 
     Args:
         settings: The allowed hosts.
-        find_own_ports: Returns the loopback ports that commands of the session opened. The function
-            is called in a thread.
+        find_own_ports: Function that returns the loopback ports that commands of the session
+            opened. It is called in a thread.
 
     Attributes:
         approved: The loopback ports that the user approved.

@@ -42,7 +42,7 @@ class BrowserProcess:
 
     Args:
         settings: The configuration of the browser.
-        gateway: Opens connections for the browser's pages.
+        gateway: The gateway that opens connections for the browser's pages.
 
     Attributes:
         version: The version of Chromium; empty until the browser is ready.

@@ -96,7 +96,7 @@ class Browsers:
 
     Args:
         session: The session.
-        nursery: Runs the browser's process.
+        nursery: The nursery that runs the browser's process.
     """
 
     def __init__(self, session: Session, nursery: trio.Nursery) -> None:

@@ -44,7 +44,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Return a public name of ``hilum_context.state``, which is imported with the first prompt."""
+    """Return a name from ``hilum_context.state``, which is imported with the first prompt."""
     if name in __all__:
         from hilum_context import state
 

@@ -40,7 +40,7 @@ class Omitted(msgspec.Struct, frozen=True):
 
 
 def make_loggable(text: str) -> str:
-    """Return a short text that can be logged, because a file name may not be valid Unicode."""
+    """Return a short text that can be logged, because a file name might not be valid Unicode."""
     return text[:300].encode(errors="backslashreplace").decode()
 
 
@@ -52,8 +52,8 @@ class GatheredContext(msgspec.Struct, eq=False):
         request: The kernel's request, with the prompt and the budget.
         state: The workspace state that the face sent.
         settings: The settings.
-        texts: Reads files.
-        git: Reads the Git status, once for all sources.
+        texts: The reader of files.
+        git: The reader of the Git status, which is read once for all sources.
         tokens_left: The remaining budget in tokens.
         covered: The number of the last line sent from each file, keyed by displayed path.
         omitted: Records of everything that was not sent.

@@ -39,7 +39,7 @@ class SourceReport(msgspec.Struct, eq=False):
 
     Args:
         ms: Search time in milliseconds.
-        error: Why it failed; empty if it did not.
+        error: The reason for its failure; empty if it succeeded.
         pieces: The pieces that it created.
     """
 
@@ -80,7 +80,7 @@ async def gather(
         request: The kernel's request, with the prompt and the budget.
         state: The workspace state that the face sent.
         settings: The settings.
-        policy: Decides which files are sent, and removes secrets from all texts.
+        policy: The policy that decides which files are sent, and removes secrets from all texts.
     """
     began = time.perf_counter()
     budget = min(request.budget, settings.tokens or request.budget)
@@ -100,9 +100,9 @@ async def gather(
     async with trio.open_nursery() as nursery:
         for source in sources:
             nursery.start_soon(_find, source, context, reports[source.type], found)
-    # Done once for all pieces, because the conversation may be long.
+    # Earlier blocks are searched for only once, because the conversation may be long.
     earlier = _find_earlier(agent)
-    # The most important source first, because each source uses up a part of the budget.
+    # The most important source comes first, because each source uses up a part of the budget.
     for source in sources:
         if source.type not in found:
             continue

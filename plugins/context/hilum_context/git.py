@@ -109,7 +109,7 @@ def find_repository(session: Session, policy: ContentPolicy) -> str:
 
     Args:
         session: The session.
-        policy: Decides whether ``git status`` is safe there.
+        policy: The policy that decides whether ``git status`` is safe in a folder.
 
     Returns:
         The folder; empty if the workspace is not in a repository, or if ``git status`` could run a
@@ -126,7 +126,7 @@ def find_repository(session: Session, policy: ContentPolicy) -> str:
 
 
 class GitStatusReader:
-    """Reads the Git status once for all sources of a prompt.
+    """A reader of the Git status, which is read once for all sources of a prompt.
 
     Args:
         session: The session.

@@ -44,7 +44,7 @@ async def generate(call: Call, settings: ImageSettings, options: Options) -> Out
     Everything that can be checked without a provider is checked first, because images cost money.
 
     Args:
-        call: The call of the tool.
+        call: The tool call.
         settings: The settings of the providers.
         options: The arguments of the call.
 

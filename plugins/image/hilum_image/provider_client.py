@@ -47,11 +47,11 @@ def open_client(
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The response of a provider.
+    """A response from a provider.
 
     Args:
         status: The HTTP status.
-        data: The JSON object; empty if the response is any other JSON.
+        data: The JSON object; empty if the response is another JSON value.
         retry_after: The header ``Retry-After``.
     """
 
@@ -266,7 +266,7 @@ def format_reason(text: str, status: int) -> str:
 
 
 def describe_error(error: Exception) -> str:
-    """Return an error's message without the full stop. The messages of httpx are often empty."""
+    """Return an error's message without the final period. The messages of httpx are often empty."""
     return to_line(str(error), 300).rstrip(".") or type(error).__name__
 
 

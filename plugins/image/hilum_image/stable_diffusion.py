@@ -71,7 +71,7 @@ class StableDiffusion(msgspec.Struct, frozen=True):
 
         Args:
             wanted: The requested image.
-            show_progress: Called with each line of progress.
+            show_progress: Function that is called with each line of progress.
 
         Raises:
             ProviderError: The server could not generate the image.

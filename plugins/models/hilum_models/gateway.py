@@ -44,10 +44,11 @@ class HttpModel(msgspec.Struct, frozen=True):
         url: The URL to which requests are sent.
         headers: Headers of each request, including the key.
         endpoint: The provider and the model, for messages.
-        create_reader: Creates a reader for one response.
+        create_reader: Function that creates a reader for one response.
         transport: The connections.
-        disable_native_tools: Makes the provider describe tools as text for this model from now on;
-            ``None`` if the user chose the protocol, or if it is already the textual one.
+        disable_native_tools: Function that makes the provider describe tools as text for this model
+            from now on; ``None`` if the user chose the protocol, or if tools are already described
+            as text.
     """
 
     info: ModelInfo

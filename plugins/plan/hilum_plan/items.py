@@ -61,7 +61,7 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
         made: Unix time at which it was added. Models reuse ids, so an item is identified by its id
             and this time.
         since: Unix time at which its state last changed.
-        spent: Total seconds in progress before ``since``.
+        spent: Total time, in seconds, that it was in progress before ``since``.
         calls: Tool calls that were made while it was in progress. They are folded from the log and
             are not part of the item's own events.
     """

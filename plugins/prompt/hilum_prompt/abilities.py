@@ -1,4 +1,4 @@
-"""The abilities of an agent, to which its prompt is limited."""
+"""The abilities of an agent, which determine the contents of its prompt."""
 
 from __future__ import annotations
 

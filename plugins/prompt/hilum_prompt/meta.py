@@ -80,7 +80,7 @@ def make_meta_text(workspace: str, extra_roots: Sequence[str], abilities: Abilit
     Args:
         workspace: Path of the workspace.
         extra_roots: Additional folders that the session may change.
-        abilities: What the agent can do.
+        abilities: The agent's abilities.
     """
     opening = f"{IDENTITY}\n{SUB_AGENT}" if abilities.sub_agent else IDENTITY
     # Rules about edits would be useless for a read-only agent.

@@ -68,7 +68,7 @@ def __getattr__(name: str) -> Any:
 
 @hookimpl
 def provide_models(kernel: Kernel) -> Iterable[Provider]:
-    """Return the provider ``cassette``: the model ``cassette/PATH`` plays that file."""
+    """Return the provider ``cassette``, whose model ``cassette/PATH`` plays the file ``PATH``."""
     from hilum_replay.provider import CassetteProvider
 
     def find_workspace(session: str) -> str:

@@ -1,6 +1,6 @@
 """One HTTP/1.1 connection from a client, implemented with h11.
 
-h11 reads and frames the messages. This module moves its bytes, so that a response can be cut,
+h11 reads and frames the messages. This module transfers the bytes, so that a response can be cut,
 delayed or left open at any byte of its body.
 """
 
@@ -147,7 +147,7 @@ async def serve_connection(
 
     Args:
         stream: The connection.
-        respond: Sends the response to a request, or only part of it.
+        respond: Function that sends the response to a request, or only part of it.
     """
     connection = HttpConnection(stream)
     try:

@@ -64,7 +64,7 @@ def _parse_user_content(content: Any, image_field: str) -> list[Sent]:
 
 
 def _parse_result(call: str, content: Any, image_type: str = "", field: str = "") -> list[Sent]:
-    """Return a result and its images. Wire formats do not carry its code."""
+    """Return a result and its images. Wire formats do not carry the result's error code."""
     text = join_texts(content, "\n")
     items = [Sent("result", text, call, code=None)]
     if not isinstance(content, list):

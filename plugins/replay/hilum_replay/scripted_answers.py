@@ -1,4 +1,4 @@
-"""Plays answers of the testing kit (``hilum.testing``) over HTTP."""
+"""Plays answers from the testing kit (``hilum.testing``) over HTTP."""
 
 from __future__ import annotations
 

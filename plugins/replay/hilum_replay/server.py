@@ -150,7 +150,7 @@ class CassetteServer:
             return
         self.count += 1
         request = WireRequest(api, http.path, http.headers, http.body, self.count)
-        # Otherwise, a long benchmark would keep gigabytes.
+        # Otherwise, a long benchmark would keep gigabytes in memory.
         if self._keep:
             self.requests.append(request)
             del self.requests[: -self._keep]
@@ -244,7 +244,7 @@ class CassetteServer:
         return _to_answer(result, request.number)
 
     def _list_models(self, path: str) -> bytes:
-        # Clients expect at least one.
+        # Clients expect at least one model.
         names = ["model"]
         if isinstance(self._source, Cassette):
             found = {exchange.answer.model for exchange in self._source.exchanges} - {""}
@@ -313,10 +313,10 @@ async def serve(
         faults: The faults, by the number of the request.
         parse: Whether requests are parsed and checked; if not, answers are sent in order for any
             request.
-        keep: How many requests to keep.
+        keep: Maximum number of requests to keep.
         workspace: The workspace on this machine; the current folder by default.
         mode: How strictly requests are compared: ``strict``, ``text`` or ``shape``.
-        redactor: Removes secrets from requests before they are compared.
+        redactor: The redactor that removes secrets from requests before they are compared.
         rules: Rules for the differences to ignore in the mode ``text``.
         port: Port to listen on; 0 for any free port.
 

@@ -16,7 +16,7 @@ def diff_texts(recorded: str, came: str, normalize: Callable[[str], str]) -> lis
     Args:
         recorded: The recorded text.
         came: The text that was sent instead.
-        normalize: Normalizes a line; lines that are equal after that count as equal.
+        normalize: Function that normalizes a line; lines that are equal afterwards count as equal.
     """
     old = recorded.split("\n")
     new = came.split("\n")

@@ -61,7 +61,7 @@ class WireRequest:
     Attributes:
         api: ``chat``, ``responses``, ``anthropic`` or ``gemini``.
         path: Path and query.
-        headers: Headers, names in lower case.
+        headers: Headers, with names in lower case.
         body: The body as received.
         number: Number of the request to the server, starting at 1.
     """
@@ -101,7 +101,7 @@ class WireRequest:
     @property
     def model(self) -> str:
         """Name of the requested model."""
-        # In Gemini's format, it is in the path.
+        # In Gemini's format, the model's name is in the path.
         if self.api != "gemini":
             return self._envelope.model
         path = self.path.split("?")[0]

@@ -34,7 +34,7 @@ Durability = Literal["process", "power"]
 
 APPLICATION = 0x68696C75  # "hilu" in the header of the file
 VERSION = 1
-# In the order of SessionInfo
+# The columns, in the order of SessionInfo's fields
 FIELDS = "id, workspace, kind, title, created, updated, events, state, forked"
 SEQ_BITS = 32
 SEQ_MASK = (1 << SEQ_BITS) - 1
@@ -68,7 +68,7 @@ PRAGMA user_version = {VERSION};
 
 
 class Database:
-    """An open session file. Opening it may block, so create it in a thread.
+    """An open session file. Opening a file may block, so create an instance in a thread.
 
     ``writer`` belongs to the event loop's thread, which appends to and reads from open logs. All
     other operations run in worker threads and use ``side``, one thread at a time.

@@ -162,8 +162,8 @@ class SqliteLog:
     def _write(self, claim: tuple[object, ...], rows: list[tuple[int, bytes]]) -> None:
         cursor = self._cursor
         cursor.execute("BEGIN IMMEDIATE")
-        # Checked in the same transaction as the events: the session cannot change hands between
-        # check and insert.
+        # The holder is checked in the same transaction, so that it cannot change between the check
+        # and the insertion of the events.
         if cursor.execute(CLAIM, claim).rowcount != 1:
             raise self._lost()
         if len(rows) == 1:

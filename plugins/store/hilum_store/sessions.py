@@ -55,8 +55,8 @@ class SessionTable:
         with self._database.side() as side:
             rows = side.execute(f"{query} id = ?", (session,)).fetchall()
             if not rows:
-                # A range on ``id`` uses its index. Unlike LIKE, substr has no wildcards and
-                # respects case.
+                # A range condition on ``id`` uses the index. Unlike LIKE, substr has no wildcards
+                # and respects case.
                 rows = side.execute(
                     f"{query} id >= ? AND substr(id, 1, ?) = ? ORDER BY id LIMIT ?",
                     (session, len(session), session, MAX_CANDIDATES + 1),
@@ -96,7 +96,7 @@ class SessionTable:
 
     def create(self, info: SessionInfo) -> SqliteLog:
         """Create a session and acquire its lease."""
-        # In the order of FIELDS, then the holder.
+        # The values have the order of FIELDS, followed by the holder.
         values = astuple(info)
         marks = ", ".join("?" * (len(values) + 1))
         insert = f"INSERT OR IGNORE INTO sessions ({FIELDS}, holder) VALUES ({marks})"
@@ -111,7 +111,8 @@ class SessionTable:
                         hint="Use another id for the new one.",
                     )
                 number = added.lastrowid or 0
-                # Before the commit, so that the session is never visible without its lease.
+                # The lease is acquired before the commit, so that the session is never visible
+                # without it.
                 lease = self._take(number, info.id)
             return self._log(lease, number, holder, info, 0)
         except BaseException:
@@ -127,7 +128,8 @@ class SessionTable:
         try:
             with self._database.writing() as side:
                 side.execute("UPDATE sessions SET holder = ? WHERE number = ?", (holder, number))
-            # Read again, because it could have changed before the lease was acquired.
+            # The description is read again, because it could have changed before the lease was
+            # acquired.
             _, info = self.find(info.id)
             return self._log(lease, number, holder, info, self._database.last(number))
         except BaseException:
@@ -160,7 +162,7 @@ class SessionTable:
     def release(self) -> None:
         """Release all leases, so that nothing more is written. Does not block.
 
-        Call it in the thread that appends.
+        Call this method in the thread that appends.
         """
         for log in self._logs:
             log.release()

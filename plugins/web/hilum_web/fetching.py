@@ -128,7 +128,7 @@ class Fetcher:
             url: The URL of the page.
             continued: Whether a later part of the page is requested. If so, a cached page is used
                 even if the site forbids caching, so that the parts fit together.
-            before_request: Called before each request for the page.
+            before_request: Function that is called before each request for the page.
 
         Raises:
             ToolError: The page cannot be fetched; the message names the site.

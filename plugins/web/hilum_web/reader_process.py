@@ -78,7 +78,7 @@ class ReaderProcess:
 
     Args:
         processes: The session's processes.
-        nursery: Runs the task that waits for the process.
+        nursery: The nursery with the task that waits for the process.
         kind: The kind of page that the process will probably read: ``html`` or ``results``.
     """
 

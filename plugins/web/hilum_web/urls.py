@@ -229,8 +229,8 @@ def check_url(url: str, resolve: Resolve = resolve_host, reach: Reach = PUBLIC) 
 
     Args:
         url: The URL.
-        resolve: Returns the addresses of a name as strings, and raises ``OSError`` if there are
-            none. The default is the system's resolver, which blocks.
+        resolve: Function that returns the addresses of a name as strings, and raises ``OSError`` if
+            there are none. The default is the system's resolver, which blocks.
         reach: The allowed addresses outside the public network.
     """
     try:

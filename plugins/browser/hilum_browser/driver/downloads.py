@@ -23,7 +23,7 @@ class Downloads:
     Args:
         folder: The folder for the browser's downloads, which contains nothing else.
         max_size: The maximum size of one download in bytes.
-        notify: Called with each note for the next answer.
+        notify: Function that is called with each note for the next answer.
 
     Attributes:
         is_expected: Whether an action is waiting for the next download. If so, no note is added for

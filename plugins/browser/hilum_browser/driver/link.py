@@ -136,11 +136,11 @@ class Link:
     """One end of the pair of pipes.
 
     Args:
-        read: Returns the next bytes, or no bytes at the end.
+        read: Function that returns the next bytes, or no bytes at the end.
         write: Writes bytes.
-        on_message: Called with each message.
-        serve_channel: Serves a channel that the other end opened with a request. The channel is
-            closed afterwards. ``None`` if the other end must not open channels.
+        on_message: Function that is called with each message.
+        serve_channel: Function that serves a channel that the other end opened with a request. The
+            channel is closed afterwards. ``None`` if the other end must not open channels.
     """
 
     def __init__(

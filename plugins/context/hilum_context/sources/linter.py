@@ -88,7 +88,7 @@ class LinterErrors(ContextSource["list[Diagnostic]"]):
         each: EditorDiagnostic,
         path: str,
     ) -> Diagnostic:
-        # Search for secrets before cutting, which could split one.
+        # Search for secrets before cutting the text, which could split a secret.
         message = to_one_line(each.message, 4 * MAX_MESSAGE)
         clean = await trio.to_thread.run_sync(context.texts.redact, message)
         checker = to_one_line(each.source, 40) or "editor"

@@ -35,7 +35,7 @@ _SKIPPED = frozenset("node_modules __pycache__ venv target build dist".split())
 class RecentEdits(ContextSource[list[tuple[FileText, str]]]):
     """The beginnings of the five most recently edited files.
 
-    The face names them. If it does not, they come from hilum's journal and Git, or else from
+    The face names these files. If it names none, hilum uses its journal and Git, or else
     modification times.
     """
 

@@ -95,14 +95,14 @@ class SearchResults(ContextSource[SearchHits]):
         words: list[str],
         found: list[MatchedFile],
     ) -> None:
-        # Imported by the first search, because most prompts contain no identifiers.
+        # The import is here, because most prompts contain no identifiers.
         from hilum_search import find_mentions
 
         try:
             mentions = await find_mentions(
                 context.session,
                 words,
-                # Request twice as many, because some of the files may not be sent.
+                # Request twice as many files, because some of them may be withheld.
                 limit=2 * MAX_FILES,
                 seconds=context.settings.search_timeout,
             )
