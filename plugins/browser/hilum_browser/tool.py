@@ -347,7 +347,7 @@ class Browsers:
                 images = (Image(media_type, blob, source=f"tool:{call.name}"),)
         lines.append(str(answer["text"]))
         if saved and action == "screenshot" and not images:
-            lines.append("It is too large to show here.")
+            lines.append("The screenshot is too large to show here.")
         lines += answer.get("notes", ())
         lines.append(_explain_failed_page(process, answer))
         if action not in _WITHOUT_PAGE:

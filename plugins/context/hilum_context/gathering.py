@@ -1,7 +1,7 @@
 """Gathers the context of a prompt from all sources.
 
-First, all sources search concurrently, each isolated and with a time limit. Then they create pieces
-within the budget, in order of importance.
+First, all sources search concurrently, each isolated and with a time limit. Then the sources create
+pieces within the budget, in order of importance.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ def _describe_problems(context: GatheredContext, reports: dict[str, SourceReport
 def _find_problems(context: GatheredContext, reports: dict[str, SourceReport]) -> Iterator[str]:
     """Yield a line for each omitted file that the face named, and for each failed source."""
     for each in context.omitted:
-        if each.named:  # otherwise, the user would wonder why the model has not seen it
+        if each.named:  # the user expects the model to see such a file
             yield make_loggable(f"{each.path or each.type}: {each.why}")
     for name, report in reports.items():
         if report.error:

@@ -56,7 +56,7 @@ class SessionContext:
         """
         lint = self.session.plugin(Lint)
         if lint:
-            # Without this, the model would receive the same errors from both plugins.
+            # Otherwise, the model would receive the same errors from both plugins.
             lint.reported_by = "context"
         return ()
 

@@ -263,7 +263,7 @@ def _region(file: BinaryIO, line: int, span: int) -> tuple[list[str], int, int]:
     _seek_line(file, first)
     begin = file.tell()
     _seek_line(file, max(middle - span, 1))
-    if file.tell() - begin > REGION_BYTES:  # if lines are long, read only the requested ones
+    if file.tell() - begin > REGION_BYTES:  # lines are long: read only the requested lines
         first = max(middle - span, 1)
         begin = file.tell()
     file.seek(begin)

@@ -92,7 +92,7 @@ class StableDiffusion(msgspec.Struct, frozen=True):
             # changes it where the mask is transparent.
             fields["mask"] = _encode(wanted.mask)
             fields["inpainting_mask_invert"] = 1
-            fields["inpainting_fill"] = 1  # start from the original content
+            fields["inpainting_fill"] = 1  # start inpainting from the original content
         user, _, password = self.auth.partition(":")
         api = f"{self.url.rstrip('/')}/sdapi/v1"
         async with open_client(self.url, {}, (user, password) if self.auth else None) as client:
@@ -124,7 +124,7 @@ class StableDiffusion(msgspec.Struct, frozen=True):
                 # The server does not notice that the connection was closed, and would continue.
                 await self._interrupt(client, api)
                 raise
-            # This ends the task that shows progress.
+            # Cancelling the nursery ends the task that shows progress.
             nursery.cancel_scope.cancel()
         if failed is not None:
             raise failed
@@ -151,8 +151,8 @@ class StableDiffusion(msgspec.Struct, frozen=True):
 
     async def _interrupt(self, client: Client, api: str) -> None:
         with trio.move_on_after(INTERRUPT_TIMEOUT) as scope:
-            # This is shielded, because the call is already cancelled. The short time limit bounds
-            # the delay.
+            # The request is shielded, because the call is already cancelled. The short time limit
+            # bounds the delay.
             scope.shield = True
             try:
                 await request(client, WHO, "POST", f"{api}/interrupt")

@@ -97,7 +97,7 @@ def write_note(
         past: The removed messages.
         summary: A model's summary or an extract.
         kept: Plugin texts that must survive.
-        working: Whether a run is active, so that its request is kept.
+        working: Whether a run is active, in which case its request is kept.
         handle: Whether the agent can read removed results again.
     """
     parts = [INTRODUCTION]

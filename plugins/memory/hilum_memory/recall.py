@@ -113,7 +113,7 @@ async def search_lines(text: str, pattern: str) -> str:
         return found
 
     try:
-        # The thread only reads a text, so a stopped run need not wait for it.
+        # The thread only reads a text, so a stopped run need not wait for the thread.
         found = await trio.to_thread.run_sync(run, abandon_on_cancel=True)
     except TimeoutError:
         raise ToolError(

@@ -205,7 +205,7 @@ class VendorReader:
 
     @property
     def complete(self) -> bool:
-        """Whether a stop reason has arrived; some servers send nothing after it."""
+        """Whether a stop reason has arrived; some servers send nothing after the stop reason."""
         return self._answer.stop is not None
 
     def finish(self) -> Done:

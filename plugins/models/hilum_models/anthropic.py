@@ -50,9 +50,9 @@ _ID = (r"[A-Za-z0-9_-]{1,64}", 32)
 # With the option "adaptive", these models decide how much to think. For other models, the default
 # is right.
 _ADAPTIVE = re.compile(r"claude-((opus|sonnet)-4-[6-9](?!\d)|[a-z]+-[5-9](?!\d)|mythos-)")
-# These models reject thinking if the preceding messages have changed, which happens at each run and
-# each compaction. An option makes them drop such thinking; the beta header of the requests allows
-# this option.
+# These models reject thinking if the preceding messages have changed, as they do at the beginning
+# of each run and in each compaction. An option makes them drop such thinking; the beta header of
+# the requests allows this option.
 _BOUND = re.compile(r"claude-[a-z]+-(5-[1-9](?!\d)|[6-9](?!\d))")
 # The API requires a maximum.
 DEFAULT_OUTPUT = 8_192
@@ -202,7 +202,7 @@ class AnthropicReader(VendorReader):
     def feed(self, event: bytes, data: bytes) -> Iterable[Chunk]:
         """Parse one event and return its chunks."""
         if data.startswith(b"[DONE]"):
-            # The end marker is not part of this format, but some proxies add it.
+            # The end marker ``[DONE]`` is not part of this format, but some proxies add it.
             self.ended = True
             return ()
         value = decode_event(data)
@@ -239,7 +239,8 @@ class AnthropicReader(VendorReader):
                 self._answer.begin_text()
                 return self._answer.add_text(block.get("text") or "")
             case "thinking":
-                # The signature follows in a separate delta; some servers send it here.
+                # The signature follows in a separate delta, but some servers send it at the start
+                # of the block.
                 thinking = self._answer.begin_thinking()
                 self._blocks[index] = thinking
                 signature = block.get("signature")

@@ -194,7 +194,7 @@ async def _read_piece(data: AsyncIterator[bytes], reader: Reader) -> bytes | Non
         try:
             piece = await anext(data, None)
         except ModelError:
-            # The connection broke after the answer, as it does with some proxies.
+            # Some proxies break the connection after a complete answer.
             pass
     return piece
 

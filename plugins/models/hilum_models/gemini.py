@@ -116,7 +116,7 @@ class GeminiWire(VendorWire, frozen=True):
             if is_author and not isinstance(part, Text):
                 signature = part.vendor.get("thoughtSignature", "")
             if isinstance(part, Thinking):
-                # The text of a thought is not sent back; only its signature counts.
+                # Only the signature of a thought is sent back, not its text.
                 if signature:
                     parts.append({"text": "", "thoughtSignature": signature})
             elif isinstance(part, ToolCall):
@@ -206,7 +206,8 @@ class GeminiReader(VendorReader):
             message = f"{self._endpoint.provider} refused the prompt: {reason}."
             raise ModelError(message, kind="request")
         chunks: list[Chunk] = []
-        # Requests ask for one candidate. Later ones would be other answers to the same request.
+        # Requests ask for one candidate. Further candidates would be other answers to the same
+        # request.
         for candidate in get_dicts(value, "candidates")[:1]:
             for part in get_dicts(get_dict(candidate, "content"), "parts"):
                 chunks += self._read_part(part)
@@ -227,8 +228,8 @@ class GeminiReader(VendorReader):
             chunks = self._answer.add_thinking(text)
         else:
             chunks = self._answer.add_text(text)
-        # The signature may arrive with text. It is stored in a separate reasoning part, because
-        # text parts have no vendor data.
+        # The signature may arrive with text. The signature is stored in a separate reasoning part,
+        # because text parts have no vendor data.
         if signature:
             self._answer.begin_thinking().vendor.update(vendor)
         return chunks

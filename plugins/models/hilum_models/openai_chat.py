@@ -63,7 +63,7 @@ _ANY_ID = (r"(?s).{1,40}", 32)
 _BRIDGE = b'{"role":"assistant","content":"Understood."}'
 _TOOL = b'{"role":"tool"'
 _USER = b'{"role":"user"'
-# The fields in which servers send reasoning. It is sent back under the same name.
+# The fields in which servers send reasoning. Reasoning is sent back under the same name.
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
@@ -235,7 +235,7 @@ class ChatReader(VendorReader):
         value = decode_event(data)
         error = value.get("error")
         if not error and value.get("object") == "error":
-            error = value  # vLLM sends the error object itself
+            error = value  # vLLM sends the error as the whole object
         if error:
             raise self._error(error)
         # Groq reports the usage in a separate field.

@@ -23,7 +23,7 @@ from hilum_models.stored_key import StoredKey
 from hilum_models.text_tools import read_text_calls
 from hilum_models.transport import Transport
 
-# By default, an answer may take an eighth of a window below this size, and half of a larger one.
+# By default, an answer may take an eighth of a window smaller than this, or half of a larger one.
 SMALL_WINDOW = 64_000
 # Seconds. A server on this machine accepts connections at once; for others, a handshake takes time.
 PROBE_TIMEOUT = 0.3
@@ -45,8 +45,8 @@ class HttpProvider(msgspec.Struct):
         key_problem: Why the key that hilum keeps cannot be used; empty if there is no problem.
         needs_key: Whether the provider is unusable without a key.
         default: Model to suggest; if empty, the server's list is used.
-        local: Whether it runs on the user's own machine.
-        given: Whether the user configured its URL.
+        local: Whether the provider runs on the user's own machine.
+        given: Whether the user configured the provider's URL.
         headers: Additional headers for each request.
         settings: The user's settings.
         facts: The capabilities that the server reports for its models: tool calls and window.
@@ -203,7 +203,7 @@ class HttpProvider(msgspec.Struct):
         """Return a model to use, or ``None`` if this provider is currently not usable.
 
         Raises:
-            UsageError: The user configured its address, but it has no model.
+            UsageError: The user configured the provider's address, but the server has no model.
         """
         if not self.usable:
             return None

@@ -36,7 +36,7 @@ class SseDecoder:
 
     def __init__(self) -> None:
         self.comments = 0
-        self._pending = bytearray()  # a line that has not ended yet
+        self._pending = bytearray()  # the beginning of an incomplete line
         self._data: list[bytes] = []
         self._data_size = 0
         self._name = b""

@@ -69,7 +69,7 @@ def _find_problem(path: Path) -> str:
 
 
 def _read_table(path: Path) -> dict[str, Any] | None:
-    import tomllib  # takes 7 ms, and most users have no such file
+    import tomllib  # the import takes 7 ms, and most users have no such file
 
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))

@@ -10,7 +10,7 @@ JSON::
 Fences are alone on their lines and are not indented. JSON cannot contain a line of three backticks,
 so arguments cannot end their block. A block inside another fenced block is an example, not a call.
 An unclosed block is a malformed call, which is reported to the model. Only the model's own text is
-parsed in this way.
+parsed for calls.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _OPENING = r"```call[ \t]+([\w.-]+)[ \t]*\r?\n"
 _FENCE = r"(`{3,}(?=[^`\n]*\n)|~{3,})([^\n]*)\n"
 _LINES = r"[^\n]*\n|[^\n]+"
 
-# Appended to the arguments of a call whose block is not closed. It makes them invalid JSON and
-# shows the model why.
+# Appended to the arguments of a call whose block is not closed. The text makes the arguments
+# invalid JSON and shows the model why.
 UNCLOSED = "\n(the call block was not closed: end it with ``` alone on a line)"
 
 _INTRODUCTION = """\
@@ -167,7 +167,7 @@ class TextToolsReader:
         for chunk in self._inner.feed(event, data):
             if isinstance(chunk, TextChunk):
                 chunks += self._read_text(chunk.text)
-            elif not isinstance(chunk, CallChunk):  # no tools were offered for native calls
+            elif not isinstance(chunk, CallChunk):  # the request offers no native tools
                 chunks.append(chunk)
         return chunks
 

@@ -36,7 +36,7 @@ def load_http_client() -> ModuleType:
 class Transport:
     """The HTTP connections of a kernel, opened on first use and shared by all models.
 
-    It never retries a request; that is up to the kernel.
+    The transport never retries a request; that is up to the kernel.
     """
 
     def __init__(self) -> None:

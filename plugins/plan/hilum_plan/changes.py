@@ -79,8 +79,8 @@ def change_list(
         todos: The changes.
         clock: The time of the change.
         merge: Whether items without changes are kept; otherwise, the list is replaced.
-        stale: Whether the list was last changed in an earlier run. If so, an id with different
-            content is a new item, because models number each list from one.
+        stale: Whether the list was last changed in an earlier run. In that case, an id with
+            different content is a new item, because models number each list from one.
 
     Raises:
         ToolError: The call is malformed: an id occurs twice, a string is empty, or there are too

@@ -153,7 +153,7 @@ class AgentPlan(msgspec.Struct, eq=False):
     def _apply_todos(self, event: ev.PluginEvent) -> None:
         try:
             self.items = msgspec.convert(event.data.get("items"), tuple[Item, ...])
-        except msgspec.ValidationError:  # from a later version or another plugin
+        except msgspec.ValidationError:  # the event is from a later version or another plugin
             return
         if event.data.get("cause") == "model":
             self.written = event.run

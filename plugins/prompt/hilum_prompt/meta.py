@@ -90,8 +90,8 @@ def make_meta_text(workspace: str, extra_roots: Sequence[str], abilities: Abilit
         edit_or_write=EDIT_OR_WRITE if abilities.edits else "",
     )
     care = CARE if abilities.edits or abilities.runs_commands else ""
-    # This comes last in the layer: the text before it is the same in all workspaces, so that
-    # providers can cache it.
+    # The workspace comes last in the layer, because providers can cache the text before it, which
+    # is the same in all workspaces.
     where = [f"Workspace: {_printable(workspace)}"]
     if extra_roots:
         where.append(f"Further folders: {', '.join(map(_printable, extra_roots))}")

@@ -38,7 +38,7 @@ class Sent(Data, frozen=True):
             ``call``), ``image``, or ``aside`` (a request outside the conversation, represented by
             the beginning of its system prompt, the only part that is compared).
         text: The text, or the digest of an image.
-        call: Id of the call that a result or its image belongs to.
+        call: Id of the call to which a result or its image belongs.
         tool: Name of the tool that returned a result; empty if it is unknown.
         code: Error code of a result; ``None`` if it is unknown, because the wire format does not
             carry it.

@@ -40,7 +40,7 @@ class HttpConnection:
     async def receive(self) -> HttpRequest | None:
         """Return the next request, or ``None`` if there cannot be one.
 
-        There is no next request after the client has closed the connection, or after an incomplete
+        No request can follow after the client has closed the connection, or after an incomplete
         response.
 
         Raises:
@@ -100,7 +100,8 @@ class HttpConnection:
             fields[name.lower()] = value
         events: list[h11.Event] = [h11.Data(data=body)]
         if self._method == "HEAD" or status in _STATUSES_WITHOUT_BODY:
-            # RFC 9110, 6.4.1: such a response has no body, and h11 refuses to send one.
+            # A response to HEAD, or with one of these statuses, has no body (RFC 9110, 6.4.1), and
+            # h11 refuses to send one.
             events = []
         if status in _STATUSES_WITHOUT_BODY:
             fields.pop("content-length", None)

@@ -81,7 +81,7 @@ class Matcher:
     def differences(self, expected: Exchange, delta: RequestDelta) -> list[str]:
         """Return how a request differs from the recorded one, as lines for a reader.
 
-        The list is empty if it does not differ.
+        The list is empty if the requests match.
         """
         if expected.aside:
             return self._compare_system(expected.sent[0].text, delta)

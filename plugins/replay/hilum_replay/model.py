@@ -139,7 +139,7 @@ class CassetteModel:
 class _PacedChunks:
     """The chunks of an answer, spread over its recorded time.
 
-    It is not an async generator, because an abandoned generator would never be closed.
+    The class is not an async generator, because an abandoned generator would never be closed.
     """
 
     def __init__(self, exchange: Exchange, done: Done, pace: float) -> None:

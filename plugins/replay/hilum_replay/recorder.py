@@ -62,7 +62,7 @@ class _Conversation:
         results: Their results so far.
         request: Index of the message with the current run's request.
         has_summary: Whether the conversation begins with a summary.
-        frozen: The prompt, if it has changed since the last answer.
+        frozen: The prompt's layers and tools, if they have changed since the last answer.
     """
 
     messages: list[Message] = attrs.field(factory=list)

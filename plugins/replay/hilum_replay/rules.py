@@ -13,8 +13,8 @@ class Rule:
     """A kind of text that differs from run to run.
 
     Args:
-        name: Its name, for readers.
-        pattern: Regular expression that matches it.
+        name: The name of the rule, for readers.
+        pattern: Regular expression that matches the text.
         replacement: The replacement for the comparison, which may use the groups of the pattern.
     """
 

@@ -1,6 +1,6 @@
 """An emulator of model providers: a cassette, or a function, behind HTTP in four wire formats.
 
-With it, tests and the demo use the real gateway. It listens only on the loopback interface.
+With it, tests and the demo use the real gateway. The server listens only on the loopback interface.
 """
 
 from __future__ import annotations
@@ -348,8 +348,8 @@ async def serve(
         try:
             yield server
         except BaseException as raised:
-            # It is raised outside the nursery, which would wrap it in a group. This includes the
-            # exceptions with which pytest fails or skips a test.
+            # The error is raised outside the nursery, which would wrap it in an exception group.
+            # This includes the exceptions with which pytest fails or skips a test.
             if isinstance(raised, trio.Cancelled):
                 raise
             error = raised

@@ -316,7 +316,7 @@ def read_events(
         limit: Maximum number of events.
 
     Raises:
-        StoreError: An event is damaged or missing; the message names it.
+        StoreError: An event is damaged or missing; the message identifies the event.
     """
     first = number << SEQ_BITS
     rows = connection.execute(

@@ -116,8 +116,8 @@ _held: weakref.WeakSet[Lease] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    # A forked child shares the open file and the lock. It must not block the session when its parent
-    # ends.
+    # A forked child shares the open file and the lock. The child must not block the session when
+    # its parent ends.
     for lease in list(_held):
         lease._drop()
 

@@ -1,9 +1,9 @@
 """The log of one session, open for writing by this process.
 
-Appending and reading are synchronous, in the thread of the event loop. This is deliberate: an event
-must be stored before anything acts on it, with no point in between at which the run could be
-cancelled. Appending an event takes tens of microseconds, less than passing it to a thread. If
-another process is writing at the same time, appending waits for about a millisecond.
+Appending and reading are synchronous, in the thread of the event loop. They are synchronous on
+purpose: an event must be stored before anything acts on it, with no point in between at which the
+run could be cancelled. Appending an event takes tens of microseconds, less than passing it to a
+thread. If another process is writing at the same time, appending waits for about a millisecond.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class SqliteLog:
         return self._lease.held
 
     def append(self, events: Sequence[AnyEvent]) -> None:
-        """Write events in one transaction. Their ``seq`` must continue ``last`` without a gap.
+        """Write events, whose ``seq`` must continue ``last`` without a gap, in one transaction.
 
         Raises:
             StoreError: The disk is full, the file is damaged, or the lease was lost. Nothing was

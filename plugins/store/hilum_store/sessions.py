@@ -46,7 +46,7 @@ class SessionTable:
         """Return the number and the description of a session.
 
         Args:
-            session: Its id or an unambiguous prefix of it.
+            session: The session's id or an unambiguous prefix of the id.
 
         Raises:
             StoreError: No session or more than one matches (``E_UNKNOWN``).
@@ -205,6 +205,6 @@ class SessionTable:
 def _signature() -> str:
     """Return a unique name for this process's opening of the session.
 
-    It is stored in the session, so that a former holder can no longer write.
+    The name is stored in the session, so that a former holder can no longer write.
     """
     return f"{os.getpid()}@{socket.gethostname()}/{os.urandom(6).hex()}"

@@ -171,8 +171,8 @@ def explain_refusal(address: Address, reach: Reach = PUBLIC, *, listed: bool = F
     Args:
         address: The address.
         reach: The allowed addresses outside the public network.
-        listed: Whether the user lists the host with this address. If so, only metadata services
-            are refused.
+        listed: Whether the user lists the host with this address. If the user lists the host, only
+            metadata services are refused.
     """
     embedded = find_embedded_ipv4(address)
     if not METADATA.isdisjoint((address, *embedded)):

@@ -68,8 +68,9 @@ class Page(msgspec.Struct):
         etag: The header ``ETag``; empty if there is none.
         modified: The header ``Last-Modified``; empty if there is none.
         at: The ``time.monotonic`` value when the page was fetched or last revalidated.
-        texts: The readable texts of the page, by fragment. Later parts are read from these texts.
-        changed: Whether an earlier fetch returned a different body.
+        texts: The readable texts of the page, by fragment. Later parts of the page are read from
+            these texts.
+        changed: Whether an earlier fetch of the same URL returned a different body.
         cacheable: Whether the page may be reused for a while without contacting the site.
     """
 
@@ -126,8 +127,8 @@ class Fetcher:
 
         Args:
             url: The URL of the page.
-            continued: Whether a later part of the page is requested. If so, a cached page is used
-                even if the site forbids caching, so that the parts fit together.
+            continued: Whether a later part of the page is requested. For a later part, a cached
+                page is used even if the site forbids caching, so that the parts fit together.
             before_request: Function that is called before each request for the page.
 
         Raises:

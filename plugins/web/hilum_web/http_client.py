@@ -45,11 +45,12 @@ _HEADERS = {"user-agent": USER_AGENT, "accept-encoding": ENCODINGS}
 
 # Seconds to wait for an address before the next one is tried in parallel (RFC 8305, section 5).
 STAGGER = 0.25
-# These options would bypass the check, or have no effect with it.
+# Client options that would bypass the address check, or have no effect with it.
 _FORBIDDEN_OPTIONS = (
     "app cert http1 http2 limits mounts proxies proxy transport trust_env verify".split()
 )
-# Matches the user name and password in a URL. A redirecting site may have put a secret there.
+# Matches the user name and password in a URL. A redirecting site may have put a secret into the
+# URL.
 _USERINFO = re.compile(r"//[^/?#]*@")
 
 
@@ -157,7 +158,7 @@ def open_client(reach: Reach, **options: Any) -> Client:
     transport._pool = httpcore.AsyncConnectionPool(
         ssl_context=context,
         network_backend=CheckedBackend(reach),
-        max_connections=None,  # a session fetches only a few pages at once
+        max_connections=None,  # no limit is needed: a session fetches only a few pages at once
         max_keepalive_connections=20,
         keepalive_expiry=30.0,
     )

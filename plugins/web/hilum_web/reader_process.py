@@ -156,7 +156,7 @@ async def open_reader(processes: Processes, kind: str = "html") -> AsyncIterator
     async with trio.open_nursery() as nursery:
         try:
             yield ReaderProcess(processes, nursery, kind)
-        except Exception as error:  # raised below: the nursery would wrap it
+        except Exception as error:  # raised below, because the nursery would wrap it
             failed = error
         nursery.cancel_scope.cancel()
     if failed is not None:
@@ -264,7 +264,7 @@ async def read_search_results(
 
 async def _write(process: Process, *parts: bytes) -> None:
     assert process.stdin is not None
-    with suppress(AttributeError, OSError):  # only Linux can change the size of a pipe
+    with suppress(AttributeError, OSError):  # the size of a pipe can only be changed on Linux
         fcntl.fcntl(process.stdin.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
     # If the process exits early, its output contains the reason.
     with suppress(trio.BrokenResourceError, trio.ClosedResourceError):

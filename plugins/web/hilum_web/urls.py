@@ -195,7 +195,7 @@ def _parse_ipv4(raw: str, name: str) -> tuple[str, Address]:
 
 
 def _encode_idna(raw: str) -> str:
-    import idna  # takes 15 ms, and few names need it
+    import idna  # the import takes 15 ms, and few names need it
 
     try:
         # UTS 46, as in browsers: the checked name must be the one that is contacted.

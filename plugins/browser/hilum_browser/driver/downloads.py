@@ -26,8 +26,8 @@ class Downloads:
         notify: Function that is called with each note for the next answer.
 
     Attributes:
-        is_expected: Whether an action is waiting for the next download. If so, no note is added for
-            that download.
+        is_expected: Whether an action is waiting for the next download. No note is added for a
+            download that an action is waiting for.
     """
 
     def __init__(self, folder: str, max_size: int, notify: Callable[[str], None]) -> None:

@@ -24,7 +24,7 @@ import anyio.abc
 import msgspec
 
 # Maximum number of bytes that one end may send before the other end consumes them. This is large
-# enough for a fast local network, and so small that hundreds of channels need little memory.
+# enough for a fast local network, but small enough that hundreds of channels need little memory.
 WINDOW = 1 << 18
 MAX_DATA = 1 << 15  # maximum number of stream bytes in one frame
 MAX_FRAME = 1 << 28  # bytes; the largest frames are downloads
@@ -192,8 +192,8 @@ class Link:
 
     def put(self, number: int, kind: bytes, data: bytes = b"") -> None:
         """Queue a frame."""
-        # This never blocks, so that callbacks and closing tasks can call it. The windows limit the
-        # length of the queue.
+        # Sending never blocks, so that callbacks and closing tasks can call this method. The
+        # windows limit the length of the queue.
         self._outgoing.append(_HEAD.pack(number, kind, len(data)) + data)
         self._has_outgoing.set()
 
@@ -248,7 +248,7 @@ class Link:
             with suppress(*STREAM_ERRORS):
                 await self._serve_channel(channel, request)
         finally:
-            await channel.aclose()  # does not wait, so a cancelled task can call it
+            await channel.aclose()  # never waits, so it works in a cancelled task
 
 
 async def splice(one: anyio.abc.ByteStream, other: anyio.abc.ByteStream) -> None:

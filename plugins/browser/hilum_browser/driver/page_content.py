@@ -40,8 +40,8 @@ class PageContent:
         Args:
             tab: The tab with the page.
             element: The element to outline; ``None`` for the whole page.
-            wanted: A text to search for. If it is not empty, only the lines that contain it, with
-                their parents, are returned.
+            wanted: A text to search for. If the text is not empty, only the lines that contain it
+                and their parents are returned.
         """
         if element is not None:
             outline = await element.aria_snapshot(mode="ai", timeout=self._element_limit)

@@ -133,7 +133,7 @@ class Tab:
                     self._session = await self.page.context.new_cdp_session(self.page)
                 if command and self.open_dialog is None:
                     await self._session.send(command)
-        except (Error, TimeoutError):  # the next action reports it
+        except (Error, TimeoutError):  # the next action reports the failure
             pass
 
     async def is_alive(self) -> bool:
@@ -144,12 +144,12 @@ class Tab:
             await asyncio.wait_for(self.page.evaluate("1"), ALIVE_TIMEOUT)
         except TimeoutError:
             return False
-        except Error:  # another page is currently replacing it
+        except Error:  # another page is currently replacing this page
             return True
         return True
 
     def read(self, lines: deque[str]) -> str:
-        """Return the lines of ``log`` or ``requests``, and remove them."""
+        """Remove and return the lines of ``log`` or ``requests``."""
         text = "\n".join(lines)
         lines.clear()
         if lines is self.log:
@@ -208,7 +208,7 @@ class Tab:
     def _on_request_failed(self, request: Request) -> None:
         self._on_request_end(request)
         reason = request.failure or ""
-        if "ERR_ABORTED" in reason:  # the page or the user stopped it
+        if "ERR_ABORTED" in reason:  # the page or the user stopped the request
             return
         line = f"failed: {request.method} {request.url[:MAX_LINE]}: {reason}"
         self._log(line)
@@ -262,7 +262,7 @@ class Tabs:
     Attributes:
         all: The tabs, in the order in which they were opened.
         current: The tab that actions use.
-        downloads: The downloads that are waiting to be saved.
+        downloads: The downloads that have not been saved yet.
         accept: Whether dialogs are accepted.
         dialog_text: The text to enter in a prompt dialog.
         dialog_count: The number of dialogs since the last action began.
@@ -292,7 +292,7 @@ class Tabs:
             self._dropped_notes += 1
 
     def take_notes(self) -> list[str]:
-        """Return the notes for an answer, and remove them."""
+        """Remove and return the notes for an answer."""
         notes = self._notes
         if self._dropped_notes:
             notes.append(f"And {self._dropped_notes} more notes.")

@@ -37,8 +37,8 @@ class LinterErrors(ContextSource["list[Diagnostic]"]):
         lint = context.session.plugin(Lint)
         targets = self._choose_targets(context, {each.path for each in found})
         if lint is not None and targets:
-            # This is less than the source's own limit, so that the editor's diagnostics are not
-            # lost.
+            # The time limit is shorter than the source's own limit, so that the editor's
+            # diagnostics are not lost.
             found += await lint.errors(targets, 0.9 * context.settings.timeout)
         return found
 

@@ -81,7 +81,7 @@ class SearchResults(ContextSource[SearchHits]):
         try:
             similar = await find_paths(context.session, path, 5)
             same = [each for each in similar if f"/{each}".endswith(f"/{path}")]
-            # With several files of this name, any choice could be the wrong one.
+            # If several files have this name, any choice could be wrong.
             if len(same) == 1:
                 return await context.texts.head(same[0], lines=HEAD_LINES)
             return None

@@ -1,7 +1,7 @@
 """Long-term memory, which recalls information from earlier sessions.
 
-Memories belong to a workspace or to the user. This plugin is separate from compaction, so that each
-can fail or be left out independently.
+Memories belong to a workspace or to the user. This plugin is separate from compaction, so that
+either can fail or be disabled independently.
 """
 
 from __future__ import annotations

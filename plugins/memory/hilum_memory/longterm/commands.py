@@ -357,7 +357,7 @@ def _confirm(count: int) -> bool:
             hint="Confirm with --yes.",
         )
     question = f"Delete {count} memories permanently? [y/N] "
-    print(question, end="", file=sys.stderr, flush=True)  # standard output may be a file
+    print(question, end="", file=sys.stderr, flush=True)  # stdout may be redirected
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 

@@ -52,8 +52,8 @@ SCHEMA = (
 )
 INDEX = """CREATE VIRTUAL TABLE found USING
     fts5(words, content='memories', content_rowid='id', tokenize='unicode61 remove_diacritics 0')"""
-# The tables in which the index stores words. Rows 1 and 10 contain no words, but FTS5 requires
-# them.
+# The tables in which the index stores words. Rows 1 and 10 of ``found_data`` contain no words, but
+# FTS5 requires these rows.
 _HELD = {"found_data": "id > 10", "found_idx": "1", "found_docsize": "1"}
 
 
@@ -205,7 +205,7 @@ def is_indexed(connection: sqlite3.Connection) -> bool:
 def drop_index(connection: sqlite3.Connection) -> None:
     """Empty the index, because this build of SQLite cannot maintain it.
 
-    A Python whose SQLite supports full-text search rebuilds it.
+    An installation whose SQLite supports full-text search rebuilds the index.
     """
     exists = "SELECT 1 FROM sqlite_master WHERE name = ?"
     for name, rows in _HELD.items():

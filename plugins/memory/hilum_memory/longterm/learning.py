@@ -1,7 +1,7 @@
 """Learns from a run: a model proposes memories, each of which the user's own words must support.
 
-The model reads what the user typed, the reasons for rejected calls and the commands that ran. It
-does not read tool results or the agent's answers, so a web page or a file cannot give it
+The model reads what the user typed, the reasons for rejected calls and the commands that ran. The
+model does not read tool results or the agent's answers, so a web page or a file cannot give it
 instructions.
 """
 

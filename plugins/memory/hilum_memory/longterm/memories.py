@@ -127,7 +127,7 @@ class Memories:
         """Write a memory, replacing one with the same subject, or confirm it if already known.
 
         Args:
-            memory: The memory; this method sets its number and times.
+            memory: The memory, without its number and times, which this method sets.
             replaces: Numbers of the memories that the new memory replaces. Unknown numbers and
                 memories of other scopes are ignored.
         """
@@ -182,7 +182,7 @@ class Memories:
         """Delete memories and those that they replaced, leaving no trace in the file.
 
         Raises:
-            UsageError: One of the memories does not exist. In this case, no memory is deleted.
+            UsageError: One of the memories does not exist. If so, no memory is deleted.
         """
         with open_database(self.path, write=True) as file:
             found = [_get(file, id) for id in dict.fromkeys(ids)]
@@ -332,7 +332,7 @@ def _unindex(file: sqlite3.Connection, ids: Sequence[int]) -> None:
 
 
 def _purge(file: sqlite3.Connection) -> None:
-    """Purge deleted words from the index; a deletion only marks them.
+    """Purge deleted words from the index, because a deletion only marks words as deleted.
 
     SQLite overwrites the freed space (``secure_delete``).
     """

@@ -44,8 +44,8 @@ def recall_memories(
         text: The prompt.
         scopes: The scopes to search.
         now: The current time.
-        first: Whether this is the beginning of the conversation. If so, the user's latest
-            preferences are added.
+        first: Whether this is the beginning of the conversation. At the beginning, the user's
+            latest preferences are added.
     """
     found = memories.search(text[:MAX_PROMPT], scopes)
     scores: dict[int, float] = {}
@@ -75,7 +75,7 @@ def format_memory(memory: Memory) -> str:
     whose = "user, " if memory.scope == USER else ""
     where = f" ({', '.join(memory.paths)})" if memory.paths else ""
     line = f"[{memory.id}] {day} {whose}{memory.kind}: {memory.text}{where}"
-    return " ".join(line.split())  # one line, which ``find_memory_lines`` can find again
+    return " ".join(line.split())  # ``find_memory_lines`` expects one line
 
 
 def fit_budget(found: Iterable[Memory], budget: int, known: frozenset[str]) -> list[Memory]:

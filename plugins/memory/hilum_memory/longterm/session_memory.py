@@ -343,7 +343,7 @@ class LongTermMemory:
 
     @tool(risk="write", effect="idempotent", queues="memories", deferred=True)
     async def forget(self, agent: Agent, number: int) -> str:
-        """Delete a memory. Only when the user asks for it.
+        """Delete a memory; use this only when the user asks for it.
 
         Args:
             number: The memory's number, as in [12].
@@ -459,7 +459,8 @@ class LongTermMemory:
         for one in found[:MAX_PER_RUN]:
             scope = self._choose_scope(everywhere=one.about == "user")
             own = [memory.id for memory in known if memory.scope == scope]
-            # The model may name only memories that it was shown, and only those of the same scope.
+            # The model may replace only memories that it was shown, and only those with the same
+            # scope.
             ids = [id for id in own if id in one.replaces]
             memory = Memory(
                 scope=scope,

@@ -134,7 +134,8 @@ def guess_kind(text: str) -> Kind:
 def applies_everywhere(text: str) -> bool:
     """Return whether a sentence applies to all workspaces.
 
-    Such a sentence mentions all projects, or is about the user and not about this project.
+    A sentence applies to all workspaces if it mentions all projects, or is about the user and not
+    about this project.
     """
     if re.search(_EVERYWHERE, text):
         return True

@@ -158,7 +158,7 @@ class Markdown:
         return is_large and not _may_mark_main(self._html, end, following)
 
     def _cut(self) -> Iterator[str]:
-        tree = self._tree  # its nodes are valid only as long as the tree exists
+        tree = self._tree  # nodes are valid only as long as their tree exists
         if tree.body is None:
             return
         main = extract_main_content(tree.body, self._choice)
@@ -299,7 +299,7 @@ def _surround_rows(table: LexborNode, before: str, after: str) -> tuple[str, str
     for each in table.iter():
         if each.tag == "thead":
             before += each.html or ""
-            each.decompose()  # otherwise the first piece would contain it twice
+            each.decompose()  # otherwise, the first piece would contain the head twice
             break
     return before, f"</table>{after}"
 

@@ -34,8 +34,8 @@ def main(kind: str) -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
-    gc.disable()  # the process is short-lived, and its trees have very many nodes
-    with suppress(Exception):  # the same error is raised and reported below
+    gc.disable()  # collection would be slow with large trees, and the process is short-lived
+    with suppress(Exception):  # an error is raised again and reported below
         _load(kind)
     request = json.loads(sys.stdin.buffer.readline())
     body = sys.stdin.buffer.read(request["size"])
