@@ -83,7 +83,7 @@ Action = Literal[
 GRACE = 30.0
 MAX_SECONDS = 300.0
 MAX_UPLOAD = 50_000_000
-# Maximum size, in bytes, of a screenshot shown to the model. A larger one is only saved.
+# Maximum size, in bytes, of a screenshot shown to the model. A larger screenshot is only saved.
 MAX_SHOWN = 4_000_000
 # Actions whose answers do not describe the current page.
 _WITHOUT_PAGE = ("tabs", "get_text", "console", "network")

@@ -1,6 +1,6 @@
 """Gathers context about the user's current work, once per prompt.
 
-The sources are open files, cursor, lints, terminal, recent edits and search results.
+The sources are open files, the cursor, linters, the terminal, recent edits and search results.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Gathers the context of a prompt from all sources.
+"""Gathers the context for a prompt from all sources.
 
 First, all sources search concurrently, each isolated and with a time limit. Then the sources create
 pieces within the budget, in order of importance.
@@ -40,7 +40,7 @@ class SourceReport(msgspec.Struct, eq=False):
     Args:
         ms: Search time in milliseconds.
         error: The reason for its failure; empty if it succeeded.
-        pieces: The pieces that it created.
+        pieces: The pieces that the source created.
     """
 
     ms: float = 0.0
@@ -57,7 +57,7 @@ class GatheringResult(msgspec.Struct, frozen=True):
 
     Args:
         blocks: The blocks for the kernel.
-        data: The data of the event.
+        data: The data for the event.
         whole: The hash of each file that is sent in full, keyed by path.
     """
 
@@ -73,10 +73,10 @@ async def gather(
     settings: ContextSettings,
     policy: ContentPolicy,
 ) -> GatheringResult:
-    """Return the context of a prompt.
+    """Return the context for a prompt.
 
     Args:
-        agent: The agent that receives it.
+        agent: The agent that receives the context.
         request: The kernel's request, with the prompt and the budget.
         state: The workspace state that the face sent.
         settings: The settings.

@@ -31,7 +31,7 @@ _PRIORITIES = {
 }
 # Number of tokens reserved for the notice about a truncation.
 NOTICE_TOKENS = 30
-# The tag may contain spaces and be in any case, because models also accept such a closing tag.
+# The pattern allows spaces and upper case in the tag, because models also accept such closing tags.
 _CLOSING = rf"(?i)<(?=\s*/\s*(?:{'|'.join(TAGS.values())})\b)"
 
 

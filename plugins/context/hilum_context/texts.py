@@ -43,7 +43,7 @@ class FileText(msgspec.Struct, frozen=True):
     """Lines of a file.
 
     Args:
-        path: The file, as it is shown.
+        path: The displayed path of the file.
         lines: The lines, without trailing newlines.
         first: Number of the first line.
         total: Number of lines in the whole file.
@@ -59,7 +59,7 @@ class FileText(msgspec.Struct, frozen=True):
 
     @property
     def whole(self) -> bool:
-        """Whether these are all lines of the file."""
+        """Whether the text contains all lines of the file."""
         return self.first == 1 and len(self.lines) >= self.total
 
 

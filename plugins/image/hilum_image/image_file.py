@@ -77,7 +77,8 @@ def parse_image(data: bytes) -> ImageFile | None:
 
 
 def _read_jpeg_size(data: bytes) -> tuple[int, int]:
-    # The frame header contains the size. Each segment before it is skipped by means of its length.
+    # The frame header contains the size. Each segment before the frame header is skipped, using its
+    # length.
     at = 2
     while at + 9 <= len(data) and data[at] == 0xFF:
         marker = data[at + 1]

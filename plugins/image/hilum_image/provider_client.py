@@ -61,7 +61,7 @@ class Answer(msgspec.Struct, frozen=True):
 
     @property
     def advice(self) -> str:
-        """What the user or the model can do about an unsuccessful response."""
+        """Advice for the user or the model about an unsuccessful response."""
         if self.status == httpx.codes.PAYMENT_REQUIRED:
             return "The user must add credit to the account at this provider."
         if self.status >= 500 or self.status == httpx.codes.TOO_MANY_REQUESTS:
@@ -145,7 +145,7 @@ async def _read_body(response: httpx.Response, where: str, limit: int) -> bytes:
             body += chunk
             if len(body) > limit:
                 # The next read fails, which closes httpx's nested generators. A ``break`` would
-                # leave them open.
+                # leave the generators open.
                 await response.aclose()
     except httpx.HTTPError:
         if len(body) <= limit:

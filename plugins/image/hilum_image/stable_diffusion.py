@@ -138,7 +138,7 @@ class StableDiffusion(msgspec.Struct, frozen=True):
             await trio.sleep(PROGRESS_INTERVAL)
             try:
                 answer = await request(client, WHO, "GET", url)
-            except ProviderError:  # the request for the image reports it
+            except ProviderError:  # the request for the image reports the error
                 return
             # The server may send NaN or another type before the first step.
             share = answer.data.get("progress")
@@ -170,7 +170,7 @@ class StableDiffusion(msgspec.Struct, frozen=True):
             )
         if answer.status == 404:
             return ProviderError(
-                f"{where} has no such API.", code=errors.E_HTTP, hint="Start its server with --api."
+                f"{where} has no such API.", code=errors.E_HTTP, hint="Start the server with --api."
             )
         # FastAPI uses "detail", the web UI "errors" and "error".
         reasons = [answer.data.get(key) for key in ("detail", "errors", "error")]

@@ -93,7 +93,7 @@ async def compact(
 
 
 async def _collect_kept_texts(agent: Agent, budget: int) -> list[str]:
-    """Return the plugin texts that must survive, within a token budget."""
+    """Return the plugin texts that must survive a compaction, within a token budget."""
     kept = []
     for _, text in await agent.session.hooks.gather("keep_on_compaction", agent=agent):
         if isinstance(text, PluginFailure) or not text or budget < MIN_KEPT_TOKENS:

@@ -25,7 +25,7 @@ from hilum_memory.shortening import find_short_arguments, split_ends
 
 HEAD_CHARACTERS = 1_200
 TAIL_CHARACTERS = 600
-# About the size of a screenshot; providers count images in their own ways.
+# About the number of tokens in a screenshot; providers count images in different ways.
 IMAGE_TOKENS = 1_200
 # A shortened result may take this fraction (1/n) of the budget. In a small window, 1,800 characters
 # of dense text would be too many.

@@ -44,7 +44,7 @@ class Compactor:
         budget: int,
     ) -> Compaction | None:
         """Shorten large old results; if that is not enough, replace old messages with a summary."""
-        # Imported here, because most runs never compact, and importing these modules and the
+        # The imports are here, because most runs never compact, and importing these modules and the
         # gateways takes about 10 ms.
         from hilum_memory.compaction import compact
 

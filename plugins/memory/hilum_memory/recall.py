@@ -52,8 +52,8 @@ class ResultFinder:
                     self._places[event.agent, event.result.call_id] = event.seq
         place = self._places.get((agent, call))
         if place is not None:
-            # Only positions are kept in memory, because the results of a long session take up many
-            # megabytes.
+            # Only positions in the log are kept in memory, because the results of a long session
+            # take up many megabytes.
             for event in await store.read(session, place - 1, 1):
                 if isinstance(event, CallDone):
                     return event.result

@@ -61,7 +61,7 @@ MAX_RESULT = 2_000
 # Each chunk is a request to a model; the limit bounds time and cost.
 MAX_CHUNKS = 6
 WINDOW_SHARE = 0.8
-# A function that shortens a text to at most a number of characters.
+# A function that shortens a text to a maximum number of characters.
 Cut = Callable[[str, int], str]
 
 
@@ -111,7 +111,7 @@ async def _ask_model(agent: Agent, name: str, past: RemovedMessages, most: int, 
 
     Raises:
         HilumError: The model cannot be reached.
-        InvalidSummaryError: Its answer is not a summary.
+        InvalidSummaryError: The model's answer is not a summary.
     """
     model = agent.session.kernel.router.model(name)
     factor = agent.conversation.calibrator(model.info.name).factor
@@ -135,7 +135,7 @@ async def _ask_model(agent: Agent, name: str, past: RemovedMessages, most: int, 
         parts += [f"{mark} the conversation{part}\n{chunk}", f"{mark} end"]
         order = "Write the summary so far."
         if number == len(chunks):
-            order = "Write the summary of all of it."
+            order = "Write the summary of the whole conversation."
         if focus:
             order += f" Focus on: {focus.rstrip('.')}."
         prompt = "\n\n".join([*parts, order])
@@ -195,7 +195,7 @@ def _is_repetitive(text: str) -> bool:
 
 
 def split_messages(messages: Sequence[Message], room: int) -> list[str]:
-    """Return messages as texts of at most ``room`` tokens, at most ``MAX_CHUNKS`` of them."""
+    """Return messages as at most ``MAX_CHUNKS`` texts of at most ``room`` tokens each."""
     entries = _fit_entries(messages, room * (MAX_CHUNKS - 1))
     packed: list[list[str]] = [[]]
     left = room
@@ -280,7 +280,8 @@ def extract_summary(past: RemovedMessages, most: int) -> str:
     )
     text = "\n".join(_format_section(name, lines) for name, lines in sections)
     if past.summary:
-        # Each part gets half of the length, so that neither displaces the other.
+        # The earlier summary and the excerpts each get half of the length, so that neither
+        # displaces the other.
         text = f"## Before that\n{shorten(past.summary, length // 2)}\n{text}"
     return shorten(text, length)
 

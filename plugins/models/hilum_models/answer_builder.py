@@ -110,7 +110,7 @@ class AnswerBuilder:
         self._ids: set[str] = set()
 
     def add_text(self, text: str) -> list[Chunk]:
-        """Add text of the answer and return its chunks."""
+        """Add text to the answer and return its chunks."""
         if not text:
             return []
         part = self.parts[-1] if self.parts else None
@@ -187,7 +187,7 @@ class AnswerBuilder:
 
 
 class VendorReader:
-    """Base class with the parts of a reader that are the same for every vendor's format.
+    """Base class with the parts of a reader that all vendors' formats share.
 
     Attributes:
         ended: Whether all further events can be ignored.

@@ -48,13 +48,13 @@ _CACHE = {"type": "ephemeral"}
 # The ids that the API accepts, and the length of computed ids.
 _ID = (r"[A-Za-z0-9_-]{1,64}", 32)
 # With the option "adaptive", these models decide how much to think. For other models, the default
-# is right.
+# is suitable.
 _ADAPTIVE = re.compile(r"claude-((opus|sonnet)-4-[6-9](?!\d)|[a-z]+-[5-9](?!\d)|mythos-)")
 # These models reject thinking if the preceding messages have changed, as they do at the beginning
-# of each run and in each compaction. An option makes them drop such thinking; the beta header of
-# the requests allows this option.
+# of each run and in each compaction. A request option makes these models drop such thinking; the
+# beta header allows this option.
 _BOUND = re.compile(r"claude-[a-z]+-(5-[1-9](?!\d)|[6-9](?!\d))")
-# The API requires a maximum.
+# The API requires a maximum number of tokens.
 DEFAULT_OUTPUT = 8_192
 
 
@@ -220,7 +220,7 @@ class AnthropicReader(VendorReader):
                 self._add_usage(value)
                 self._read_stop(get_dict(value, "delta"))
             case "message_stop":
-                # A few servers send no stop reason before this event.
+                # A few servers send no stop reason before `message_stop`.
                 self._answer.stop = self._answer.stop or "end"
                 self.ended = True
             case "error":
@@ -286,7 +286,8 @@ class AnthropicReader(VendorReader):
             self._answer.stop = _STOPS.get(reason, "end")
 
     def _add_usage(self, table: dict[str, Any]) -> None:
-        # Counts arrive in two events; a count that was already sent may be null in the second.
+        # Token counts arrive in two events; a count that was already sent may be null in the second
+        # event.
         for name, value in get_dict(table, "usage").items():
             if value is not None:
                 self._usage[name] = value

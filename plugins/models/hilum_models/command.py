@@ -94,7 +94,7 @@ def _parse(argv: Sequence[str]) -> Namespace:
         raise UsageError("It is unclear which provider the key is for.", code=E_BAD_ARGS, hint=hint)
     if options.forget and options.action != "key":
         raise UsageError("--forget belongs to hilum models key.", code=E_BAD_ARGS)
-    # hilum models openai/gpt-5 is a natural mistake.
+    # Typing `hilum models openai/gpt-5` is a natural mistake.
     if options.action == "list" and "/" in options.name:
         hint = f"hilum models test {options.name} tests a model."
         raise UsageError(f"{options.name!r} is not a provider.", code=E_BAD_ARGS, hint=hint)
@@ -125,7 +125,8 @@ async def _list(options: Namespace) -> int:
         default = kernel.router.resolve("default")
         chosen = not default and not options.name
         if chosen:
-            # What `hilum run` would choose; servers on other machines are not contacted.
+            # Choose the model that `hilum run` would choose; servers on other machines are not
+            # contacted.
             default = _find_default(found)
     if options.json:
         say_json({"default": default, "providers": [_provider_data(each) for each in found]})
@@ -156,7 +157,7 @@ def _format(
     Args:
         found: The providers.
         default: The default model.
-        most: Maximum number of models of one provider.
+        most: Maximum number of models to list for one provider.
         chosen: Whether hilum chose the default model because none is set.
         named: Whether the user named the provider.
     """

@@ -17,7 +17,7 @@ from hilum_models.failures import Endpoint, clean_message
 
 CONNECT_TIMEOUT = 10.0  # seconds
 _NETWORK_HINT = "Check the network, the proxy and the base URL."
-# OpenSSL reports one of these when the server responds without TLS.
+# OpenSSL reports one of these errors when the server responds without TLS.
 _PLAIN_HTTP = ("wrong version number", "record layer failure", "http request")
 
 
@@ -120,6 +120,6 @@ def _certificate_error(error: ssl.SSLCertVerificationError, server: str) -> Mode
     elif "mismatch" in reason.lower() or "not valid for" in reason:
         hint = "The certificate is for another name: check the host in the base URL."
     else:
-        hint = "If you trust it, set SSL_CERT_FILE to a file with its authority's certificate."
+        hint = "If you trust the server, set SSL_CERT_FILE to a file with its CA certificate."
     message = f"The certificate of {server} is not accepted: {reason}."
     return ModelError(message, kind="request", hint=hint)

@@ -75,7 +75,7 @@ async def fetch_ollama_facts(
             async with transport.send("POST", f"{base}/api/show", headers, endpoint, body) as reply:
                 document = await reply.read(MAX_DESCRIPTION) if reply.status == 200 else b""
         except ModelError:
-            # Without a response, the catalog decides.
+            # Without a response, the catalog determines the capabilities.
             return
         value = decode_document(document)
         capabilities = value.get("capabilities") if isinstance(value, dict) else None

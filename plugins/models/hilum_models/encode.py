@@ -31,7 +31,7 @@ encode = msgspec.json.Encoder().encode
 
 
 class Target(msgspec.Struct, frozen=True):
-    """The model that a request is encoded for, and the options of the encoding.
+    """The model for which a request is encoded, and the encoding options.
 
     Attributes:
         name: ``provider/name``, as in messages.
@@ -73,7 +73,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class VendorWire(msgspec.Struct, frozen=True):
-    """Base class with the parts of an encoding that are the same for every vendor's format."""
+    """Base class with the parts of an encoding that all vendors' formats share."""
 
     target: Target
     api: ClassVar[str]
@@ -144,7 +144,7 @@ def system_text(layers: Sequence[Layer]) -> str:
 
 
 def note_text(message: NoteMessage) -> str:
-    """Return the text of a note in its tags.
+    """Return the text of a note, enclosed in its tags.
 
     Tags in the note's own text are escaped, so that it can neither end the note nor begin another.
     """
@@ -163,7 +163,7 @@ def user_parts(message: Message, images: bool) -> str | list[Text | Image]:
 
 
 def sendable_parts(parts: Sequence[Text | Image], images: bool) -> list[Text | Image]:
-    """Return the parts that can be sent.
+    """Return the message parts that can be sent.
 
     Empty texts are left out, and a line of text replaces each image that the model does not accept.
     """

@@ -112,7 +112,7 @@ def clean_message(text: str, endpoint: Endpoint) -> str:
 
 
 def extract_error(body: bytes) -> tuple[str, str]:
-    """Return the provider's message and its codes from the body of an error; both may be empty."""
+    """Return the message and codes from the body of an error response; both may be empty."""
     text = body.decode("utf-8", "replace").strip()[:MAX_SEARCHED]
     value = decode_document(body)
     if value is None:
@@ -144,8 +144,8 @@ def _find_message(error: dict[str, Any], text: str) -> Any:
     message = error.get("message") or error.get("detail") or error.get("msg") or text
     metadata = error.get("metadata")
     if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
-        # OpenRouter's own message is not informative; this is the message of the provider behind
-        # it.
+        # OpenRouter's own message is uninformative, so add the message from the underlying
+        # provider.
         return f"{message}: {metadata['raw']}"
     return message
 

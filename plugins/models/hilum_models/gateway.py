@@ -143,7 +143,7 @@ class HttpModel(msgspec.Struct, frozen=True):
             raise ModelError(
                 f"{self.endpoint.provider} sent this instead of an answer: {content}",
                 kind="request",
-                hint="Check the base URL, and that the server can stream.",
+                hint="Check the base URL, and whether the server supports streaming.",
             )
         yield reader.finish()
 
@@ -153,7 +153,8 @@ class HttpModel(msgspec.Struct, frozen=True):
             return error
         if not refuses_tools(error.message):
             return error
-        # The kernel retries at once on the kind "protocol", with a body from the new wire.
+        # After an error of the kind "protocol", the kernel retries immediately, with a body from
+        # the new wire.
         self.disable_native_tools()
         message = f"{error.message.rstrip('.')}. From now on, tools are described in the prompt."
         return ModelError(message, kind="protocol", status=error.status)
@@ -170,8 +171,8 @@ class HttpModel(msgspec.Struct, frozen=True):
 async def _read_beginning(data: AsyncIterator[bytes]) -> bytes:
     """Read up to the first significant character.
 
-    Whitespace before it does not show that the server is alive. Only the beginning of endless
-    whitespace is kept, which may contain a byte order mark.
+    Whitespace before this character does not show that the server is alive. Only the beginning of
+    endless whitespace is kept, which may contain a byte order mark.
     """
     begin = b""
     while not begin.strip(_BLANK):
@@ -183,7 +184,7 @@ async def _read_beginning(data: AsyncIterator[bytes]) -> bytes:
 
 
 async def _read_piece(data: AsyncIterator[bytes], reader: Reader) -> bytes | None:
-    """Return the next piece, or ``None`` at the end.
+    """Return the next piece of the body, or ``None`` at the end.
 
     Once the answer is complete, failures are no longer raised.
     """

@@ -176,7 +176,7 @@ _STOPS: dict[str, Stop] = {
     "ESCALATION": "refusal",
     "MODEL_ARMOR": "refusal",
 }
-# Reasons after which the answer is unusable, and a retry may help.
+# Finish reasons after which the answer is unusable, but a retry may help.
 _MALFORMED = (
     "MALFORMED_FUNCTION_CALL",
     "UNEXPECTED_TOOL_CALL",

@@ -1,4 +1,4 @@
-"""Sends requests over httpx. Only this module imports httpx; it is loaded at the first request."""
+"""Sends requests over httpx. Only this module imports httpx; it is loaded on the first request."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _decompress(decompressor: zlib._Decompress, chunk: bytes) -> Iterator[bytes]
 
 
 class _SingleUseBody(httpx.AsyncByteStream):
-    """A body that is sent once.
+    """A request body that is sent once.
 
     httpx's own body is a generator, which is not closed when the request is cancelled.
     """

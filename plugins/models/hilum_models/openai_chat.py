@@ -58,7 +58,7 @@ _MISTRAL = r"(?i)mistral|ministral|devstral|codestral|magistral|pixtral"
 _MISTRAL_ID = (r"[A-Za-z0-9]{9}", 9)
 # The templates of these models require user and model messages to alternate.
 _ALTERNATING = r"(?i)gemma|llama-?2\b|vicuna|zephyr"
-# OpenAI accepts at most 40 characters.
+# OpenAI accepts ids of at most 40 characters.
 _ANY_ID = (r"(?s).{1,40}", 32)
 _BRIDGE = b'{"role":"assistant","content":"Understood."}'
 _TOOL = b'{"role":"tool"'
@@ -86,13 +86,13 @@ class ChatWire(VendorWire, frozen=True):
     def _options(self) -> dict[str, Any]:
         target = self.target
         fields: dict[str, Any] = {"model": target.id, "stream": True}
-        # Mistral rejects the field, and reports the usage without it.
+        # Mistral rejects `stream_options`, and reports the usage without it.
         if target.provider != "mistral":
             fields["stream_options"] = {"include_usage": True}
         if target.name.startswith("openrouter/anthropic/"):
             fields["cache_control"] = {"type": "ephemeral"}
         if target.max_output:
-            # OpenAI has renamed the field; compatible servers use the older name.
+            # OpenAI has renamed `max_tokens`; compatible servers use the older name.
             is_openai = target.provider == "openai"
             name = "max_completion_tokens" if is_openai else "max_tokens"
             fields[name] = target.max_output
@@ -278,7 +278,7 @@ class ChatReader(VendorReader):
             chunks += self._add_pieces(self._tags.flush())
             if reason == "error":
                 raise self._error(choice.get("error") or "the model failed")
-            # After a refusal OpenAI reports `stop`.
+            # After a refusal, OpenAI reports `stop`.
             self._answer.stop = "refusal" if self._refused else _STOPS.get(reason, "end")
         return chunks
 
@@ -294,7 +294,7 @@ class ChatReader(VendorReader):
         if isinstance(content, str):
             return self._add_pieces(self._tags.feed(content))
         chunks: list[Chunk] = []
-        # Mistral's reasoning models send a list of parts.
+        # Mistral's reasoning models send the content as a list of parts.
         for part in only_dicts(content):
             text = part.get("text")
             if part.get("type") == "thinking":

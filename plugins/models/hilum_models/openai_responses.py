@@ -43,7 +43,7 @@ from hilum_models.encode import (
 from hilum_models.failures import Endpoint, event_error
 from hilum_models.json_values import decode_event, get_count, get_dict, get_text, to_json_text
 
-# The API accepts at most 64 characters.
+# The API accepts ids of at most 64 characters.
 _ID = (r"(?s).{1,64}", 32)
 _REASONS = re.compile(r"(.*/)?(gpt-[5-9](?!.*chat)|o[134](-|$)|codex)")
 # The fields of a reasoning item that requests accept.
@@ -60,7 +60,7 @@ class ResponsesWire(VendorWire, frozen=True):
         target = self.target
         fields: dict[str, Any] = {"model": target.id, "stream": True, "store": False}
         # Without storage on the server, encrypted reasoning is sent only on request. Models that do
-        # not reason reject the field.
+        # not reason reject the field `include`.
         if _REASONS.match(target.id):
             fields["include"] = ["reasoning.encrypted_content"]
         if target.max_output:
@@ -107,8 +107,7 @@ class ResponsesWire(VendorWire, frozen=True):
             elif part.text:
                 items.append(_encode_text(part, phase))
             end = len(items)
-        # The API rejects reasoning that is not followed by an item, as in an answer that was cut
-        # off.
+        # The API rejects reasoning that is not followed by an item, as in a truncated answer.
         return items[:end]
 
     def _encode_result(self, result: ToolResult) -> dict[str, Any]:

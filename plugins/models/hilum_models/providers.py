@@ -200,7 +200,7 @@ class HttpProvider(msgspec.Struct):
         return bool(self.key) or not self.needs_key
 
     async def suggest(self) -> str | None:
-        """Return a model to use, or ``None`` if this provider is currently not usable.
+        """Return a model to use, or ``None`` if this provider cannot currently be used.
 
         Raises:
             UsageError: The user configured the provider's address, but the server has no model.
@@ -326,7 +326,8 @@ def _create_provider(
     base_url = _normalize_url(url, api)
     is_elsewhere = bool(given) and base_url != known.base_url
     key_env = _choose_key_env(known, own, environ)
-    # The vendor's own server needs its key. A server at another address needs the configured key.
+    # The vendor's own server needs the vendor's key. A server at another address needs the
+    # configured key.
     needs_key = bool(known.key_envs) and not known.local and not is_elsewhere
     # Pasted keys often end in a newline.
     key = environ.get(key_env, "").strip()
@@ -366,7 +367,7 @@ def _find_stored_key(name: str, base_url: str, stored: Mapping[str, StoredKey]) 
 
 
 def _find_given_url(known: KnownProvider, own: ProviderSettings, environ: Mapping[str, str]) -> str:
-    """Return the address from settings or environment, or an empty string if there is none."""
+    """Return the base URL from settings or environment, or an empty string if there is none."""
     if own.base_url:
         return own.base_url
     given = _first_value(known.url_envs, environ)
@@ -390,8 +391,8 @@ def parse_ollama_host(host: str) -> str:
             # Ollama's default port.
             host = f"{host}:11434"
         host = f"http://{host}"
-    # The server also uses this variable, and may listen on all addresses; a client needs a specific
-    # one.
+    # The server also reads this variable, and may listen on all addresses, but a client needs a
+    # specific address.
     host = host.replace("://0.0.0.0", "://127.0.0.1").replace("://[::]", "://[::1]")
     return host.removesuffix("/v1") + "/v1"
 
@@ -399,7 +400,7 @@ def parse_ollama_host(host: str) -> str:
 def _choose_api(known: KnownProvider, own: ProviderSettings, url: str) -> str:
     if own.api:
         return own.api
-    # OpenAI-compatible servers use the older format.
+    # OpenAI-compatible servers use the older format, chat completions.
     if known.name == "openai" and get_host(url) != "api.openai.com":
         return "chat"
     return known.api
@@ -421,7 +422,7 @@ def _normalize_url(url: str, api: str) -> str:
 
 
 def _choose_key_env(known: KnownProvider, own: ProviderSettings, environ: Mapping[str, str]) -> str:
-    """Return the variable that contains the key, or the first candidate."""
+    """Return the name of the variable that contains the key, or the first candidate."""
     if own.key_env:
         return own.key_env
     for name in known.key_envs:

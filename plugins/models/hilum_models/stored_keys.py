@@ -122,7 +122,7 @@ def write_key(
     Args:
         provider: The provider's name.
         key: The key.
-        address: Scheme, host and port of the server that may receive it.
+        address: Scheme, host and port of the server that may receive the key.
         environ: The environment that determines the user's folders.
 
     Raises:
@@ -189,7 +189,7 @@ def _write_to_keyring(provider: str, key: str) -> bool:
         if keyring is None or keyring.get_keyring().priority < MIN_PRIORITY:
             return False
         keyring.set_password(SERVICE, provider, key)
-        # Some backends drop what they cannot store.
+        # Some backends drop keys that they cannot store.
         return bool(keyring.get_password(SERVICE, provider) == key)
     except Exception:  # each backend has its own exceptions; the file is the alternative
         return False

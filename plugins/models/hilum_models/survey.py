@@ -1,4 +1,4 @@
-"""Finds out which providers can be used, and tests a model with one small request."""
+"""Determines which providers can be used, and tests a model with one small request."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from hilum import Kernel
     from hilum.models import Provider
 
-# Seconds. A server on this machine lists its models at once, unless it is not one of the expected
-# kind.
+# Seconds. A model server on this machine lists its models immediately; any other server may not
+# respond.
 LOCAL_TIMEOUT = 2.0
 # Seconds until an answer begins. Servers on this machine first load the model, which may be large.
 TEST_TIMEOUT = 30.0
@@ -86,7 +86,7 @@ async def _examine(
 
     Args:
         provider: The provider.
-        used: The names of its models that the settings name.
+        used: The names of the provider's models in the settings.
         named: Whether the user named the provider, so that it may be contacted on another machine.
         quiet: Whether to avoid contacting servers.
     """

@@ -78,7 +78,7 @@ class TextToolsWire(msgspec.Struct, frozen=True):
         return f"text:{self.inner.key}"
 
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
-        """Encode layers and the description of the tools."""
+        """Encode the prompt layers and the description of the tools."""
         if not tools:
             return self.inner.head(layers, ())
         text = "\n".join([_INTRODUCTION, *map(_describe_tool, tools)])
@@ -116,7 +116,7 @@ def _write_calls(message: AssistantMessage) -> AssistantMessage:
 
 
 def _write_results(message: ToolMessage) -> UserMessage:
-    """Return results as the user's text.
+    """Return results as text in a user message.
 
     The text in a result cannot close the result's tag, and is never parsed as a call.
     """
@@ -131,7 +131,7 @@ def _write_results(message: ToolMessage) -> UserMessage:
 
 
 def read_text_calls(create_reader: CreateReader) -> CreateReader:
-    """Return a function that wraps readers in ones that find calls in their text."""
+    """Return a function that wraps a reader in one that finds calls in its text."""
 
     def create(model: str, body: bytes, endpoint: Endpoint) -> Reader:
         inner = create_reader(model, body, endpoint)

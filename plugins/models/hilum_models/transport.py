@@ -1,4 +1,4 @@
-"""A kernel's connections to providers. HTTP itself is in ``http_client``."""
+"""A kernel's connections to providers. The HTTP code is in ``http_client``."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ MAX_DOCUMENT = 16 << 20  # maximum size, in bytes, of a list of models
 def load_http_client() -> ModuleType:
     """Return the HTTP client module, which takes 100 ms to import."""
     if "httpx" not in sys.modules:
-        # If click is installed, httpx imports its command line, and with it rich. Importing it
-        # takes 40 ms (tests/benchmarks/first_request.py), although hilum never uses it. A None here
-        # makes the import fail as if click were missing, which httpx handles.
+        # If click is installed, httpx imports its command-line program, and with it rich. Importing
+        # it takes 40 ms (tests/benchmarks/first_request.py), although hilum never uses it. A None
+        # here makes the import fail as if click were missing, which httpx handles.
         sys.modules["httpx._main"] = None  # type: ignore[assignment]
         import httpx  # noqa: F401
 

@@ -61,7 +61,7 @@ class _OpenQuestion:
     Attributes:
         question: The question.
         answer: The answer, ``None`` until it is given.
-        answered: Set when the answer is given.
+        answered: A trio event that is set when the answer is given.
     """
 
     def __init__(self, question: Question) -> None:
@@ -249,7 +249,7 @@ class Plan:
         text = texts.describe_left_items(self._plan(agent.name))
         return Block("todos", text) if text else None
 
-    # The plugin `memory`, which may not be installed, declares this hook.
+    # The plugin `memory`, which might not be installed, declares this hook.
     @hookimpl(optionalhook=True)
     def keep_on_compaction(self, agent: Agent) -> str | None:
         """Return the open items, which must survive a compaction."""
@@ -373,7 +373,7 @@ class Plan:
         if waiting is None:
             raise UsageError(
                 f"There is no open question {question!r}.",
-                hint="It was already answered, or it expired.",
+                hint="The question was already answered, or it expired.",
             )
         asked = waiting.question
         answer = Answer(asked.id, asked.call, questions.check_answers(asked, answers))
@@ -391,7 +391,7 @@ class Plan:
 
         Args:
             text: The plan as edited by the user, or ``None`` for the unchanged plan. The todo list
-                is kept in both cases.
+                is kept, whether or not the user edited the plan.
             agent: The agent.
 
         Returns:
@@ -453,7 +453,7 @@ class Plan:
         # A later prompt replaces the proposal.
         if proposal is None or agent in self._deciding or actor.conversation.pending:
             raise UsageError(
-                "No plan is waiting for a decision.", hint="Work one out in plan mode first."
+                "No plan is waiting for a decision.", hint="Work out a plan in plan mode first."
             )
         self._deciding.add(agent)
         try:

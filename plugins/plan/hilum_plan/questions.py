@@ -33,7 +33,7 @@ class Question(msgspec.Struct, frozen=True):
     Attributes:
         id: Id of the question.
         agent: The agent that asks.
-        call: Id of its tool call.
+        call: Id of the tool call that asks the question.
         question: The question.
         options: Answers to choose from, the recommended one first. The user may also give another
             answer.

@@ -11,9 +11,9 @@ class Abilities:
     """The abilities of an agent.
 
     Attributes:
-        edits: Whether it can change files.
-        runs_commands: Whether it can run commands.
-        sub_agent: Whether another agent started it and reads its result.
+        edits: Whether the agent can change files.
+        runs_commands: Whether the agent can run commands.
+        sub_agent: Whether another agent started this one and reads its result.
     """
 
     edits: bool = True

@@ -99,7 +99,8 @@ def make_meta_text(workspace: str, extra_roots: Sequence[str], abilities: Abilit
     return f"{opening}\n\n{rules}\n{care}\n" + "\n".join(where)
 
 
-# Cached, because this reads a file and every agent's prompt needs the same text.
+# The result is cached, because this function reads a file and every agent's prompt needs the same
+# text.
 @functools.cache
 def describe_system() -> str:
     """Return the operating system's name and version, its architecture and the command shell."""

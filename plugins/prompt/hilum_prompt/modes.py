@@ -64,8 +64,8 @@ make each one count.
 
 Then stop. Edits come after the user has confirmed the diagnosis and switched to agent mode."""
 
-# A sub-agent does not know the conversation, and a todo list tracks steps of a task. These tools
-# are therefore left out of modes that only answer or diagnose.
+# A sub-agent does not know the conversation, and a todo list tracks steps of a task. The tools for
+# both are therefore left out of modes that only answer or diagnose.
 _WORK = ("task", "todo_write")
 
 MODES = (

@@ -61,7 +61,7 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'hilum_replay' has no attribute {name!r}")
     value = getattr(import_module(f"hilum_replay.{_MODULES[name]}"), name)
-    # Stored, so that this function runs only once for each name.
+    # The value is stored, so that this function runs only once for each name.
     globals()[name] = value
     return value
 

@@ -154,13 +154,13 @@ def _describe_result(result: ToolResult) -> list[Sent]:
 def _describe_part(part: Text | Image) -> Sent:
     if isinstance(part, Image):
         return _describe_image(part)
-    # The usual source is omitted from cassettes.
+    # The usual source, ``user``, is omitted from cassettes.
     source = "" if part.source == "user" else part.source
     return Sent("user", part.text, source=source)
 
 
 def _describe_image(image: Image, call: str = "") -> Sent:
-    # The data is replaced by a digest, because it would make the cassette unreadable.
+    # The data is replaced with a digest, because it would make the cassette unreadable.
     digest = compute_digest(image.data)
     return Sent("image", f"{image.media_type} {digest}", call)
 

@@ -20,7 +20,8 @@ _MARK = "[[exchange]]"
 _PLAIN_KINDS: tuple[Kind, ...] = ("note", "summary", "aside")
 
 
-# The structs of the file. Unknown fields are rejected, because they are usually misspelled.
+# The structs into which the file is decoded. Unknown fields are rejected, because they are usually
+# misspelled.
 
 
 class _SentRow(msgspec.Struct, forbid_unknown_fields=True):
@@ -117,7 +118,7 @@ def loads(text: str, name: str = "the cassette") -> Cassette:
         raise UsageError(f"{name} is not a cassette: {error}.", hint=hint) from None
     if file.format != FORMAT:
         message = f"{name} has cassette format {file.format}; this hilum-replay reads {FORMAT}."
-        raise UsageError(message, hint="Update hilum-replay, or record it again.")
+        raise UsageError(message, hint="Update hilum-replay, or record the cassette again.")
     tables = file.exchange
     # A recording may be cut off at a point where the remaining text is still valid TOML.
     # Handwritten cassettes have no version, and need no `stop`.

@@ -61,7 +61,7 @@ Faults = Sequence[Fault | None] | Callable[[int], Fault | None]
 
 
 def find_fault(faults: Faults | None, number: int) -> Fault:
-    """Return the fault of a request."""
+    """Return the fault for a request."""
     fault = None
     if callable(faults):
         fault = faults(number)

@@ -63,7 +63,8 @@ class HttpConnection:
         return HttpRequest(
             self._method,
             request.target.decode("latin-1"),
-            # h11 has lowered the names (RFC 9110, 5.1: they are case-insensitive).
+            # h11 has converted the names, which are case-insensitive (RFC 9110, 5.1), to lower
+            # case.
             {name.decode("ascii"): value.decode("latin-1") for name, value in request.headers},
             bytes(body),
         )
@@ -73,7 +74,7 @@ class HttpConnection:
             event = self._http.next_event()
             if event is not h11.NEED_DATA:
                 return event  # type: ignore[return-value]
-            # Otherwise, a client that waits for this would never send its body.
+            # A client that waits for status 100 would otherwise never send its body.
             if self._http.they_are_waiting_for_100_continue:
                 await self._send(h11.InformationalResponse(status_code=100, headers=[]))
             data = await self._stream.receive_some(RECEIVE_SIZE)
@@ -161,6 +162,6 @@ async def serve_connection(
     except (trio.BrokenResourceError, trio.ClosedResourceError):
         pass  # clients may disconnect at any time
     except h11.LocalProtocolError:
-        # A fault requires invalid HTTP, such as a wrong length. Other connections must not end with
-        # this one.
+        # Some faults require invalid HTTP, such as a wrong length. Other connections must not end
+        # with this one.
         await connection.aclose()

@@ -229,7 +229,7 @@ def _group_for_wire(items: Sequence[Sent]) -> list[Sent]:
         if item.kind == "result":
             results.append(item)
         elif item.kind == "image":
-            # Each wire encodes images in its own way, so that their digests differ.
+            # Each wire format encodes images in its own way, so that their digests differ.
             images.append(Sent("image"))
         elif item.kind != "aside" and item.text:
             texts.append(item.text)
@@ -241,7 +241,7 @@ def _group_for_wire(items: Sequence[Sent]) -> list[Sent]:
 def _is_same_kind(wanted: Sent, came: Sent) -> bool:
     if wanted.kind != came.kind or wanted.call != came.call:
         return False
-    # Cassettes that a person wrote, and some wires, have results without the tool's name.
+    # Handwritten cassettes and some wire formats have results without the tool's name.
     if not wanted.tool or not came.tool:
         return True
     return wanted.tool == came.tool

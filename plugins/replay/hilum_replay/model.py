@@ -161,7 +161,7 @@ class _PacedChunks:
 
 
 def to_factor(pace: Pace) -> float:
-    """Return the factor of the recorded times."""
+    """Return the factor to apply to the recorded times."""
     return 1.0 if pace == "recorded" else float(pace)
 
 

@@ -29,7 +29,7 @@ class PathPlaceholders:
     ) -> None:
         self.workspace = os.fspath(workspace).rstrip("/\\")
         self.home = os.fspath(home).rstrip("/\\")
-        # If both are the same folder, it is the workspace.
+        # If both are the same folder, the workspace's placeholder is used.
         names = dict.fromkeys(_spellings(self.home), "home")
         names |= dict.fromkeys(_spellings(self.workspace), "workspace")
         self._paths = _PathPattern(names)

@@ -55,8 +55,8 @@ class _Conversation:
     def positions(self, delta: RequestDelta) -> list[int]:
         """Return the positions that a request may have in the conversation.
 
-        This is the next position or, if playback begins in the middle of the conversation, the one
-        after as many answers as the request contains.
+        A request has the next position or, if playback begins in the middle of the conversation,
+        the one after as many answers as the request contains.
         """
         total = len(self.indices)
         positions = [self.played] if self.played < total else []
@@ -141,7 +141,7 @@ class Playback:
 
         Args:
             delta: The new part of the request.
-            agent: The agent that sends it, if it is known.
+            agent: The agent that sends the request, if it is known.
 
         Raises:
             ModelError: ``request`` if the request differs from the recorded one, or if all
@@ -190,8 +190,9 @@ class Playback:
             else:
                 others.append(conversation)
         if wire:
-            # A wire format does not name the agent. The first message identifies it only roughly:
-            # several conversations may begin with the same message, and a compaction removes it.
+            # A wire format does not name the agent. The first message identifies a conversation
+            # only roughly: several conversations may begin with the same message, and a compaction
+            # removes it.
             return bound + free + others
         if bound:
             return bound

@@ -1,4 +1,4 @@
-"""The provider of cassettes as models."""
+"""The provider that offers cassettes as models."""
 
 from __future__ import annotations
 

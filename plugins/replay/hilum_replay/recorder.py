@@ -90,7 +90,7 @@ class _Conversation:
             self.messages.append(NoteMessage("\n\n".join(event.notes)))
 
     def add_results(self, shortened: Mapping[str, str] = _NO_TEXTS) -> None:
-        """Add the results in the order of their calls, as the loop does."""
+        """Add the results in the order of their calls, as the agent loop does."""
         results = tuple(self.results[call] for call in self.calls if call in self.results)
         if results:
             message = replace_texts(ToolMessage(results), shortened, images=True)
@@ -169,9 +169,9 @@ class Recorder:
             case SessionOpened() if not self._has_workspace:
                 self._placeholders = PathPlaceholders(event.workspace, Path.home())
             case ModelStarted():
-                # Written before the first answer, so that a run without an answer also leaves a
-                # cassette. The header does not replace an earlier recording, which a run without an
-                # answer would otherwise destroy.
+                # The header is written before the first answer, so that a run without an answer
+                # also leaves a cassette. The header does not replace an earlier recording, which a
+                # run without an answer would otherwise destroy.
                 if not self._has_earlier_recording():
                     self._write_header(event.model)
             case RunStarted():
@@ -277,7 +277,7 @@ class Recorder:
             return False
 
     def _write_header(self, model: str) -> None:
-        """Write the header, once, as soon as the model is known."""
+        """Write the header once, as soon as the model is known."""
         if self._has_header:
             return
         self._has_header = True
@@ -307,7 +307,7 @@ def record(
     """Create a cassette from the events of any session.
 
     Args:
-        events: All its events, in order.
+        events: All events of the session, in order.
         workspace: The workspace; taken from the events by default.
         redactor: The redactor that removes secrets; by default, those in this process's environment
             and those with a known format.
@@ -320,6 +320,6 @@ def record(
 
 
 async def follow(events: AsyncIterable[Event], recorder: Recorder) -> None:
-    """Pass ``session.events()`` to a recorder until they end or this task is cancelled."""
+    """Pass ``session.events()`` to a recorder until the events end or this task is cancelled."""
     async for event in events:
         recorder.feed(event)

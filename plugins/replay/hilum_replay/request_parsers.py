@@ -193,7 +193,7 @@ def _parse_user_part(part: dict[str, Any]) -> list[Sent]:
 
 
 def _parse_response(response: Any) -> str:
-    """Return the text of a response, which gateways put under a key of their choice."""
+    """Return the text of a function response, which gateways put under a key of their choice."""
     values = list(response.values()) if isinstance(response, dict) else [response]
     if len(values) == 1 and isinstance(values[0], str):
         return values[0]

@@ -1,6 +1,7 @@
 """An emulator of model providers: a cassette, or a function, behind HTTP in four wire formats.
 
-With it, tests and the demo use the real gateway. The server listens only on the loopback interface.
+With the emulator, tests and the demo use the real gateway. The server listens only on the loopback
+interface.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Answer:
     Args:
         message: The answer.
         usage: Its tokens.
-        first: Seconds until its first event.
+        first: Seconds until the first event of the answer.
         seconds: Seconds until its end.
     """
 
@@ -171,7 +172,7 @@ class CassetteServer:
             stream = await self._find_stream(request, fault.bad_arguments)
         except BaseException as error:
             # A script may raise anything, `SystemExit` included, which would end the server in the
-            # middle of a request. The client gets an error, and the test sees `failures`.
+            # middle of a request. The client gets an error, and the test can check `failures`.
             if not is_failure(error):
                 raise
             self.failures.append(error)
@@ -321,7 +322,7 @@ async def serve(
         port: Port to listen on; 0 for any free port.
 
     Yields:
-        The server, which listens until the block ends.
+        The server, which listens until the ``async with`` block ends.
 
     Raises:
         OSError: The port is already in use.

@@ -41,7 +41,8 @@ def _count_equal(old: list[str], new: list[str], normalize: Callable[[str], str]
     """Return the number of equal lines at the beginning."""
     count = 0
     for one, two in zip(old, new, strict=False):
-        # Most lines are equal, and normalizing takes a long time.
+        # Compare lines before normalizing them, which takes a long time, because most lines are
+        # equal.
         if one != two and normalize(one) != normalize(two):
             break
         count += 1

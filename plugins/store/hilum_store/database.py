@@ -157,7 +157,7 @@ class Database:
         return ask("application_id"), ask("user_version"), pages
 
     def _create(self) -> None:
-        """Write the schema to an empty file. Processes that do this at the same time take turns."""
+        """Write the schema to an empty file. Processes that do so at the same time take turns."""
         lease = self.lease("create", wait=True)
         assert lease is not None
         try:
@@ -263,7 +263,7 @@ class Database:
 def _prepare(path: Path) -> Path:
     """Return the real path of the file; create it and its folder if they do not exist.
 
-    They are created with permissions for the user only.
+    The file and the folder are created with permissions for the user only.
 
     Raises:
         StoreError: The file or its folder cannot be used.
@@ -308,7 +308,7 @@ def read_events(
     """Return events of a session.
 
     Args:
-        connection: A connection of this thread.
+        connection: A connection that belongs to this thread.
         path: The file, for messages.
         session: The session's id, for messages.
         number: The session's number.

@@ -42,7 +42,7 @@ class SqliteLog:
         checkpoint: Function that requests a checkpoint; called at the end of each run of the main
             agent.
         number: The number of the session in the file.
-        holder: The unique name for this opening of the session, as stored in it.
+        holder: The unique name, stored in the session, for this opening of the session.
         info: The description of the session.
         last: Sequence number of the last event.
     """
@@ -226,5 +226,5 @@ def session_busy_error(session: str, holder: str) -> StoreError:
     return StoreError(
         f"Session {session} is in use {who}.",
         code=errors.E_BUSY,
-        hint="Close it there first, or fork it.",
+        hint="Close the session there first, or fork it.",
     )

@@ -1,4 +1,4 @@
-"""The sessions in a database file. All methods may block and run in threads."""
+"""The sessions in a database file. All methods may block, and are called in threads."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class SessionTable:
                 if added.rowcount != 1:
                     raise StoreError(
                         f"There is already a session {info.id}.",
-                        hint="Use another id for the new one.",
+                        hint="Use another id for the new session.",
                     )
                 number = added.lastrowid or 0
                 # The lease is acquired before the commit, so that the session is never visible
@@ -169,7 +169,7 @@ class SessionTable:
         self._database.writer.close()
 
     def close(self) -> None:
-        """Close the file, after ``release``."""
+        """Close the file; call ``release`` before this method."""
         self._checkpointer.close()
         self._database.close()
         remove_stale_leases(self._database.leases)

@@ -47,7 +47,7 @@ class SqliteStore:
         """Create a session with an empty log and acquire its lease.
 
         Raises:
-            StoreError: The id is taken, or the file cannot be written.
+            StoreError: The id is already in use, or the file cannot be written.
         """
         return await self._in_thread(lambda sessions: sessions.create(info))
 
@@ -81,7 +81,7 @@ class SqliteStore:
         return await self._in_thread(lambda sessions: sessions.read(session, after, limit))
 
     async def rename(self, session: str, title: str) -> None:
-        """Set the title of a session, even if it is in use."""
+        """Set the title of a session, even if the session is in use."""
         await self._in_thread(lambda sessions: sessions.rename(session, title))
 
     async def delete(self, session: str) -> None:

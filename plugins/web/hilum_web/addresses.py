@@ -56,7 +56,7 @@ _GLOBAL = (
     "192.0.0.9/32 192.0.0.10/32 2001:1::1/128 2001:1::2/128 2001:1::3/128 2001:3::/32"
     " 2001:4:112::/48 2001:20::/28 2001:30::/28"
 ).split()
-# Virtual machines get their credentials from these services. Azure's service has an address in a
+# Virtual machines get their credentials from metadata services. Azure's service has an address in a
 # public range.
 _METADATA_ADDRESSES = " ".join(
     (

@@ -40,7 +40,7 @@ async def read_body(response: Response, url: str, limit: int, *, cut: bool = Fal
             was not requested.
     """
     encoding = _read_encoding(response, url)
-    # A body that is declared to be too large is refused before it is transferred.
+    # A body whose declared length is too large is refused before it is transferred.
     if not cut and _declares_more(response, limit):
         raise _too_large(url, limit)
     decompressor = None if encoding in _PLAIN else _Decompressor(encoding)

@@ -50,11 +50,11 @@ MAX_CACHED_BYTES = 60_000_000
 MAX_DIGESTS = 600
 _NO_CACHE = re.compile(r"no-store|no-cache|max-age=0\b", re.I)
 _STATUS_HINTS = {
-    401: "It requires a login, which is not possible here; use another source.",
-    402: "It requires a payment; use another source.",
-    403: "It does not serve programs; use another source, or the browser.",
+    401: "The page requires a login, which is not possible here; use another source.",
+    402: "The page requires a payment; use another source.",
+    403: "The site does not serve programs; use another source, or the browser.",
     404: "Check the address, or search for the page.",
-    410: "It is gone; search for the page.",
+    410: "The page was removed; search for another copy.",
 }
 
 
@@ -178,7 +178,7 @@ class Fetcher:
             if before_request is not None:
                 before_request()
             # A page's validators are sent only to the URL from which the page came. After a
-            # redirect, they would reveal the response of one site to another site.
+            # redirect, validators would reveal the response of one site to another site.
             cached = known
             if known is not None and known.url != target.url:
                 cached = None
@@ -198,7 +198,7 @@ class Fetcher:
         if response.status_code != HTTPStatus.OK:
             raise _explain_status(response.status_code, target.url, headers.get("retry-after", ""))
         body = await read_body(response, target.url, self._settings.max_bytes)
-        # The user may be editing a page on their own network at this moment.
+        # A page on the user's own network is not cacheable, because the user may be editing it.
         is_own = self._reach.lists(target.host, target.port)
         return Page(
             url=target.url,

@@ -169,7 +169,7 @@ def open_client(reach: Reach, **options: Any) -> Client:
 @cache
 def _create_tls_context(cert_file: str | None, cert_dir: str | None) -> ssl.SSLContext:
     # Loading the certificates takes at least 20 ms. The arguments are the cache key, because they
-    # are the values of the variables that httpx reads, too; a company may set these variables.
+    # are the values of variables that httpx also reads; a company may set these variables.
     return httpx.create_ssl_context()
 
 
@@ -198,7 +198,7 @@ def find_redirect(response: Response, url: str) -> str:
 
 
 def to_tool_error(error: Exception, url: str, seconds: float, redirected_by: str = "") -> ToolError:
-    """Return the error that explains a failure below HTTP. The messages of httpx are often empty.
+    """Return the error that explains a failure below HTTP; httpx's own message may be empty.
 
     Args:
         error: One of ``REQUEST_ERRORS``.
@@ -210,7 +210,7 @@ def to_tool_error(error: Exception, url: str, seconds: float, redirected_by: str
     reason = to_line(str(error), 300).rstrip(".")
     if isinstance(error, AddressRefused):
         return _explain_refused_address(error, url, reason, redirected_by)
-    # Must precede TLS errors, because a timeout may have one as its context.
+    # Timeouts are checked before TLS errors, because a timeout may have a TLS error as its context.
     if isinstance(error, httpx.TimeoutException):
         return ToolError(
             f"{host} did not respond within {seconds:g} s.",

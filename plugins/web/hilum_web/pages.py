@@ -113,9 +113,9 @@ class Pages:
                 page.texts[""] = PageText(text, complete=True)
             return page.texts[""]
         if kind.startswith("image/"):
-            hint = "Look at it in the browser."
+            hint = "Open the image in the browser."
         else:
-            hint = "Download it with a command if you need it."
+            hint = "Download the file with a command if you need it."
         shown = to_line(kind, 80) or "something"
         raise ToolError(
             f"{format_site(page.url)} sent {shown}, which is not text.",
@@ -125,7 +125,8 @@ class Pages:
 
 
 def _is_html(page: Page, kind: str) -> bool:
-    # Servers that do not know the type of a file send none. Any declared type is trusted.
+    # Servers that do not know the type of a file send no content type. Any declared type is
+    # trusted.
     if kind:
         return kind in HTML_TYPES
     head = page.body[:512].lstrip().lower()

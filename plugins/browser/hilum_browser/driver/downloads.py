@@ -118,5 +118,5 @@ async def _cancel(download: Download) -> None:
     try:
         await download.cancel()
         await download.delete()
-    except Error:  # its page was closed, which removed the file
+    except Error:  # closing the page removed the file
         pass

@@ -27,7 +27,7 @@ import msgspec
 # enough for a fast local network, but small enough that hundreds of channels need little memory.
 WINDOW = 1 << 18
 MAX_DATA = 1 << 15  # maximum number of stream bytes in one frame
-MAX_FRAME = 1 << 28  # bytes; the largest frames are downloads
+MAX_FRAME = 1 << 28  # in bytes; the largest frames are downloads
 
 _HEAD = struct.Struct("!IcI")
 _MESSAGE = b"M"
@@ -235,7 +235,7 @@ class Link:
                 raise LinkError(f"The other end sends an invalid message: {error}.") from None
         elif kind == _OPEN:
             if self._serve_channel is None or number in self._channels:
-                raise LinkError("The other end opens a channel that it may not open.")
+                raise LinkError("The other end opens a channel that it must not open.")
             channel = self._channels[number] = Channel(self, number)
             tasks.start_soon(self._serve, channel, data)
         elif number in self._channels:

@@ -128,7 +128,7 @@ class PageContent:
         return {"text": note, "blob": blob, "kind": kind}
 
     def cut(self, text: str, hint: str) -> Answer:
-        """Return an answer that contains a text, truncated if the text is too long."""
+        """Return an answer with a text, which is truncated if it is too long."""
         rest = len(text) - self._max_text
         if rest > 0:
             shown = text[: self._max_text]

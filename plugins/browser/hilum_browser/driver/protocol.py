@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-# The arguments of the tool. For an upload, they also contain the content and name of the file.
+# The arguments of the tool. For an upload, the arguments also contain the content and name of the
+# file.
 Arguments = dict[str, Any]
 # A message from hilum, with "id", "agent", "action" and "arguments".
 Command = dict[str, Any]

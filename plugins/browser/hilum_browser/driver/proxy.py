@@ -126,8 +126,8 @@ class Proxy:
         self, stream: anyio.abc.SocketStream, target: anyio.abc.ByteStream | None
     ) -> None:
         if target is None:
-            # The browser shows this as ERR_TUNNEL_CONNECTION_FAILED. The tool replaces this error
-            # with the reason that the gateway recorded.
+            # The browser shows this response as ERR_TUNNEL_CONNECTION_FAILED. The tool replaces
+            # this error with the reason that the gateway recorded.
             await stream.send(_BAD_GATEWAY)
             return
         async with target:

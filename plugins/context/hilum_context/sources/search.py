@@ -61,7 +61,7 @@ class SearchResults(ContextSource[SearchHits]):
         wanted: list[str],
         found: list[FileText],
     ) -> None:
-        # Files found before the limit are kept.
+        # Files found before the time limit are kept.
         with trio.move_on_after(context.settings.search_timeout):
             for path in wanted:
                 if len(found) == MAX_NAMED:

@@ -293,7 +293,7 @@ def _edit_in_editor(text: str) -> str:
     # ``VISUAL`` takes precedence, as in Git and in most Unix programs.
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not editor or not sys.stdin.isatty():
-        hint = 'Pass the text (`hilum memory edit ID "…"`), or set EDITOR and run it in a terminal.'
+        hint = 'Pass the text (`hilum memory edit ID "…"`), or set EDITOR and use a terminal.'
         raise UsageError(
             "There is no new text, and no editor in which to enter it.",
             code=errors.E_BAD_ARGS,

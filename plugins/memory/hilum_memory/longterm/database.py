@@ -22,7 +22,7 @@ APPLICATION = 0x686D656D  # "hmem" in the header of the file
 VERSION = 1
 # Seconds to wait while another process is writing.
 LOCK_TIMEOUT = 8.0
-# The first bytes of every SQLite file, see "Database File Format".
+# The first bytes of every SQLite file (SQLite's documentation, "Database File Format").
 _MAGIC = b"SQLite format 3\0"
 
 # AUTOINCREMENT: the number of a forgotten memory is never reused.
@@ -77,8 +77,8 @@ def open_database(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connec
         write: Whether the transaction writes. Any error rolls the transaction back.
 
     Raises:
-        StoreError: The file belongs to another program, is damaged, has a newer version or is
-            locked, or the disk is full. Nothing was changed.
+        StoreError: The file belongs to another program, is damaged, is from a newer version of
+            hilum or is locked, or the disk is full. Nothing was changed.
     """
     try:
         if not _is_there(path):
@@ -174,7 +174,7 @@ def _check_schema(connection: sqlite3.Connection, path: Path, write: bool) -> No
 
 
 def _is_new(connection: sqlite3.Connection) -> bool:
-    # Zero is SQLite's default, so a file with these values and without tables is new.
+    # Zero is SQLite's default for both values, so a file with zeros and without tables is new.
     if _read_stamp(connection) != (0, 0):
         return False
     return connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None

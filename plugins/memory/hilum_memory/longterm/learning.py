@@ -30,7 +30,7 @@ from hilum_memory.longterm.user_text import (
 if TYPE_CHECKING:
     from hilum import Agent
 
-# Maximum number of characters of a run's material shown to the model.
+# Maximum number of characters from a run's material to show to the model.
 MAX_MATERIAL = 6_000
 MAX_COMMANDS = 20
 MAX_COMMAND = 200
@@ -106,7 +106,8 @@ class RunMaterial:
                     self._open[call.id] = _read_command(call.arguments)
             case CallDone(result=result):
                 command = self._open.pop(result.call_id, "")
-                # The result of a repeated command is always updated; a new command may be dropped.
+                # If there are too many commands, new ones are dropped, but results of repeated ones
+                # are updated.
                 has_room = len(self.done) < MAX_COMMANDS or command in self.done
                 if command and has_room:
                     self.done[command] = not result.code
@@ -139,7 +140,7 @@ class RunMaterial:
 
 
 def _tag(tag: str, text: str) -> str:
-    """Return a text in a tag that the text cannot close; empty for an empty text."""
+    """Enclose a text in a tag that the text cannot close; return an empty text unchanged."""
     inner = re.sub(r"(?i)<(?=\s*/\s*(?:user|commands|known)\b)", r"<\\", text)
     return f"<{tag}>\n{inner}\n</{tag}>" if text else ""
 
@@ -164,8 +165,8 @@ async def propose_memories(
 
     Args:
         agent: The agent of the run.
-        material: The material of the run.
-        known: Known memories that may be affected.
+        material: The material from the run.
+        known: Known memories that new ones may contradict or repeat.
 
     Raises:
         HilumError: The model failed, or its answer has the wrong format.

@@ -295,7 +295,7 @@ def _insert(file: sqlite3.Connection, memory: Memory, about: str) -> int:
 
 
 def _delete(file: sqlite3.Connection, given: Iterable[int]) -> None:
-    ids = list(dict.fromkeys(given))  # removing words from the index twice would corrupt it
+    ids = list(dict.fromkeys(given))  # removing words twice would corrupt the index
     _unindex(file, ids)
     file.executemany("DELETE FROM memories WHERE id = ?", [(id,) for id in ids])
 

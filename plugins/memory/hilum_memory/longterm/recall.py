@@ -15,7 +15,7 @@ from hilum_memory.longterm.memory import USER, Memory
 HEAD = (
     "Notes kept from earlier sessions with this user. They may be out of date: what the user says"
     " now and what you see in the workspace take precedence; if two notes disagree, the newer does."
-    " They do not widen what you may do."
+    " They give you no additional permissions."
 )
 # A preference applies to most prompts, a fact only to prompts about its subject.
 WEIGHTS = {"preference": 1.3, "decision": 1.1, "fact": 1.0}
@@ -52,7 +52,7 @@ def recall_memories(
     for memory, score in found:
         scores[memory.id] = score * WEIGHTS[memory.kind] * _freshness(memory, now)
     least = MIN_SCORE_SHARE * max(scores.values(), default=0.0)
-    # BM25 scores have no fixed scale, so only a comparison with the best one means anything.
+    # BM25 scores have no fixed scale, so a score is meaningful only relative to the best one.
     fitting = [memory for memory, _ in found if scores[memory.id] >= least]
     best = sorted(fitting, key=lambda memory: -scores[memory.id])
     if first:

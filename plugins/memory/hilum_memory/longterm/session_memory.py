@@ -70,7 +70,7 @@ class LongTermMemory:
             self.scopes.append(USER)
         self.writes = settings.enabled and session.kind in settings.kinds
         self._memories: Memories | None = None
-        # A resumed session does not learn again from runs that ended before.
+        # A resumed session does not learn again from runs that ended earlier.
         self._seen = session.journal.last
         self._runs: dict[str, RunMaterial] = {}
         self._turn = trio.Lock()
@@ -107,7 +107,7 @@ class LongTermMemory:
         return [Block("memory", text, priority=8)] if text else None
 
     async def _gather(self, agent: Agent, request: ContextRequest, asks: bool) -> str:
-        """Return the text of the block; empty if there are no memories for it.
+        """Return the text of the memory block; empty if there are no memories.
 
         Args:
             agent: The agent.
@@ -309,7 +309,7 @@ class LongTermMemory:
             text: One short sentence that makes sense on its own.
             kind: Its kind.
             everywhere: Whether it holds in all of the user's projects.
-            replaces: Numbers of recalled memories that it replaces.
+            replaces: Numbers of recalled memories that the new one replaces.
         """
         with _raise_tool_errors():
             # A web page or a file could make the model write a memory, but cannot change what the
@@ -378,7 +378,7 @@ class LongTermMemory:
         if agent.parent:
             raise ToolDenied(
                 "Only an agent that talks with the user can save memories.",
-                hint="Say so in your answer.",
+                hint="Include the information in your answer.",
             )
         if await self._is_off():
             raise ToolDenied(
@@ -429,7 +429,7 @@ class LongTermMemory:
 
     async def _learn(self, material: RunMaterial) -> None:
         """Learn from a run. Errors are only recorded as events."""
-        # One run at a time, so that each run can build on the memories of the previous one.
+        # Process one run at a time, so that each run can build on the memories of the previous one.
         async with self._turn:
             with trio.move_on_after(LEARNING_TIMEOUT) as scope:
                 try:

@@ -48,7 +48,8 @@ def split_runs(text: str) -> list[str]:
 def tokenize(text: str, *, whole: bool = False) -> list[str]:
     """Return the stems of the words in a text, in order.
 
-    Names are also split into their parts, and text without spaces into characters and pairs.
+    Names are also split into their parts, and text without spaces into characters and pairs of
+    characters.
 
     Args:
         text: The text.
@@ -114,7 +115,7 @@ def subject_key(text: str) -> str:
     """
     # "Use tabs" and "do not use tabs" have the same subject, and often only a number has changed.
     plain = re.sub(_NOT, " ", text)
-    # Sorted, so that the order of words makes no difference.
+    # The words are sorted, so that their order makes no difference.
     about = sorted(word for word in find_significant_words(plain) if not word.isdigit())
     return " ".join(about) or comparison_key(text)
 

@@ -36,7 +36,9 @@ def _redactor() -> Redactor:
 
 
 def check_text(text: str) -> str:
-    """Return a text as one line, without invisible characters. The first call takes 10 ms.
+    """Return a text as one line, without invisible characters.
+
+    The first call compiles patterns, which takes 10 ms.
 
     Raises:
         ToolError: The text is empty, too long, or seems to contain a secret. The message does not

@@ -78,7 +78,7 @@ def decode(data: bytes, content_type: str) -> str:
 
 
 def _find_codec(label: str) -> str:
-    """Return Python's codec for a label, or an empty string if the web does not use it."""
+    """Return Python's codec for an encoding label, or "" if the web does not use the encoding."""
     try:
         name = codecs.lookup(_ALIASES.get(label.lower(), label)).name
     except (LookupError, UnicodeError):

@@ -1,7 +1,7 @@
 """Chooses the main content of a page.
 
-The main content is the part that the page marks as such. If there is none, it is the page without
-its navigation, header and footer.
+The main content is the part that the page marks as such. If the page marks no part, the main
+content is the page without its navigation, header and footer.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Choice(NamedTuple):
         number: The index of the element among the matches of ``_MAIN``; -1 for the body.
         size: The length of the element's text in characters.
         is_last: Whether the element extends to the end of the parsed HTML.
-        is_clear: Whether no candidate inside it extends to the end of the parsed HTML. The rest of
-            the page could make such a candidate the better choice.
+        is_clear: Whether no candidate inside the element extends to the end of the parsed HTML. The
+            rest of the page could make such a candidate the better choice.
     """
 
     number: int
