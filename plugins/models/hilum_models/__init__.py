@@ -126,7 +126,7 @@ def provide_models(kernel: Kernel) -> Iterable[models.Provider]:
 
 
 async def _read_keys(kernel: Kernel) -> dict[str, StoredKey]:
-    """Return the keys that hilum keeps; for users without any, their code is not loaded."""
+    """Return the stored keys; for users without any, the code that reads keys is not loaded."""
     import os
 
     from hilum import config_folder

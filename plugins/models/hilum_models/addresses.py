@@ -16,7 +16,7 @@ def get_host(url: str) -> str:
 def format_origin(url: str) -> str:
     """Return the scheme, host and port of a URL.
 
-    Messages do not show the rest, because its user information or query may contain a password.
+    Messages omit the rest of the URL, because its user information or query may contain a password.
     """
     scheme, _, rest = url.partition("://")
     if not rest:

@@ -193,7 +193,7 @@ class Link:
     def put(self, number: int, kind: bytes, data: bytes = b"") -> None:
         """Queue a frame."""
         # Sending never blocks, so that callbacks and closing tasks can call this method. The
-        # windows limit the length of the queue.
+        # channels' windows limit the length of the queue.
         self._outgoing.append(_HEAD.pack(number, kind, len(data)) + data)
         self._has_outgoing.set()
 
@@ -223,7 +223,7 @@ class Link:
                     break
                 at = start + length
                 self._handle(tasks, number, kind, bytes(buffer[start:at]))
-            # All frames of a chunk are deleted at once, because each deletion moves the remaining
+            # All frames in a chunk are deleted together, because each deletion moves the remaining
             # bytes.
             del buffer[:at]
 

@@ -1,7 +1,7 @@
 """Runs Playwright and Chromium in the browser's own process, controlled over the link.
 
-The link is their only network access. The process runs a file of this package, without importing
-hilum. hilum ends the whole process tree from outside.
+The link is the only network access of Playwright and Chromium. The process runs a file of this
+package, without importing hilum. hilum ends the whole process tree from outside.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main(config: str) -> None:
     """Run until standard input is closed."""
     # Standard output carries the link.
     output = os.dup(1)
-    os.dup2(2, 1)  # output that libraries print must not get into the link
+    os.dup2(2, 1)  # library output must not get into the link
     asyncio.run(_main(msgspec.json.decode(config, type=Config), output))
 
 

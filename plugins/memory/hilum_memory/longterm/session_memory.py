@@ -96,7 +96,7 @@ class LongTermMemory:
         if not self.settings.enabled or agent.parent:
             return None
         asks = any(cue in request.typed.casefold() for cue in CUES)
-        # For users without memories, this check costs next to nothing.
+        # This check is cheap for users without memories.
         if not asks and not await _in_thread(memory_path().exists):
             return None
         try:
@@ -128,7 +128,7 @@ class LongTermMemory:
 
     async def _is_off(self) -> bool:
         """Return whether the user has switched memory off."""
-        # The first access imports SQLite, so it must be in the thread.
+        # The first access imports SQLite, so it takes place in a thread.
         return await _in_thread(lambda: self.memories.is_off(self.workspace))
 
     def _is_kept_out(self) -> bool:
