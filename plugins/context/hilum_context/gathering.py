@@ -179,7 +179,7 @@ def _add_piece(
 def _find_earlier(agent: Agent) -> dict[tuple[str, str], str]:
     """Return the conversation's last block for each tag and path.
 
-    Notices in place of unchanged blocks do not count.
+    Notices that replace unchanged blocks are ignored.
     """
     found = {}
     tags = {f"context:{tag}": tag for tag in TAGS.values()}

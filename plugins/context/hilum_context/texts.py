@@ -84,7 +84,7 @@ class FileTexts(msgspec.Struct, eq=False):
         """Return the resolved path and the displayed path of a file that may be sent.
 
         Raises:
-            OmittedError: The file does not exist, is outside the workspace, or may not be read
+            OmittedError: The file does not exist, is outside the workspace, or must not be read
                 without approval.
         """
         # A lone surrogate cannot be sent, and its replacement would name another file.
@@ -109,7 +109,7 @@ class FileTexts(msgspec.Struct, eq=False):
         return real, self.workspace.resolve(path, follow=False)
 
     async def _refusal(self, place: Path) -> str:
-        """Return why a file may not be sent; empty if it may be.
+        """Return why a file must not be sent; empty if it may be.
 
         The decision depends on the file's path, and on the verdict of every gate on a tool call
         that would read the file now.
@@ -159,7 +159,7 @@ class FileTexts(msgspec.Struct, eq=False):
             lines: Maximum number of lines; by default more than any budget allows.
 
         Raises:
-            OmittedError: The file may not be sent (see ``find``), or is not a text file.
+            OmittedError: The file must not be sent (see ``find``), or is not a text file.
         """
         real, shown = await self.find(path)
 
@@ -190,7 +190,7 @@ class FileTexts(msgspec.Struct, eq=False):
             unsaved: The text in the editor if it differs from the file on disk.
 
         Raises:
-            OmittedError: The file may not be sent (see ``find``), or is not a text file.
+            OmittedError: The file must not be sent (see ``find``), or is not a text file.
         """
         real, shown = await self.find(path)
 

@@ -170,7 +170,7 @@ async def fetch_image(url: str, server: str, who: str) -> ImageFile:
         who: The provider's name, for messages.
 
     Raises:
-        ProviderError: hilum may not fetch the URL, or the response contains no complete image.
+        ProviderError: hilum must not fetch the URL, or the response contains no complete image.
     """
     policy = find_address_policy()
     origin = format_origin(url)

@@ -22,7 +22,7 @@ class ModelFacts(msgspec.Struct, frozen=True):
         window: Context window in tokens.
         max_output: Maximum number of tokens in one answer.
         price: The price, or ``None`` if it is unknown.
-        images: Whether it accepts images.
+        images: Whether the model accepts images.
         tools: Whether the model supports native tool calls.
     """
 

@@ -196,7 +196,7 @@ class HttpProvider(msgspec.Struct):
 
     @property
     def usable(self) -> bool:
-        """Whether there is a key, or none is needed."""
+        """Whether the provider has a key, or needs none."""
         return bool(self.key) or not self.needs_key
 
     async def suggest(self) -> str | None:

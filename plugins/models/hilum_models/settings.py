@@ -1,6 +1,6 @@
 """The user's settings for models.
 
-A project's file cannot set any of them, because they decide where prompts and keys are sent.
+A project's file cannot change these settings, because they decide where prompts and keys are sent.
 """
 
 from __future__ import annotations

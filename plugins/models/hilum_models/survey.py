@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hilum import Kernel
     from hilum.models import Provider
 
-# Seconds. A model server on this machine lists its models immediately; any other server may not
+# Seconds. A model server on this machine lists its models immediately; any other server might not
 # respond.
 LOCAL_TIMEOUT = 2.0
 # Seconds until an answer begins. Servers on this machine first load the model, which may be large.

@@ -164,7 +164,7 @@ def _find_last_exchange(text: str) -> list[int]:
 def _read_exchange(table: _ExchangeTable, place: str, model: str) -> Exchange:
     parts = tuple(_read_part(row, place) for row in table.answer)
     has_calls = any(isinstance(part, ToolCall) for part in parts)
-    # Handwritten cassettes may omit this field.
+    # Handwritten cassettes may omit `stop`.
     stop = table.end.stop or ("calls" if has_calls else "end")
     return Exchange(
         sent=tuple(_read_sent(row, place) for row in table.sent),

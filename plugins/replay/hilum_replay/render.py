@@ -96,7 +96,7 @@ def _chat_call(part: ToolCall, index: int) -> Iterator[dict[str, Any]]:
         "type": "function",
         "function": {"name": part.name, "arguments": first},
     }
-    # Gemini's OpenAI-compatible server sends thought signatures in this field.
+    # Gemini's OpenAI-compatible server sends thought signatures in `extra_content`.
     extra = part.vendor.get("extra_content")
     if extra:
         start["extra_content"] = extra

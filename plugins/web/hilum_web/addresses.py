@@ -166,7 +166,7 @@ def find_embedded_ipv4(address: Address) -> list[IPv4Address]:
 
 
 def explain_refusal(address: Address, reach: Reach = PUBLIC, *, listed: bool = False) -> str:
-    """Return why hilum may not contact an address, or an empty string if it may.
+    """Return why hilum must not contact an address, or an empty string if it may.
 
     Args:
         address: The address.
@@ -229,6 +229,6 @@ def _can_bind(address: str, version: int) -> bool:
 
 @cache
 def _can_bind_any(version: int) -> bool:
-    # Some gateways can bind addresses that are not their own (net.ipv4.ip_nonlocal_bind). On such a
-    # machine, a successful bind proves nothing.
+    # Some gateways can bind addresses that are not their own (net.ipv4.ip_nonlocal_bind). On a
+    # machine with this option, a successful bind proves nothing.
     return _can_bind("192.0.2.1" if version == 4 else "2001:db8::1", version)

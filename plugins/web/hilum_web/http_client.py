@@ -74,7 +74,7 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
         Each address has a short head start over the next.
 
         Raises:
-            AddressRefused: The host may not be contacted.
+            AddressRefused: hilum must not contact the host.
             httpcore.ConnectError: No address accepts the connection.
         """
         shown = f"[{host}]" if ":" in host else host

@@ -39,7 +39,7 @@ async def resolve_url(url: str, reach: Reach = PUBLIC) -> tuple[Target, tuple[st
     Raises:
         InvalidUrl: The text is not a URL, or uses an unusual notation.
         UnknownHost: The host has no address.
-        AddressRefused: hilum may not fetch the URL.
+        AddressRefused: hilum must not fetch the URL.
     """
     try:
         target = parse_url(url)

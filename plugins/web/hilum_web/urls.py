@@ -78,7 +78,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
     Args:
         allowed: Whether the URL may be fetched.
-        reason: Why the URL may not be fetched: one sentence that names the host.
+        reason: Why hilum must not fetch the URL: one sentence that names the host.
         kind: The reason as a code for programs: ``allowed``; ``invalid`` if the text is not a URL
             or uses an unusual notation; ``unknown`` if the name has no address; ``metadata`` if the
             URL is that of a metadata service, which the user cannot list; ``refused`` if the user
@@ -306,7 +306,7 @@ def check_addresses(target: Target, addresses: tuple[str, ...], reach: Reach) ->
 
     Raises:
         UnknownHost: There are no addresses.
-        AddressRefused: hilum may not contact one of the addresses.
+        AddressRefused: hilum must not contact one of the addresses.
     """
     host = target.host
     if not addresses:

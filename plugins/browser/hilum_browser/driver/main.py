@@ -132,7 +132,7 @@ async def _launch(
     if config.sandbox == "on" or (config.sandbox == "auto" and can_sandbox):
         try:
             return await _launch_once(chromium, config, proxy, folder, sandbox=True), True
-        # Inside another sandbox, Chromium may not be allowed to create its own.
+        # Inside another sandbox, Chromium might not be allowed to create its own.
         except Error:
             if config.sandbox == "on":
                 raise
