@@ -40,7 +40,7 @@ class Gateway:
     Args:
         settings: The allowed hosts.
         find_own_ports: Function that returns the loopback ports that commands of the session
-            opened. It is called in a thread.
+            opened. This function is called in a thread.
 
     Attributes:
         approved: The loopback ports that the user approved.

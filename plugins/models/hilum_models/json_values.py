@@ -17,7 +17,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def decode_event(data: bytes) -> dict[str, Any]:
-    """Decode the JSON object of an event.
+    """Decode the JSON object in an event.
 
     Raises:
         ModelError: ``broken`` if the data is not a JSON object.

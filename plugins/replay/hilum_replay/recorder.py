@@ -58,7 +58,7 @@ class _Conversation:
 
     Attributes:
         messages: Its messages.
-        calls: Ids of the calls of the last answer.
+        calls: Ids of the calls in the last answer.
         results: Their results so far.
         request: Index of the message with the current run's request.
         has_summary: Whether the conversation begins with a summary.

@@ -73,7 +73,8 @@ def open_database(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connec
     """Open the file for one transaction. Blocks.
 
     Args:
-        path: The file. A missing file is created for writing; for reading, the value is ``None``.
+        path: The file. A missing file is created for writing; for reading, ``None`` is yielded
+            instead.
         write: Whether the transaction writes. Any error rolls the transaction back.
 
     Raises:
