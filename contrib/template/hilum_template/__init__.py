@@ -32,6 +32,6 @@ def build_prompt_layer(agent: Agent) -> Layer:
     """Return a prompt layer that states the limit."""
     most = agent.session.settings(TemplateSettings).most_words
     text = f"A text you write has at most {most} words. Count them when in doubt."
-    # Ranks order the layers: rules have 40, skills 50. What changes least comes first, so that
+    # Ranks order the layers: rules have 40, skills 50. Layers that change least come first, so that
     # providers can cache the beginning of the prompt.
     return Layer(45, "template", text)

@@ -28,8 +28,8 @@ async def open_session(session: Session) -> AsyncIterator[Browsers]:
         try:
             yield browsers
         finally:
-            # This is shielded from cancellation, because a cancelled session must not leave a
-            # browser running.
+            # Shield the end of the browser from cancellation, because a cancelled session must not
+            # leave a browser running.
             with trio.CancelScope(shield=True):
                 await browsers.end()
             nursery.cancel_scope.cancel()

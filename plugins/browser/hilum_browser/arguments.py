@@ -42,7 +42,7 @@ def check_arguments(arguments: Arguments) -> None:
     """Check the arguments of a call.
 
     Raises:
-        ToolError: ``E_BAD_ARGS``; or ``E_ADDRESS`` if the URL is not that of a page.
+        ToolError: ``E_ADDRESS`` if the URL does not identify a page; otherwise ``E_BAD_ARGS``.
     """
     action = arguments["action"]
     path = arguments["path"]

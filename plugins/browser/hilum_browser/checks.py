@@ -27,7 +27,7 @@ def check_browser(folder: Path, online: bool) -> list[Check]:
 
     try:
         settings = trio.run(read_settings)
-    except HilumError:  # the check of the settings reports it
+    except HilumError:  # the settings check reports the error
         return []
     return list(check_programs(settings.executable)) if settings.enabled else []
 

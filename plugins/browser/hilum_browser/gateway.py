@@ -1,4 +1,4 @@
-"""The network gateway of pages, which checks every connection outside the sandbox.
+"""The network gateway for pages, which checks every connection outside the sandbox.
 
 The browser has no other network access. Nothing can bypass the check: no redirect, no script, no
 WebSocket, and no name whose address changes.
@@ -39,8 +39,8 @@ class Gateway:
 
     Args:
         settings: The allowed hosts.
-        find_own_ports: Returns the loopback ports that commands of the session opened. It is called
-            in a thread.
+        find_own_ports: Function that returns the loopback ports that commands of the session
+            opened. This function is called in a thread.
 
     Attributes:
         approved: The loopback ports that the user approved.
@@ -133,7 +133,7 @@ class Gateway:
         )
 
     async def _resolve(self, host: str, port: int) -> tuple[str, ...]:
-        """Return the addresses of a host other than the loopback, after checking them."""
+        """Return the addresses of a host other than this machine, after checking them."""
         policy = find_address_policy()
         hosts = self._settings.hosts
         if self._settings.network == "loopback" and not policy.is_listed(host, port, hosts):

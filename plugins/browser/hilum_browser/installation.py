@@ -35,7 +35,8 @@ def find_chromium(executable: str = "") -> str:
     """Return the path of Chromium or a browser based on it, or an empty string if there is none.
 
     Args:
-        executable: The user's setting. If it is not empty, no other browser is searched for.
+        executable: The user's setting. If the setting is not empty, hilum does not search for
+            another browser.
     """
     if not executable:
         return next(_candidates(), "")
@@ -47,7 +48,7 @@ def find_chromium(executable: str = "") -> str:
 def _candidates() -> Iterator[str]:
     for name in _NAMES:
         path = shutil.which(name)
-        if path and os.path.isabs(path):  # not a program in the current folder
+        if path and os.path.isabs(path):  # never a program in the current folder
             yield path
     is_mac = sys.platform == "darwin"
     if is_mac:

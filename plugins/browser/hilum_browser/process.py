@@ -42,7 +42,7 @@ class BrowserProcess:
 
     Args:
         settings: The configuration of the browser.
-        gateway: Opens connections for the browser's pages.
+        gateway: The gateway that opens connections for the browser's pages.
 
     Attributes:
         version: The version of Chromium; empty until the browser is ready.
@@ -159,8 +159,8 @@ class BrowserProcess:
         """
         self._reason = self._reason or reason
         self._scope.cancel()
-        # This is shielded from cancellation, because a cancelled call must not leave a process for
-        # which nothing waits.
+        # Shield the wait from cancellation, because a cancelled call must not leave a process that
+        # nothing waits for.
         with trio.CancelScope(shield=True):
             await self._is_gone.wait()
 

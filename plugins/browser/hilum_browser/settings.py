@@ -1,4 +1,4 @@
-"""The settings of the plugin. Only the user may set those that give pages more access."""
+"""The settings of the plugin. Only the user can set options that give pages more access."""
 
 from __future__ import annotations
 

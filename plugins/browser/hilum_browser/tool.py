@@ -83,7 +83,7 @@ Action = Literal[
 GRACE = 30.0
 MAX_SECONDS = 300.0
 MAX_UPLOAD = 50_000_000
-# Maximum size, in bytes, of a screenshot shown to the model. A larger one is only saved.
+# Maximum size, in bytes, of a screenshot shown to the model. A larger screenshot is only saved.
 MAX_SHOWN = 4_000_000
 # Actions whose answers do not describe the current page.
 _WITHOUT_PAGE = ("tabs", "get_text", "console", "network")
@@ -96,7 +96,7 @@ class Browsers:
 
     Args:
         session: The session.
-        nursery: Runs the browser's process.
+        nursery: The nursery that runs the browser's process.
     """
 
     def __init__(self, session: Session, nursery: trio.Nursery) -> None:
@@ -135,7 +135,7 @@ class Browsers:
 
     @hookimpl
     def provide_tools(self) -> list[Tool]:
-        """Return the tool. If something is not installed, calls explain how to install it."""
+        """Return the tool. If a program is missing, calls explain how to install it."""
         return [self.browser_use] if self._settings.enabled else []
 
     @tool(
@@ -347,7 +347,7 @@ class Browsers:
                 images = (Image(media_type, blob, source=f"tool:{call.name}"),)
         lines.append(str(answer["text"]))
         if saved and action == "screenshot" and not images:
-            lines.append("It is too large to show here.")
+            lines.append("The screenshot is too large to show here.")
         lines += answer.get("notes", ())
         lines.append(_explain_failed_page(process, answer))
         if action not in _WITHOUT_PAGE:
@@ -417,7 +417,7 @@ def _format_page(answer: Answer) -> str:
 
 
 def _make_folder() -> tuple[str, int]:
-    """Create the browser's temporary folder, and remove those whose owners were killed."""
+    """Create the browser's temporary folder, and remove folders whose owners were killed."""
     sweep_temporary_folders()
     return make_temporary_folder("browser")
 

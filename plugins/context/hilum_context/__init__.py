@@ -1,6 +1,6 @@
 """Gathers context about the user's current work, once per prompt.
 
-The sources are open files, cursor, lints, terminal, recent edits and search results.
+The sources are open files, the cursor, linters, the terminal, recent edits and search results.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Return a public name of ``hilum_context.state``, which is imported with the first prompt."""
+    """Return a name from ``hilum_context.state``, which is imported with the first prompt."""
     if name in __all__:
         from hilum_context import state
 

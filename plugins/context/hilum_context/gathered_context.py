@@ -25,7 +25,8 @@ class Omitted(msgspec.Struct, frozen=True):
         type: The type of the piece that was not sent.
         path: The file, as named by its source; may be empty.
         why: The reason, worded as the end of a sentence.
-        named: Whether the face named the file. If so, hilum reports the reason to the user.
+        named: Whether the face named the file. For a file that the face named, hilum reports the
+            reason to the user.
     """
 
     type: str
@@ -40,7 +41,7 @@ class Omitted(msgspec.Struct, frozen=True):
 
 
 def make_loggable(text: str) -> str:
-    """Return a short text that can be logged, because a file name may not be valid Unicode."""
+    """Return a short text that can be logged, because a file name might not be valid Unicode."""
     return text[:300].encode(errors="backslashreplace").decode()
 
 
@@ -52,8 +53,8 @@ class GatheredContext(msgspec.Struct, eq=False):
         request: The kernel's request, with the prompt and the budget.
         state: The workspace state that the face sent.
         settings: The settings.
-        texts: Reads files.
-        git: Reads the Git status, once for all sources.
+        texts: The reader of files.
+        git: The reader of the Git status, which is read once for all sources.
         tokens_left: The remaining budget in tokens.
         covered: The number of the last line sent from each file, keyed by displayed path.
         omitted: Records of everything that was not sent.
@@ -80,7 +81,7 @@ class GatheredContext(msgspec.Struct, eq=False):
         active = self.state.active_file
         ordered = list(self.state.open_files)
         if active:
-            ordered.append(OpenFile(path=active))  # used only if the list does not contain it
+            ordered.append(OpenFile(path=active))  # used only if the list lacks this file
             ordered.sort(key=lambda file: file.path != active)
         files: dict[str, OpenFile] = {}
         for file in ordered:
@@ -96,7 +97,7 @@ class GatheredContext(msgspec.Struct, eq=False):
 class ContextSource(ABC, Generic[T]):
     """A source of context, which first finds material, then creates pieces; either may fail.
 
-    ``type`` is the type of its pieces; ``switch`` is the setting that enables it.
+    ``type`` is the type of the source's pieces; ``switch`` is the setting that enables it.
     """
 
     type: ClassVar[str]
@@ -114,5 +115,5 @@ class ContextSource(ABC, Generic[T]):
         """Create pieces from the material. Must not block.
 
         Sources create their pieces one after another, so each source sees the remaining budget and
-        the pieces created before.
+        the earlier pieces.
         """

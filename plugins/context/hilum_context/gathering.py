@@ -1,7 +1,7 @@
-"""Gathers the context of a prompt from all sources.
+"""Gathers the context for a prompt from all sources.
 
-First, all sources search concurrently, each isolated and with a time limit. Then they create pieces
-within the budget, in order of importance.
+First, all sources search concurrently, each isolated and with a time limit. Then the sources create
+pieces within the budget, in order of importance.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class SourceReport(msgspec.Struct, eq=False):
 
     Args:
         ms: Search time in milliseconds.
-        error: Why it failed; empty if it did not.
-        pieces: The pieces that it created.
+        error: The reason for its failure; empty if it succeeded.
+        pieces: The pieces that the source created.
     """
 
     ms: float = 0.0
@@ -57,7 +57,7 @@ class GatheringResult(msgspec.Struct, frozen=True):
 
     Args:
         blocks: The blocks for the kernel.
-        data: The data of the event.
+        data: The data for the event.
         whole: The hash of each file that is sent in full, keyed by path.
     """
 
@@ -73,14 +73,14 @@ async def gather(
     settings: ContextSettings,
     policy: ContentPolicy,
 ) -> GatheringResult:
-    """Return the context of a prompt.
+    """Return the context for a prompt.
 
     Args:
-        agent: The agent that receives it.
+        agent: The agent that receives the context.
         request: The kernel's request, with the prompt and the budget.
         state: The workspace state that the face sent.
         settings: The settings.
-        policy: Decides which files are sent, and removes secrets from all texts.
+        policy: The policy that decides which files are sent, and removes secrets from all texts.
     """
     began = time.perf_counter()
     budget = min(request.budget, settings.tokens or request.budget)
@@ -100,9 +100,9 @@ async def gather(
     async with trio.open_nursery() as nursery:
         for source in sources:
             nursery.start_soon(_find, source, context, reports[source.type], found)
-    # Done once for all pieces, because the conversation may be long.
+    # Earlier blocks are searched for only once, because the conversation may be long.
     earlier = _find_earlier(agent)
-    # The most important source first, because each source uses up a part of the budget.
+    # The most important source comes first, because each source uses up a part of the budget.
     for source in sources:
         if source.type not in found:
             continue
@@ -179,7 +179,7 @@ def _add_piece(
 def _find_earlier(agent: Agent) -> dict[tuple[str, str], str]:
     """Return the conversation's last block for each tag and path.
 
-    Notices in place of unchanged blocks do not count.
+    Notices that replace unchanged blocks are ignored.
     """
     found = {}
     tags = {f"context:{tag}": tag for tag in TAGS.values()}
@@ -237,7 +237,7 @@ def _describe_problems(context: GatheredContext, reports: dict[str, SourceReport
 def _find_problems(context: GatheredContext, reports: dict[str, SourceReport]) -> Iterator[str]:
     """Yield a line for each omitted file that the face named, and for each failed source."""
     for each in context.omitted:
-        if each.named:  # otherwise, the user would wonder why the model has not seen it
+        if each.named:  # the user expects the model to see such a file
             yield make_loggable(f"{each.path or each.type}: {each.why}")
     for name, report in reports.items():
         if report.error:

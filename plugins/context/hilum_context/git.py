@@ -1,6 +1,6 @@
 """The Git status of the workspace: one ``git status`` for each prompt, shared by all sources.
 
-GitPython is not used: to list the changed files it would start ``git`` itself, outside the warden
+GitPython is not used: to list the changed files, it would start ``git`` itself, outside the warden
 and the sandbox, and importing it takes 65 ms, whereas the single process below takes about 10 ms.
 """
 
@@ -27,7 +27,7 @@ class GitStatus:
     Attributes:
         branch: Name of the branch; empty if none is checked out.
         commit: Id of the current commit; empty before the first one.
-        upstream: The upstream branch that it tracks, such as ``origin/main``; may be empty.
+        upstream: The upstream branch that the branch tracks, such as ``origin/main``; may be empty.
         ahead: Number of commits that the upstream branch lacks.
         behind: Number of commits in the upstream branch that this branch lacks.
         changed: Absolute paths of tracked files that differ from the last commit, excluding deleted
@@ -67,7 +67,7 @@ def parse_status(output: bytes, top: str) -> GitStatus:
 
     Args:
         output: Git's output; see "Porcelain Format Version 2" in its manual.
-        top: Top folder of the repository, which the paths are relative to.
+        top: Top folder of the repository, to which the paths are relative.
     """
     headers: dict[str, str] = {}
     changed = list[str]()
@@ -109,7 +109,7 @@ def find_repository(session: Session, policy: ContentPolicy) -> str:
 
     Args:
         session: The session.
-        policy: Decides whether ``git status`` is safe there.
+        policy: The policy that decides whether ``git status`` is safe in a folder.
 
     Returns:
         The folder; empty if the workspace is not in a repository, or if ``git status`` could run a
@@ -126,7 +126,7 @@ def find_repository(session: Session, policy: ContentPolicy) -> str:
 
 
 class GitStatusReader:
-    """Reads the Git status once for all sources of a prompt.
+    """A reader of the Git status, which is read once for all sources of a prompt.
 
     Args:
         session: The session.
@@ -142,8 +142,8 @@ class GitStatusReader:
 
     async def status(self) -> GitStatus | None:
         """Return the Git status, or ``None`` if there is no readable repository."""
-        # Several sources call this concurrently; the first one runs Git, and the others wait for
-        # it.
+        # Several sources call this method concurrently; the first one runs Git, and the others wait
+        # for it.
         async with self._lock:
             if not self._asked:
                 top = await trio.to_thread.run_sync(

@@ -85,7 +85,7 @@ def find_path_names(text: str, most: int = 50) -> list[str]:
 def _matches(text: str, run: re.Pattern[str], pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
     """Yield the matches of a pattern in the runs of a text.
 
-    Within a run the pattern can match only at the beginning, or where the last match ended.
+    Within a run, the pattern can match only at the beginning, or where the last match ended.
     """
     for whole in run.finditer(text):
         match = pattern.match(text, whole.start(), whole.end())

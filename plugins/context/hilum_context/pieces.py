@@ -31,7 +31,7 @@ _PRIORITIES = {
 }
 # Number of tokens reserved for the notice about a truncation.
 NOTICE_TOKENS = 30
-# The tag may contain spaces and be in any case, because models also accept such a closing tag.
+# The pattern allows spaces and upper case in the tag, because models also accept such closing tags.
 _CLOSING = rf"(?i)<(?=\s*/\s*(?:{'|'.join(TAGS.values())})\b)"
 
 
@@ -42,7 +42,7 @@ class ContextPiece(msgspec.Struct, frozen=True):
         type: The type, a key of ``TAGS``.
         text: The text.
         path: The displayed path of the file.
-        line: The line that it is about; 0 for none.
+        line: The line that the piece is about; 0 for none.
         source: The origin of the text: ``editor``, ``disk``, ``journal``, ``git`` …
         lines: Number of lines from the beginning of the file; 0 if the text begins elsewhere.
         hash: The hash of the file if the text is the whole file.
@@ -58,7 +58,7 @@ class ContextPiece(msgspec.Struct, frozen=True):
 
     @property
     def tokens(self) -> int:
-        """Its size in tokens, including its tag."""
+        """The size of the piece in tokens, including its tag."""
         tag = TAGS[self.type]
         opening = f"<{tag} path='{self.path}' line='{self.line}'>"
         return estimate(f"{opening}{self.text}</{tag}>")

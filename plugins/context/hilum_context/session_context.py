@@ -56,7 +56,7 @@ class SessionContext:
         """
         lint = self.session.plugin(Lint)
         if lint:
-            # Without this, the model would receive the same errors from both plugins.
+            # Otherwise, the model would receive the same errors from both plugins.
             lint.reported_by = "context"
         return ()
 
@@ -78,7 +78,7 @@ class SessionContext:
         state = WorkspaceState()
         try:
             state = await trio.to_thread.run_sync(to_state, request.state)  # texts may be long
-        except UsageError as error:  # a mistake in the face must not fail the run
+        except UsageError as error:  # a mistake in the face must not make the run fail
             self._report_error(agent, error)
         gathered = await gather(agent, request, state, self.settings, policy)
         changes = self.session.plugin(FileChanges)

@@ -54,7 +54,9 @@ class ContextSettings:
         project="lower",
         help="Maximum number of tokens for all search results.",
     )
-    timeout: float = setting(default=1.0, minimum=0.01, help="Time limit of a source, in seconds.")
+    timeout: float = setting(
+        default=1.0, minimum=0.01, help="Time limit for each source, in seconds."
+    )
     search_timeout: float = setting(
         default=0.25,
         minimum=0.01,

@@ -23,7 +23,7 @@ Name = Annotated[
 class StatePart(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """Base class of the parts of a state."""
+    """Base class for the parts of a state."""
 
 
 class OpenFile(StatePart, frozen=True):
@@ -44,7 +44,7 @@ class Cursor(StatePart, frozen=True):
     Args:
         line: Line, from 1.
         column: Column, from 1.
-        path: The file; the active one by default.
+        path: The file that contains the cursor; the active file by default.
     """
 
     line: Line
@@ -180,7 +180,7 @@ def load_state(path: str) -> WorkspaceState:
         )
     try:
         with Path(path).expanduser().open("rb") as file:
-            # Bounded, because the path may name an endless pipe or device.
+            # The read is bounded, because the path may name an endless pipe or device.
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)

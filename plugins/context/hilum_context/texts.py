@@ -43,11 +43,11 @@ class FileText(msgspec.Struct, frozen=True):
     """Lines of a file.
 
     Args:
-        path: The file, as it is shown.
+        path: The displayed path of the file.
         lines: The lines, without trailing newlines.
         first: Number of the first line.
         total: Number of lines in the whole file.
-        hash: The hash of the file on disk; empty if these are not all of its lines or the text is
+        hash: The hash of the file on disk; empty if some of its lines are missing or the text is
             not from the disk.
     """
 
@@ -59,7 +59,7 @@ class FileText(msgspec.Struct, frozen=True):
 
     @property
     def whole(self) -> bool:
-        """Whether these are all lines of the file."""
+        """Whether the text contains all lines of the file."""
         return self.first == 1 and len(self.lines) >= self.total
 
 
@@ -68,7 +68,7 @@ class FileTexts(msgspec.Struct, eq=False):
 
     Args:
         agent: The agent that receives the texts.
-        policy: Decides which files are sent, and removes secrets from all texts.
+        policy: The policy that decides which files are sent, and removes secrets from all texts.
     """
 
     agent: Agent
@@ -84,7 +84,7 @@ class FileTexts(msgspec.Struct, eq=False):
         """Return the resolved path and the displayed path of a file that may be sent.
 
         Raises:
-            OmittedError: The file does not exist, is outside the workspace, or may not be read
+            OmittedError: The file does not exist, is outside the workspace, or must not be read
                 without approval.
         """
         # A lone surrogate cannot be sent, and its replacement would name another file.
@@ -109,7 +109,7 @@ class FileTexts(msgspec.Struct, eq=False):
         return real, self.workspace.resolve(path, follow=False)
 
     async def _refusal(self, place: Path) -> str:
-        """Return why a file may not be sent; empty if it may be.
+        """Return why a file must not be sent; empty if it may be.
 
         The decision depends on the file's path, and on the verdict of every gate on a tool call
         that would read the file now.
@@ -159,7 +159,7 @@ class FileTexts(msgspec.Struct, eq=False):
             lines: Maximum number of lines; by default more than any budget allows.
 
         Raises:
-            OmittedError: The file may not be sent (see ``find``), or is not a text file.
+            OmittedError: The file must not be sent (see ``find``), or is not a text file.
         """
         real, shown = await self.find(path)
 
@@ -186,11 +186,11 @@ class FileTexts(msgspec.Struct, eq=False):
         Args:
             path: The file.
             line: The line, from 1.
-            span: Number of lines before and after it.
+            span: Number of lines to return before and after the given line.
             unsaved: The text in the editor if it differs from the file on disk.
 
         Raises:
-            OmittedError: The file may not be sent (see ``find``), or is not a text file.
+            OmittedError: The file must not be sent (see ``find``), or is not a text file.
         """
         real, shown = await self.find(path)
 
@@ -220,8 +220,8 @@ class FileTexts(msgspec.Struct, eq=False):
     # --- reading, in a thread ---------------------------------------------------------------------
 
     def _head_of(self, path: Path) -> tuple[str, int, str]:
-        # Opened relative to its folder, so that a link put in its place after the check is not
-        # followed.
+        # The file is opened relative to its folder, so that a link that replaces it after the check
+        # is not followed.
         with self.workspace.at(path) as place, place.open() as file:
             data = file.read(HEAD_BYTES)
             is_whole = len(data) < HEAD_BYTES
@@ -244,7 +244,7 @@ def _decode(data: bytes, *, whole: bool) -> str:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in data[:8192]:
         raise OmittedError("it is binary, or not UTF-8 text")
     try:
-        # Incremental, because a cut may be in the middle of a character.
+        # Decode incrementally, because the text may be cut in the middle of a character.
         return codecs.getincrementaldecoder("utf-8-sig")().decode(data, final=whole)
     except UnicodeDecodeError as error:
         raise OmittedError(f"it is not UTF-8 text (byte {error.start:,})") from None
@@ -263,7 +263,7 @@ def _region(file: BinaryIO, line: int, span: int) -> tuple[list[str], int, int]:
     _seek_line(file, first)
     begin = file.tell()
     _seek_line(file, max(middle - span, 1))
-    if file.tell() - begin > REGION_BYTES:  # if lines are long, read only the requested ones
+    if file.tell() - begin > REGION_BYTES:  # lines are long: read only the requested lines
         first = max(middle - span, 1)
         begin = file.tell()
     file.seek(begin)
@@ -323,7 +323,7 @@ def _align(before: list[str], after: list[str]) -> list[str]:
 
 
 def _count_equal(some: Iterable[str], others: Iterable[str]) -> int:
-    """Return the number of lines that are equal, from the first one on."""
+    """Return the number of equal lines at the beginning of two texts."""
     count = 0
     for one, other in zip(some, others, strict=False):
         if one != other:

@@ -44,7 +44,7 @@ async def generate(call: Call, settings: ImageSettings, options: Options) -> Out
     Everything that can be checked without a provider is checked first, because images cost money.
 
     Args:
-        call: The call of the tool.
+        call: The tool call.
         settings: The settings of the providers.
         options: The arguments of the call.
 
@@ -70,7 +70,7 @@ async def generate(call: Call, settings: ImageSettings, options: Options) -> Out
     data = result.image.data
     try:
         path = await saver.save_file(call, name, data, overwrite=options.overwrite)
-    except ToolError as error:  # the image was paid for
+    except ToolError as error:  # keep the image, which was paid for
         path = await saver.save_file(call, await _find_free_name(call), data)
         notes.append(f"{error} It was saved under another name instead.")
     return _format_output(path, result, notes, suffix)
@@ -92,7 +92,8 @@ def configure_providers(settings: ImageSettings) -> list[Provider]:
     """Return the providers that the user configured, in the order in which hilum tries them.
 
     Raises:
-        NeedsUser: ``E_NOT_CONFIGURED`` if there is none. The hint explains how to configure one.
+        NeedsUser: ``E_NOT_CONFIGURED`` if there is none. The hint explains how to configure a
+            provider.
     """
     if not settings.enabled:
         raise NeedsUser(
@@ -135,14 +136,14 @@ async def _read_base_and_mask(
         raise ToolError(
             f"The mask {mask!r} is not a PNG with an alpha channel.",
             code=errors.E_BAD_ARGS,
-            hint="Make it transparent where the image may change.",
+            hint="Make the mask transparent where the image may change.",
         )
     # The size is checked here, because a provider would reject the request only after the upload.
     if mask_image.size != base.size:
         raise ToolError(
             f"The mask is {mask_image.size}, but the image to change is {base.size}.",
             code=errors.E_BAD_ARGS,
-            hint="Make it the same size as the image.",
+            hint="Make the mask the same size as the image.",
         )
     return base, mask_image
 
@@ -199,11 +200,11 @@ def _format_output(path: str, result: ImageResult, notes: list[str], suffix: str
     byte_count = len(image.data)
     lines = [f"Saved {path}: {size}, {byte_count:,} bytes, by {result.by}."]
     if result.cost is None:
-        lines.append("Its cost is not known.")
+        lines.append("The cost of the image is not known.")
     elif result.cost:
         lines.append(f"It cost ${result.cost:.3f}.")
     else:
-        lines.append("It was free of charge.")
+        lines.append("The image was free of charge.")
     # The image was paid for, so it is saved unchanged, and the model may rename the file.
     if suffix not in SUFFIXES[image.media_type]:
         actual = image.media_type.partition("/")[2].upper()

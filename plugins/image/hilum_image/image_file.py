@@ -46,7 +46,7 @@ class ImageFile(msgspec.Struct, frozen=True):
                 return b"IEND" in self.data[-64:]
             case "image/jpeg":
                 return b"\xff\xd9" in self.data[-64:]
-            case "image/webp":  # the header contains the length
+            case "image/webp":  # the header contains the file's length
                 return len(self.data) >= 8 + int.from_bytes(self.data[4:8], "little")
         # GIF ends with the trailer 0x3B, which is ";"; some encoders pad the file with zeros.
         return self.data.rstrip(b"\0").endswith(b";")
@@ -77,7 +77,8 @@ def parse_image(data: bytes) -> ImageFile | None:
 
 
 def _read_jpeg_size(data: bytes) -> tuple[int, int]:
-    # The frame header contains the size. Each segment before it is skipped by means of its length.
+    # The frame header contains the size. Each segment before the frame header is skipped, using its
+    # length.
     at = 2
     while at + 9 <= len(data) and data[at] == 0xFF:
         marker = data[at + 1]

@@ -169,7 +169,7 @@ class OpenAI(msgspec.Struct, frozen=True):
         }
         if self.quality:
             fields["quality"] = self.quality
-        # gpt-image models reject the field. The others would return a URL, which expires.
+        # gpt-image models reject `response_format`. Other models would return a URL, which expires.
         if not self.model.startswith("gpt-image"):
             fields["response_format"] = "b64_json"
         elif wanted.suffix in _FORMATS:

@@ -47,11 +47,11 @@ def open_client(
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The response of a provider.
+    """A response from a provider.
 
     Args:
         status: The HTTP status.
-        data: The JSON object; empty if the response is any other JSON.
+        data: The JSON object; empty if the response is another JSON value.
         retry_after: The header ``Retry-After``.
     """
 
@@ -61,7 +61,7 @@ class Answer(msgspec.Struct, frozen=True):
 
     @property
     def advice(self) -> str:
-        """What the user or the model can do about an unsuccessful response."""
+        """Advice for the user or the model about an unsuccessful response."""
         if self.status == httpx.codes.PAYMENT_REQUIRED:
             return "The user must add credit to the account at this provider."
         if self.status >= 500 or self.status == httpx.codes.TOO_MANY_REQUESTS:
@@ -145,7 +145,7 @@ async def _read_body(response: httpx.Response, where: str, limit: int) -> bytes:
             body += chunk
             if len(body) > limit:
                 # The next read fails, which closes httpx's nested generators. A ``break`` would
-                # leave them open.
+                # leave the generators open.
                 await response.aclose()
     except httpx.HTTPError:
         if len(body) <= limit:
@@ -170,7 +170,7 @@ async def fetch_image(url: str, server: str, who: str) -> ImageFile:
         who: The provider's name, for messages.
 
     Raises:
-        ProviderError: hilum may not fetch the URL, or the response contains no complete image.
+        ProviderError: hilum must not fetch the URL, or the response contains no complete image.
     """
     policy = find_address_policy()
     origin = format_origin(url)
@@ -266,7 +266,7 @@ def format_reason(text: str, status: int) -> str:
 
 
 def describe_error(error: Exception) -> str:
-    """Return an error's message without the full stop. The messages of httpx are often empty."""
+    """Return an error's message without the final period. The messages of httpx are often empty."""
     return to_line(str(error), 300).rstrip(".") or type(error).__name__
 
 

@@ -50,7 +50,10 @@ class ImageSettings:
         help="User name and password for the Stable Diffusion server, as user:password.",
     )
     steps: int = setting(
-        default=20, minimum=1, project="lower", help="Sampling steps of Stable Diffusion."
+        default=20,
+        minimum=1,
+        project="lower",
+        help="Number of sampling steps for Stable Diffusion.",
     )
     timeout: float = setting(
         default=60.0,

@@ -71,7 +71,7 @@ class StableDiffusion(msgspec.Struct, frozen=True):
 
         Args:
             wanted: The requested image.
-            show_progress: Called with each line of progress.
+            show_progress: Function that is called with each line of progress.
 
         Raises:
             ProviderError: The server could not generate the image.
@@ -92,7 +92,7 @@ class StableDiffusion(msgspec.Struct, frozen=True):
             # changes it where the mask is transparent.
             fields["mask"] = _encode(wanted.mask)
             fields["inpainting_mask_invert"] = 1
-            fields["inpainting_fill"] = 1  # start from the original content
+            fields["inpainting_fill"] = 1  # start inpainting from the original content
         user, _, password = self.auth.partition(":")
         api = f"{self.url.rstrip('/')}/sdapi/v1"
         async with open_client(self.url, {}, (user, password) if self.auth else None) as client:
@@ -124,7 +124,7 @@ class StableDiffusion(msgspec.Struct, frozen=True):
                 # The server does not notice that the connection was closed, and would continue.
                 await self._interrupt(client, api)
                 raise
-            # This ends the task that shows progress.
+            # Cancelling the nursery ends the task that shows progress.
             nursery.cancel_scope.cancel()
         if failed is not None:
             raise failed
@@ -138,7 +138,7 @@ class StableDiffusion(msgspec.Struct, frozen=True):
             await trio.sleep(PROGRESS_INTERVAL)
             try:
                 answer = await request(client, WHO, "GET", url)
-            except ProviderError:  # the request for the image reports it
+            except ProviderError:  # the request for the image reports the error
                 return
             # The server may send NaN or another type before the first step.
             share = answer.data.get("progress")
@@ -151,8 +151,8 @@ class StableDiffusion(msgspec.Struct, frozen=True):
 
     async def _interrupt(self, client: Client, api: str) -> None:
         with trio.move_on_after(INTERRUPT_TIMEOUT) as scope:
-            # This is shielded, because the call is already cancelled. The short time limit bounds
-            # the delay.
+            # The request is shielded, because the call is already cancelled. The short time limit
+            # bounds the delay.
             scope.shield = True
             try:
                 await request(client, WHO, "POST", f"{api}/interrupt")
@@ -170,7 +170,7 @@ class StableDiffusion(msgspec.Struct, frozen=True):
             )
         if answer.status == 404:
             return ProviderError(
-                f"{where} has no such API.", code=errors.E_HTTP, hint="Start its server with --api."
+                f"{where} has no such API.", code=errors.E_HTTP, hint="Start the server with --api."
             )
         # FastAPI uses "detail", the web UI "errors" and "error".
         reasons = [answer.data.get(key) for key in ("detail", "errors", "error")]

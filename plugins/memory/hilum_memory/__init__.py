@@ -1,4 +1,4 @@
-"""Long conversations that fit the model's window, and memory across sessions."""
+"""Compaction of long conversations, and memory across sessions."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ async def compact(
     budget: int,
     settings: MemorySettings,
 ) -> Compaction | None:
-    """Shorten large old results; if that is not enough, replace old messages by a summary.
+    """Shorten large old results; if that is not enough, replace old messages with a summary.
 
     Args:
         agent: The agent whose conversation is compacted.
@@ -42,23 +42,23 @@ async def compact(
         settings: The settings.
     """
     conversation = agent.conversation
-    # The factor of the model that will read the result, because tokenizers differ.
+    # Calibrate for the model that will read the result, because tokenizers differ.
     calibrator = conversation.calibrator(agent.session.kernel.router.current(agent))
     can_recall = any(tool.name == RECALL for tool in agent.tools())
-    # The kernel keeps the current run's request, wherever the cut is.
+    # The kernel keeps the current run's request wherever the cut is.
     request = conversation.kept_request
     if request is not None:
         sizes = [*sizes]
-        # At least half; otherwise, a request that fills the window would leave nothing for the
-        # rest.
+        # Keep at least half of the budget: a request that fills the window would leave nothing for
+        # the other messages.
         budget = max(budget - sizes[request], budget // 2)
         sizes[request] = 0
-    # The summary must not take up the space that the compaction frees; with less than 150 tokens,
+    # The summary must not take up the space that the compaction frees; with fewer than 150 tokens,
     # its five sections would be meaningless.
     summary_tokens = max(min(settings.summary_tokens, budget // 6), 150)
-    # Collected before planning, because the plan must reserve space for these texts.
+    # Collect the texts before planning, because the plan must reserve space for them.
     kept = await _collect_kept_texts(agent, int(budget / 4 / calibrator.factor))
-    # A model may write twice as many tokens as requested.
+    # A model may write up to twice as many tokens as requested.
     note_tokens = 2 * summary_tokens + min(NOTE_TOKENS, budget // 6)
     note_tokens += sum(map(estimate, kept))
     planner = CompactionPlanner(
@@ -93,7 +93,7 @@ async def compact(
 
 
 async def _collect_kept_texts(agent: Agent, budget: int) -> list[str]:
-    """Return the plugin texts that must survive, within a token budget."""
+    """Return the plugin texts that must survive a compaction, within a token budget."""
     kept = []
     for _, text in await agent.session.hooks.gather("keep_on_compaction", agent=agent):
         if isinstance(text, PluginFailure) or not text or budget < MIN_KEPT_TOKENS:

@@ -25,7 +25,7 @@ from hilum_memory.shortening import find_short_arguments, split_ends
 
 HEAD_CHARACTERS = 1_200
 TAIL_CHARACTERS = 600
-# About the size of a screenshot; providers count images in their own ways.
+# About the number of tokens in a screenshot; providers count images in different ways.
 IMAGE_TOKENS = 1_200
 # A shortened result may take this fraction (1/n) of the budget. In a small window, 1,800 characters
 # of dense text would be too many.
@@ -49,18 +49,18 @@ class CompactionPlan:
 
 @attrs.define
 class CompactionPlanner:
-    """Plans a compaction.
+    """A planner of one compaction.
 
     Args:
         messages: The conversation.
         sizes: The number of tokens in each message.
-        measure: Function that returns the number of tokens in text.
+        measure: Function that returns the number of tokens in a text.
         factor: Ratio of the model's tokens to estimated tokens.
         over: Length, in characters, above which a result is shortened.
         recent: Number of recent turns whose results are kept complete if they fit.
         handle: Whether the agent can read results again.
-        never: Names of tools whose results are not shortened while they are in the conversation.
-        request: Index of the request that is always kept; its size is not counted here.
+        never: Names of tools whose results are not shortened, but may be replaced by the summary.
+        request: Index of the request that is always kept; its tokens are not counted.
     """
 
     messages: Sequence[Message]
@@ -83,7 +83,7 @@ class CompactionPlanner:
             index for index, message in enumerate(self.messages) if isinstance(message, kept)
         ]
         ids = Counter(result.call_id for result in _find_results(self.messages))
-        # Some providers number the calls in each answer from zero, so ids can repeat.
+        # Some providers number the calls in each response from zero, so ids can repeat.
         self._repeated = {identity for identity, count in ids.items() if count > 1}
 
     def plan(self, budget: int, reserve: int, *, cut: bool = False) -> CompactionPlan:
@@ -103,7 +103,7 @@ class CompactionPlanner:
             return CompactionPlan(0, thinned, sum(sizes))
         upto = self._cut(sizes, budget - reserve)
         # The results of the last turn alone may exceed the window, so they are shortened as well.
-        # The budget is half of the available size, so the model can read twice the budget.
+        # The budget is half of the available size, so up to twice the budget still fits the window.
         if sum(sizes[upto:]) > 2 * budget - reserve:
             thinned |= self._thin_hard(upto, 2 * budget - reserve)
             sizes = self._sizes_with(thinned)
@@ -139,7 +139,7 @@ class CompactionPlanner:
         return place
 
     def _thin(self, tail: int, limit: int) -> dict[str, str]:
-        """Shorten the large results before the recent turns to a limit in tokens.
+        """Shorten each large result before the recent turns to a token limit.
 
         Results that the recent turns use are kept complete.
         """
@@ -158,7 +158,7 @@ class CompactionPlanner:
         return len(result.text) > self.over or self.measure(result.text) > 3 * limit
 
     def _thin_to(self, result: ToolResult, limit: int) -> str:
-        """Return the shortened text of a result, within the limit in tokens."""
+        """Return the text of a result, shortened to a token limit."""
         text = result.text
         fitting = len(text) * limit // max(self.measure(text), 1)
         size = min(HEAD_CHARACTERS + TAIL_CHARACTERS, fitting)
@@ -168,7 +168,7 @@ class CompactionPlanner:
         """Return the newest results about each file or path that recent turns mention.
 
         Args:
-            tail: Index where the recent turns begin.
+            tail: Index at which the recent turns begin.
             among: The large results, by call id.
         """
         if not among:
@@ -190,10 +190,10 @@ class CompactionPlanner:
         left = _find_results(self.messages[upto:])
         results = [result for result in left if result.call_id not in self._repeated]
         rest = sum(self.sizes[upto:]) - sum(map(self._cost, results))
-        # At least three characters per token, so that the texts fit in any script.
+        # Assume only three characters per token, so that texts in any script fit.
         characters = int((room - rest) * 3 / self.factor)
         share = max(characters // max(len(results), 1), 300)
-        # The notice between both parts needs about 200 characters.
+        # The notice between the two parts needs about 200 characters.
         head = share * 2 // 3 - 150
         tail = share // 3 - 50
         thinned = {}
@@ -215,7 +215,7 @@ class CompactionPlanner:
                 text = thinned.get(result.call_id)
                 if text is not None:
                     sizes[index] -= self._cost(result) - self.measure(text)
-            # Sizes are estimates, so the difference may be larger than the size itself.
+            # Sizes are estimates, so the estimated saving may exceed the size of the message.
             sizes[index] = max(sizes[index], 1)
         return sizes
 

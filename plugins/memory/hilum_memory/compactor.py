@@ -43,8 +43,8 @@ class Compactor:
         sizes: Sequence[int],
         budget: int,
     ) -> Compaction | None:
-        """Shorten large old results; if that is not enough, replace old messages by a summary."""
-        # Imported here, because most runs never compact, and importing these modules and the
+        """Shorten large old results; if that is not enough, replace old messages with a summary."""
+        # The imports are here, because most runs never compact, and importing these modules and the
         # gateways takes about 10 ms.
         from hilum_memory.compaction import compact
 
@@ -52,9 +52,9 @@ class Compactor:
 
     @hookimpl
     def provide_tools(self) -> list[object]:
-        """Return the tool that reads shortened results; it is deferred until there are some."""
+        """Return the tool that reads shortened results, which is deferred until there are some."""
 
-        # Its description would cost tokens in every request of a short conversation.
+        # The tool's description would cost tokens in every request of a short conversation.
         def has_no_use(agent: Agent) -> bool:
             return agent.conversation.epoch == 0 and not agent.conversation.shortened
 
@@ -71,7 +71,7 @@ class Compactor:
         """Read the whole result of an earlier tool call that was shortened to save space.
 
         Args:
-            id: The call's id, as the shortened result names it.
+            id: The call's id, as shown in the shortened result.
             pattern: Regular expression; only matching lines are returned, each with its offset.
             offset: Character at which to start; a long result is returned in pages.
         """
@@ -79,7 +79,8 @@ class Compactor:
         if pattern:
             return Output(await search_lines(result.text, pattern))
         text = format_page(result.text, offset, _page_size(call.agent, result.text))
-        # Only with the first page, because images do not belong to a part of the text.
+        # Return images only with the first page, because they do not belong to any part of the
+        # text.
         images = () if offset else get_images(result)
         return Output(text, images=images)
 

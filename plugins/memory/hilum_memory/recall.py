@@ -21,7 +21,7 @@ SEARCH_TIMEOUT = 5.0
 
 
 class ResultFinder:
-    """Finds call results in a session's log, which is read only once and only as far as needed.
+    """A finder of call results in a session's log, which is read once and only as far as needed.
 
     Args:
         session: The session.
@@ -52,8 +52,8 @@ class ResultFinder:
                     self._places[event.agent, event.result.call_id] = event.seq
         place = self._places.get((agent, call))
         if place is not None:
-            # Only positions are kept in memory, because the results of a long session take up many
-            # megabytes.
+            # Only positions in the log are kept in memory, because the results of a long session
+            # take up many megabytes.
             for event in await store.read(session, place - 1, 1):
                 if isinstance(event, CallDone):
                     return event.result
@@ -113,7 +113,7 @@ async def search_lines(text: str, pattern: str) -> str:
         return found
 
     try:
-        # The thread only reads a text, so a stopped run need not wait for it.
+        # The thread only reads a text, so a stopped run need not wait for the thread.
         found = await trio.to_thread.run_sync(run, abandon_on_cancel=True)
     except TimeoutError:
         raise ToolError(

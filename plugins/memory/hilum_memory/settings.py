@@ -13,7 +13,7 @@ class MemorySettings:
         default=120.0,
         minimum=1,
         project="lower",
-        help="Time limit of a summary, in seconds.",
+        help="Time limit for a summary, in seconds.",
     )
     summary_tokens: int = setting(
         default=2_000,

@@ -13,7 +13,7 @@ def split_ends(text: str, head: int, tail: int) -> tuple[str, str]:
     first = text[:head]
     last = text[len(text) - tail :] if tail else ""
     first_cut = first.rfind("\n")
-    # To end at a newline, give up at most half, because the text may be one long line.
+    # Cut at most half of the text to end at a newline, because the text may be one long line.
     if first_cut > head // 2:
         first = first[: first_cut + 1]
     last_cut = last.find("\n")
@@ -23,7 +23,7 @@ def split_ends(text: str, head: int, tail: int) -> tuple[str, str]:
 
 
 def shorten(text: str, most: int) -> str:
-    """Return text of at most about ``most`` characters: its beginning and its end."""
+    """Return the beginning and end of a text, about ``most`` characters in total."""
     if len(text) <= most:
         return text
     first, last = split_ends(text, most * 2 // 3, most // 3)

@@ -61,7 +61,7 @@ MAX_RESULT = 2_000
 # Each chunk is a request to a model; the limit bounds time and cost.
 MAX_CHUNKS = 6
 WINDOW_SHARE = 0.8
-# A function that shortens a text to at most a number of characters.
+# A function that shortens a text to a maximum number of characters.
 Cut = Callable[[str, int], str]
 
 
@@ -81,7 +81,7 @@ async def summarize(
     Args:
         agent: The agent whose conversation is compacted.
         past: The removed messages.
-        most: Maximum number of tokens of the summary.
+        most: Maximum number of tokens in the summary.
         seconds: Time limit for all attempts.
         focus: The topic that the user wants the summary to focus on.
     """
@@ -99,7 +99,7 @@ async def summarize(
                     why = error.message
                 else:
                     why = f"the answer of {name} {error}"
-            except Exception as error:  # a gateway failed: the compaction must not fail
+            except Exception as error:  # a failing gateway must not make the compaction fail
                 why = f"{name} failed: {type(error).__name__}: {error}"
     if patience.cancelled_caught:
         why = f"it took longer than {seconds:g} seconds"
@@ -111,11 +111,12 @@ async def _ask_model(agent: Agent, name: str, past: RemovedMessages, most: int, 
 
     Raises:
         HilumError: The model cannot be reached.
-        InvalidSummaryError: Its answer is not a summary.
+        InvalidSummaryError: The model's answer is not a summary.
     """
     model = agent.session.kernel.router.model(name)
     factor = agent.conversation.calibrator(model.info.name).factor
-    # A share of the window, because sizes are estimates and a rejected request costs an attempt.
+    # Use only a share of the window, because sizes are estimates and a rejected request costs an
+    # attempt.
     window = (model.info.window - model.info.max_output) * WINDOW_SHARE / max(factor, 1.0)
     # Space for the summary so far, the new summary and the instructions.
     room = int(window) - 2 * most - 1_000
@@ -134,12 +135,13 @@ async def _ask_model(agent: Agent, name: str, past: RemovedMessages, most: int, 
         parts += [f"{mark} the conversation{part}\n{chunk}", f"{mark} end"]
         order = "Write the summary so far."
         if number == len(chunks):
-            order = "Write the summary of all of it."
+            order = "Write the summary of the whole conversation."
         if focus:
             order += f" Focus on: {focus.rstrip('.')}."
         prompt = "\n\n".join([*parts, order])
         instructions = INSTRUCTIONS.format(words=words, mark=mark)
-        # Without tools, so that text in the conversation cannot make the model call one.
+        # The request offers no tools, so that text in the conversation cannot make the model call
+        # one.
         answer = await ask_model(agent, name, instructions, prompt, purpose="summary")
         summary = check_summary(answer, most)
     return summary
@@ -193,7 +195,7 @@ def _is_repetitive(text: str) -> bool:
 
 
 def split_messages(messages: Sequence[Message], room: int) -> list[str]:
-    """Return messages as texts of at most ``room`` tokens, at most ``MAX_CHUNKS`` of them."""
+    """Return messages as at most ``MAX_CHUNKS`` texts of at most ``room`` tokens each."""
     entries = _fit_entries(messages, room * (MAX_CHUNKS - 1))
     packed: list[list[str]] = [[]]
     left = room
@@ -278,7 +280,8 @@ def extract_summary(past: RemovedMessages, most: int) -> str:
     )
     text = "\n".join(_format_section(name, lines) for name, lines in sections)
     if past.summary:
-        # Each part gets half of the length, so that neither displaces the other.
+        # The earlier summary and the excerpts each get half of the length, so that neither
+        # displaces the other.
         text = f"## Before that\n{shorten(past.summary, length // 2)}\n{text}"
     return shorten(text, length)
 

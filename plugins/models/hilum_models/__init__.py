@@ -1,7 +1,7 @@
-"""Gateways to models: OpenAI chat completions and responses, Anthropic, Gemini, compatible servers.
+"""Gateways to the APIs of OpenAI, Anthropic and Gemini, and to compatible servers.
 
-Other plugins reach models through the model protocol of hilum. ``create_wire`` encodes requests in
-any of the formats.
+Other plugins reach models through hilum's model protocol. ``create_wire`` encodes requests in any
+of the formats.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Gateways", "ModelsSettings", "create_wire", "open_kernel", "provide_models"]
 
 
-# Seconds. A locked keyring waits for the user, and a session must open without it.
+# Seconds. A locked keyring waits for the user, but a session must open without waiting.
 KEYRING_TIMEOUT = 5.0
 
 
@@ -49,13 +49,13 @@ class Gateways:
         return await survey(kernel, provider, known_only=known_only)
 
     async def try_model(self, kernel: Kernel, name: str, *, key: str = "") -> ModelTest:
-        """Send one small request to a model, and wait until its answer begins."""
+        """Send one small request to a model, and wait until its response begins."""
         from hilum_models.survey import try_model
 
         return await try_model(kernel, name, key=key)
 
     async def keep_key(self, kernel: Kernel, provider: str, key: str) -> str:
-        """Keep a key for the user, and return where it is kept."""
+        """Store a key for the user, and return where it is stored."""
         import trio
 
         from hilum_models.addresses import format_origin
@@ -69,7 +69,7 @@ class Gateways:
         return place
 
     async def forget_key(self, kernel: Kernel, provider: str) -> bool:
-        """Remove the key that is kept for a provider, and return whether there was one."""
+        """Remove the key stored for a provider, and return whether there was one."""
         import trio
 
         from hilum_models.stored_keys import remove_key
@@ -93,7 +93,7 @@ class Gateways:
         raise unknown_name_error("provider of models", name, ours)
 
     async def _reload(self, kernel: Kernel, name: str) -> None:
-        """Create a provider again, with the keys that are kept now."""
+        """Recreate a provider with the keys that are now stored."""
         from hilum_models.providers import create_providers
 
         self.stored = await _read_keys(kernel)
@@ -126,13 +126,13 @@ def provide_models(kernel: Kernel) -> Iterable[models.Provider]:
 
 
 async def _read_keys(kernel: Kernel) -> dict[str, StoredKey]:
-    """Return the keys that hilum keeps; most users have none, and the code is then not loaded."""
+    """Return the stored keys; for users without any, the code that reads keys is not loaded."""
     import os
 
     from hilum import config_folder
 
     path = config_folder(kernel.environ) / "keys.toml"
-    # One system call, faster than starting a thread for it.
+    # This is one system call, which takes less time than starting a thread.
     if not os.path.lexists(path):  # noqa: ASYNC240
         return {}
     import trio

@@ -16,8 +16,7 @@ def get_host(url: str) -> str:
 def format_origin(url: str) -> str:
     """Return the scheme, host and port of a URL.
 
-    The rest is not shown in messages, because it may contain a password in the user name or the
-    query.
+    Messages omit the rest of the URL, because its user information or query may contain a password.
     """
     scheme, _, rest = url.partition("://")
     if not rest:

@@ -14,12 +14,12 @@ from hilum_models.failures import Endpoint
 from hilum_models.json_values import join_text
 
 Stop = Literal["end", "calls", "length", "refusal"]
-# Servers with shorter ids ("call_0", "1") restart the numbering in each answer.
+# Servers with shorter ids ("call_0", "1") restart the numbering in each response.
 MIN_UNIQUE_ID = 9
 
 
 class Reader(Protocol):
-    """A pure parser of the events of one response."""
+    """A parser for the events in one response, which does no I/O."""
 
     @property
     def complete(self) -> bool:
@@ -40,7 +40,7 @@ class Reader(Protocol):
         """Return the complete answer.
 
         Raises:
-            ModelError: ``broken``, the stream ended before the answer was complete.
+            ModelError: ``broken`` if the stream ended before the answer was complete.
         """
 
 
@@ -92,13 +92,13 @@ class ThinkingPart:
 
 
 class AnswerBuilder:
-    """Builds an answer while it is being received, with its parts in the order in which they began.
+    """A builder for an answer that is being received, with parts in the order in which they began.
 
     Args:
         model: ``provider/name``, for the message.
-        body: The request. Missing call ids are computed from it. No two requests in a conversation
-            are equal, so the ids are unique in the conversation, and a replayed request gets the
-            same ids again.
+        body: The request, from which missing call ids are computed. No two requests in a
+            conversation are equal, so the ids are unique in the conversation, and a replayed
+            request gets the same ids again.
     """
 
     def __init__(self, model: str, body: bytes) -> None:
@@ -110,7 +110,7 @@ class AnswerBuilder:
         self._ids: set[str] = set()
 
     def add_text(self, text: str) -> list[Chunk]:
-        """Add text of the answer and return its chunks."""
+        """Add text to the answer and return its chunks."""
         if not text:
             return []
         part = self.parts[-1] if self.parts else None
@@ -172,21 +172,22 @@ class AnswerBuilder:
         """Return the complete answer.
 
         Raises:
-            ModelError: ``broken``, the provider gave no stop reason.
+            ModelError: ``broken`` if the provider gave no stop reason.
         """
         if self.stop is None:
             raise ModelError("The answer ended before it was complete.", kind="broken")
         built = [part.build() for part in self.parts]
         parts = tuple(part for part in built if part is not None)
         stop = self.stop
-        # Some servers report `stop` beside calls, and others `tool_calls` without any.
+        # Some servers report `stop` together with calls, and others report `tool_calls` without any
+        # calls.
         if stop in ("end", "calls"):
             stop = "calls" if self._ids else "end"
         return Done(AssistantMessage(parts, self.model, stop), self.usage)
 
 
 class VendorReader:
-    """Base class with the parts of a reader that are the same for every vendor's format.
+    """Base class with the parts of a reader that all vendors' formats share.
 
     Attributes:
         ended: Whether all further events can be ignored.
@@ -204,7 +205,7 @@ class VendorReader:
 
     @property
     def complete(self) -> bool:
-        """Whether a stop reason has arrived; some servers send nothing after it."""
+        """Whether a stop reason has arrived; some servers send nothing after the stop reason."""
         return self._answer.stop is not None
 
     def finish(self) -> Done:

@@ -1,8 +1,8 @@
 """The format of Anthropic Messages (https://docs.anthropic.com/en/api/messages).
 
-There are two cache marks: one on the system prompt, which other sessions and agents share, and one
-on the request itself, which makes the server mark the last block. Caching therefore never changes
-the bytes of a message.
+There are two cache breakpoints: one on the system prompt, which other sessions and agents share,
+and one on the request itself, which makes the server set it on the last block. Caching therefore
+never changes the bytes of a message.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ from hilum_models.failures import Endpoint, event_error
 from hilum_models.json_values import decode_event, get_count, get_dict, get_text, to_json_text
 
 _CACHE = {"type": "ephemeral"}
-# The ids that the API accepts, and the length of computed ones.
+# The ids that the API accepts, and the length of computed ids.
 _ID = (r"[A-Za-z0-9_-]{1,64}", 32)
 # With the option "adaptive", these models decide how much to think. For other models, the default
-# is right.
+# is suitable.
 _ADAPTIVE = re.compile(r"claude-((opus|sonnet)-4-[6-9](?!\d)|[a-z]+-[5-9](?!\d)|mythos-)")
-# These models reject thinking if the preceding messages have changed, which happens at each run and
-# each compaction. An option makes them drop such thinking; the beta header of the requests allows
-# this option.
+# These models reject thinking if the preceding messages have changed, as they do at the beginning
+# of each run and in each compaction. A request option makes these models drop such thinking; the
+# beta header allows this option.
 _BOUND = re.compile(r"claude-[a-z]+-(5-[1-9](?!\d)|[6-9](?!\d))")
-# The API requires a maximum.
+# The API requires a maximum number of tokens.
 DEFAULT_OUTPUT = 8_192
 
 
@@ -65,15 +65,15 @@ class AnthropicWire(VendorWire, frozen=True):
 
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
         """Encode options, tools and the system prompt."""
-        # Merged before tools and messages are added, so that the user's options cannot replace
-        # those.
+        # The user's options are merged before tools and messages are added, so that they cannot
+        # replace them.
         fields = merge(self._options(), self.target.options)
         if tools:
             fields["tools"] = [describe_tool(tool, "input_schema") for tool in tools]
         system: list[dict[str, Any]] = [
             {"type": "text", "text": layer.text} for layer in layers if layer.text.strip()
         ]
-        # The mark on the last block covers everything before it, including tools.
+        # The breakpoint on the last block covers everything before it, including tools.
         if system:
             system[-1]["cache_control"] = _CACHE
             fields["system"] = system
@@ -127,7 +127,7 @@ class AnthropicWire(VendorWire, frozen=True):
                 block = {"type": "text", "text": part.text}
                 has_content = True
             else:
-                block = None  # the API refuses blank texts
+                block = None  # the API rejects blank texts
             if block:
                 content.append(block)
         # The API rejects a message that contains only thinking.
@@ -191,7 +191,7 @@ _STOPS: dict[str, Stop] = {
 
 
 class AnthropicReader(VendorReader):
-    """A parser of the events of a message. Implements ``Reader``."""
+    """A parser for the events of a message. Implements ``Reader``."""
 
     def __init__(self, model: str, body: bytes, endpoint: Endpoint) -> None:
         super().__init__(model, body, endpoint)
@@ -202,7 +202,7 @@ class AnthropicReader(VendorReader):
     def feed(self, event: bytes, data: bytes) -> Iterable[Chunk]:
         """Parse one event and return its chunks."""
         if data.startswith(b"[DONE]"):
-            # The end marker is not part of this format, but some proxies add it.
+            # The end marker ``[DONE]`` is not part of this format, but some proxies add it.
             self.ended = True
             return ()
         value = decode_event(data)
@@ -220,7 +220,7 @@ class AnthropicReader(VendorReader):
                 self._add_usage(value)
                 self._read_stop(get_dict(value, "delta"))
             case "message_stop":
-                # A few servers send no stop reason before this event.
+                # A few servers send no stop reason before `message_stop`.
                 self._answer.stop = self._answer.stop or "end"
                 self.ended = True
             case "error":
@@ -235,11 +235,12 @@ class AnthropicReader(VendorReader):
     def _start_block(self, index: int, block: dict[str, Any]) -> Iterable[Chunk]:
         match block.get("type"):
             case "text":
-                # Each block becomes a part of its own, because it is sent back as one.
+                # Each block becomes a separate part, because it is sent back as a separate block.
                 self._answer.begin_text()
                 return self._answer.add_text(block.get("text") or "")
             case "thinking":
-                # The signature follows in a separate delta; some servers send it here.
+                # The signature follows in a separate delta, but some servers send it at the start
+                # of the block.
                 thinking = self._answer.begin_thinking()
                 self._blocks[index] = thinking
                 signature = block.get("signature")
@@ -273,7 +274,7 @@ class AnthropicReader(VendorReader):
         block = self._blocks.get(index)
         if not isinstance(block, CallPart) or any(block.arguments):
             return ()
-        # Some compatible servers send the whole arguments with the start of the block.
+        # Some compatible servers send the complete arguments with the start of the block.
         initial = self._initial_input.get(index)
         if not initial:
             return ()
@@ -285,7 +286,8 @@ class AnthropicReader(VendorReader):
             self._answer.stop = _STOPS.get(reason, "end")
 
     def _add_usage(self, table: dict[str, Any]) -> None:
-        # Counts arrive in two events; a count that was already sent may be null in the second.
+        # Token counts arrive in two events; a count that was already sent may be null in the second
+        # event.
         for name, value in get_dict(table, "usage").items():
             if value is not None:
                 self._usage[name] = value
@@ -320,7 +322,7 @@ API = Api(
     models_path="/v1/models",
     key_headers=_key_header,
     headers={
-        # The only version since 2023; new features are enabled by beta headers.
+        # This has been the only version since 2023; new features are enabled by beta headers.
         "anthropic-version": "2023-06-01",
         "anthropic-beta": "thinking-binding-controls-2026-08-01",
     },

@@ -1,4 +1,4 @@
-"""Loads the wire formats by name, each at first use."""
+"""Loads the wire formats by name, each on first use."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def create_wire(
         api: ``chat``, ``responses``, ``anthropic`` or ``gemini``.
         model: ``provider/name``.
         tool_protocol: ``native``, or ``text`` for models without tool calling.
-        max_output: Maximum number of tokens of an answer, 0 for the provider's default.
+        max_output: Maximum number of tokens in an answer; 0 for the provider's default.
         images: Whether images are sent.
-        effort: How hard the model thinks, in the vendor's term.
-        options: Additional fields of the request.
+        effort: Reasoning effort, in the vendor's terms.
+        options: Additional fields for the request.
 
     Raises:
         UsageError: There is no such format.

@@ -1,4 +1,4 @@
-"""The description of a wire format, which each format's module provides."""
+"""The description of a wire format, as provided by the format's module."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Api(msgspec.Struct, frozen=True):
     """A wire format.
 
     Attributes:
-        path: Path below the base URL; ``{model}`` is replaced by the model's name.
-        create_wire: Creates the wire for a target.
-        create_reader: Creates a reader for a response.
+        path: Path below the base URL; ``{model}`` is replaced with the model's name.
+        create_wire: Function that creates the wire for a target.
+        create_reader: Function that creates a reader for a response.
         models_path: Path of the list of models below the base URL.
-        key_headers: Returns the headers that carry a key.
+        key_headers: Function that returns the headers that carry a key.
         headers: Headers of every request.
     """
 

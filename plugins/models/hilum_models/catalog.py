@@ -1,8 +1,8 @@
 """The properties of common models: context window, maximum answer length, price, images and tools.
 
-Windows and prices in ``catalog.json`` are those of genai-prices 0.2.3 (its data of 20 November
-2026). Maximum answer lengths are the vendors' own figures if known, and otherwise a cautious
-32,000. Prices are in US dollars per million tokens in the standard tier. Settings under
+Windows and prices in ``catalog.json`` come from genai-prices 0.2.3 (data from 20 November 2026).
+Maximum answer lengths are the vendors' own figures if known, and otherwise a cautious 32,000.
+Prices are in US dollars per million tokens in the standard tier. Settings under
 ``[models.models."provider/name"]`` take precedence.
 """
 
@@ -20,10 +20,10 @@ class ModelFacts(msgspec.Struct, frozen=True):
 
     Attributes:
         window: Context window in tokens.
-        max_output: Maximum number of tokens of one answer.
-        price: The price, or ``None`` if it is not known.
-        images: Whether it accepts images.
-        tools: Whether it supports native tool calls.
+        max_output: Maximum number of tokens in one answer.
+        price: The price, or ``None`` if it is unknown.
+        images: Whether the model accepts images.
+        tools: Whether the model supports native tool calls.
     """
 
     window: int = 128_000
@@ -58,8 +58,8 @@ def find_facts(model: str, *, local: bool = False) -> ModelFacts:
     """Return the properties of a model.
 
     Args:
-        model: Its name at the provider; a vendor before a slash (``anthropic/claude-…``) is
-            skipped.
+        model: The model's name at the provider; a vendor prefix (``anthropic/claude-…``) is
+            ignored.
         local: Whether a server on the user's own machine runs the model, which is then free and
             gets a cautious window.
     """

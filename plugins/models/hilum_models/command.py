@@ -91,10 +91,10 @@ def _parse(argv: Sequence[str]) -> Namespace:
     options.name = words[0] if words else ""
     if options.action == "key" and not options.name:
         hint = "Name a provider: hilum models key openai."
-        raise UsageError("It is not clear whose key this is.", code=E_BAD_ARGS, hint=hint)
+        raise UsageError("It is unclear which provider the key is for.", code=E_BAD_ARGS, hint=hint)
     if options.forget and options.action != "key":
         raise UsageError("--forget belongs to hilum models key.", code=E_BAD_ARGS)
-    # hilum models openai/gpt-5 is a natural mistake.
+    # Typing `hilum models openai/gpt-5` is a natural mistake.
     if options.action == "list" and "/" in options.name:
         hint = f"hilum models test {options.name} tests a model."
         raise UsageError(f"{options.name!r} is not a provider.", code=E_BAD_ARGS, hint=hint)
@@ -105,7 +105,7 @@ def _find_gateways(kernel: Kernel) -> Gateways:
     """Return the connections of a kernel.
 
     Raises:
-        UsageError: The plugin is left out by the settings.
+        UsageError: The settings disable the plugin.
     """
     from hilum_models import Gateways
 
@@ -125,7 +125,8 @@ async def _list(options: Namespace) -> int:
         default = kernel.router.resolve("default")
         chosen = not default and not options.name
         if chosen:
-            # What `hilum run` would choose; servers on other machines are not contacted.
+            # Choose the model that `hilum run` would choose; servers on other machines are not
+            # contacted.
             default = _find_default(found)
     if options.json:
         say_json({"default": default, "providers": [_provider_data(each) for each in found]})
@@ -156,8 +157,8 @@ def _format(
     Args:
         found: The providers.
         default: The default model.
-        most: Maximum number of models of one provider.
-        chosen: Whether the default model is not set, but chosen.
+        most: Maximum number of models to list for one provider.
+        chosen: Whether hilum chose the default model because none is set.
         named: Whether the user named the provider.
     """
     usable = [each for each in found if each.usable]
@@ -170,7 +171,7 @@ def _format(
         left = len(each.models) - most
         if left > 0:
             rows.append((f"  … {left} more of {each.name}: --all", "", "", ""))
-        # A provider of another plugin, such as one for recordings, may have no list.
+        # A provider from another plugin, such as one for recordings, might not list its models.
         if not each.models and (each.address or named):
             rows.append((f"  {each.name}/…", "", "", _describe_access(each)))
     if rows:
@@ -273,7 +274,7 @@ async def _key(options: Namespace) -> int:
             else:
                 say(f"hilum keeps no key for {provider}.")
             return 0
-        # Fails before the user has typed a key for a provider that does not exist.
+        # Check that the provider exists before the user types a key for it.
         (status,) = await gateways.survey_models(kernel, provider, known_only=True)
         place = await gateways.keep_key(kernel, provider, _read_key(provider))
     say(f"The key for {provider} is kept in {place}. hilum models {provider} checks it.")
@@ -289,5 +290,5 @@ def _read_key(provider: str) -> str:
             return getpass.getpass(f"Key for {provider} (it is not shown): ")
         except EOFError:
             raise UsageError("No key was entered.", code=E_BAD_ARGS) from None
-    # A key is ASCII; what is not, is refused later with a better message than that of the decoder.
+    # A key is ASCII text; other input is rejected later, with a better message than the decoder's.
     return sys.stdin.buffer.readline(10_000).decode("utf-8", "replace")

@@ -17,12 +17,12 @@ from hilum_models.failures import Endpoint, clean_message
 
 CONNECT_TIMEOUT = 10.0  # seconds
 _NETWORK_HINT = "Check the network, the proxy and the base URL."
-# OpenSSL reports one of these when the server responds without TLS.
+# OpenSSL reports one of these errors when the server responds without TLS.
 _PLAIN_HTTP = ("wrong version number", "record layer failure", "http request")
 
 
 def connection_error(error: Exception, endpoint: Endpoint, url: str) -> ModelError:
-    """Return the error for an exception of httpx, of the system, or of decompression."""
+    """Return the error for an exception from httpx, the operating system or decompression."""
     server = f"{endpoint.provider} at {format_origin(url)}"
     text = str(error) or type(error).__name__
     reason = clean_message(text, endpoint).rstrip(".")
@@ -71,7 +71,7 @@ def _address_error(server: str, reason: str) -> ModelError:
 
 
 def _missing_package(server: str, reason: str, url: str) -> ModelError:
-    # A SOCKS proxy is the only feature for which httpx requires an additional package.
+    # Of the features that hilum uses, only SOCKS proxies require an additional package in httpx.
     proxy = format_origin(find_proxy(url))
     return ModelError(
         f"{server} cannot be reached through the proxy {proxy}: {reason}.",
@@ -120,6 +120,6 @@ def _certificate_error(error: ssl.SSLCertVerificationError, server: str) -> Mode
     elif "mismatch" in reason.lower() or "not valid for" in reason:
         hint = "The certificate is for another name: check the host in the base URL."
     else:
-        hint = "If you trust it, set SSL_CERT_FILE to a file with its authority's certificate."
+        hint = "If you trust the server, set SSL_CERT_FILE to a file with its CA certificate."
     message = f"The certificate of {server} is not accepted: {reason}."
     return ModelError(message, kind="request", hint=hint)

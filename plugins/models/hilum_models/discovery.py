@@ -33,7 +33,7 @@ MAX_DESCRIPTION = 4 << 20  # bytes
 async def list_models(
     transport: Transport, url: str, headers: Mapping[str, str], endpoint: Endpoint, timeout: float
 ) -> list[str]:
-    """Return the names of a server's models, in its order, without models for other purposes.
+    """Return the names of a server's chat models, in the order in which the server lists them.
 
     Raises:
         ModelError: The server did not respond within ``timeout`` seconds, or did not respond with a
@@ -75,7 +75,7 @@ async def fetch_ollama_facts(
             async with transport.send("POST", f"{base}/api/show", headers, endpoint, body) as reply:
                 document = await reply.read(MAX_DESCRIPTION) if reply.status == 200 else b""
         except ModelError:
-            # Without a response, the catalog decides.
+            # Without a response, the catalog determines the capabilities.
             return
         value = decode_document(document)
         capabilities = value.get("capabilities") if isinstance(value, dict) else None

@@ -31,15 +31,15 @@ encode = msgspec.json.Encoder().encode
 
 
 class Target(msgspec.Struct, frozen=True):
-    """The model that a request is encoded for, and the options of the encoding.
+    """The model for which a request is encoded, and the encoding options.
 
     Attributes:
         name: ``provider/name``, as in messages.
-        max_output: Maximum number of tokens of an answer; 0 leaves it to the provider if the
+        max_output: Maximum number of tokens in an answer; 0 leaves it to the provider if the
             format allows that.
-        images: Whether images are sent. If not, a line of text replaces each.
-        effort: How hard the model thinks, in the vendor's term.
-        options: Additional fields of the request.
+        images: Whether images are sent. If not, a line of text replaces each image.
+        effort: Reasoning effort, in the vendor's terms.
+        options: Additional fields for the request.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def provider(self) -> str:
-        """The part of the name before the slash."""
+        """The provider: the part of the model's name before the slash."""
         return self.name.partition("/")[0]
 
     @property
@@ -59,8 +59,8 @@ class Target(msgspec.Struct, frozen=True):
         return self.name.partition("/")[2]
 
     def key(self, api: str) -> str:
-        """Return a name for encoded pieces; targets that encode differently have different ones."""
-        # A digest, because options may be long and the key is kept with each piece.
+        """Return a name for encoded pieces, which differs for targets that encode differently."""
+        # Use a digest, because options may be long and the key is stored with each piece.
         rest = encode([self.max_output, self.images, self.effort, self.options])
         return f"{api}:{self.name}:{blake2b(rest, digest_size=6).hexdigest()}"
 
@@ -73,7 +73,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class VendorWire(msgspec.Struct, frozen=True):
-    """Base class with the parts of an encoding that are the same for every vendor's format."""
+    """Base class with the parts of an encoding that all vendors' formats share."""
 
     target: Target
     api: ClassVar[str]
@@ -104,7 +104,7 @@ def join(head: bytes, pieces: Sequence[bytes]) -> bytes:
     parts = list(filter(None, pieces))
     if not parts:
         return head + b"]}"
-    # The body may have several megabytes, so it is copied only once: its ends are added to the
+    # The body may be several megabytes long, so it is copied only once: its ends are added to the
     # outer pieces.
     comma = b"" if head.endswith(b"[") else b","
     parts[0] = b"".join((head, comma, parts[0]))
@@ -144,7 +144,7 @@ def system_text(layers: Sequence[Layer]) -> str:
 
 
 def note_text(message: NoteMessage) -> str:
-    """Return the text of a note in its tags.
+    """Return the text of a note, enclosed in its tags.
 
     Tags in the note's own text are escaped, so that it can neither end the note nor begin another.
     """
@@ -163,7 +163,7 @@ def user_parts(message: Message, images: bool) -> str | list[Text | Image]:
 
 
 def sendable_parts(parts: Sequence[Text | Image], images: bool) -> list[Text | Image]:
-    """Return the parts that can be sent.
+    """Return the message parts that can be sent.
 
     Empty texts are left out, and a line of text replaces each image that the model does not accept.
     """
@@ -207,7 +207,7 @@ def encode_base64(image: Image) -> str:
 def arguments_object(call: ToolCall) -> bytes:
     """Return the call's arguments as a JSON object.
 
-    Arguments that are not an object, because the model wrote them so, are wrapped in one.
+    If the model's arguments are not an object, they are wrapped in one.
     """
     arguments = call.arguments or "{}"
     try:

@@ -69,7 +69,7 @@ def _response_hint(
 
 
 def read_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return how many seconds the provider asks to wait, or ``None`` if it does not say.
+    """Return the waiting time, in seconds, that the provider requests, or ``None``.
 
     The header is ``retry-after-ms``, or ``retry-after`` with seconds or a date (RFC 9110, 10.2.3).
     """

@@ -55,7 +55,7 @@ class Endpoint(msgspec.Struct, frozen=True):
         model: The model's name at the provider; empty if the request is not for a model.
         key_env: The environment variable that contains the key; empty if there is none.
         key: The key, which is removed from messages.
-        key_place: Where the key is kept, in words; empty if it is in ``key_env``.
+        key_place: Description of where the key is stored; empty if it is in ``key_env``.
     """
 
     provider: str
@@ -65,7 +65,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     key_place: str = ""
 
     def __repr__(self) -> str:
-        # The key is left out, because tracebacks and logs show the representation.
+        # The representation omits the key, because it may appear in tracebacks and logs.
         return f"Endpoint({self.provider}/{self.model})"
 
     @property
@@ -98,7 +98,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 def clean_message(text: str, endpoint: Endpoint) -> str:
     """Return a provider's message as one line of at most 600 characters, without keys."""
     text = text[:MAX_SEARCHED]
-    # The patterns below know only the usual prefixes of keys, so the exact key is replaced first.
+    # The patterns below match only the usual prefixes of keys, so the exact key is replaced first.
     if len(endpoint.key) >= MIN_SECRET:
         text = text.replace(endpoint.key, "***")
     one_line = " ".join(text.split())
@@ -112,7 +112,7 @@ def clean_message(text: str, endpoint: Endpoint) -> str:
 
 
 def extract_error(body: bytes) -> tuple[str, str]:
-    """Return the provider's message and its codes from the body of an error; both may be empty."""
+    """Return the message and codes from the body of an error response; both may be empty."""
     text = body.decode("utf-8", "replace").strip()[:MAX_SEARCHED]
     value = decode_document(body)
     if value is None:
@@ -144,8 +144,8 @@ def _find_message(error: dict[str, Any], text: str) -> Any:
     message = error.get("message") or error.get("detail") or error.get("msg") or text
     metadata = error.get("metadata")
     if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
-        # OpenRouter's own message is not informative; this is the message of the provider behind
-        # it.
+        # OpenRouter's own message is uninformative, so add the message from the underlying
+        # provider.
         return f"{message}: {metadata['raw']}"
     return message
 
@@ -164,7 +164,7 @@ def refuses_tools(message: str) -> bool:
     return bool(re.search(_NO_TOOLS, message))
 
 
-# The status that a provider would have answered with, by the code of an error event.
+# The HTTP status that corresponds to the code in an error event.
 _EVENT_STATUS = {
     "rate_limit_error": 429,
     "rate_limit_exceeded": 429,
@@ -208,7 +208,7 @@ _KIND_BY_STATUS = {
 
 
 def classify(status: int, message: str) -> str:
-    """Return the kind of a failure by its status, and by its message if the status is vague."""
+    """Return the kind of a failure from its status or, if that is ambiguous, from its message."""
     kind = _KIND_BY_STATUS.get(status, "server" if status >= 500 else "request")
     # Some versions of llama.cpp and vLLM report an overlong prompt as status 500; a retry would not
     # help.

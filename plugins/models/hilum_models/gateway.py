@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 # which the connection cannot be reused.
 AFTER_COMPLETE_TIMEOUT = 2.0
 AFTER_END_TIMEOUT = 0.05
-# Maximum bytes of one response: the longest answers have 130,000 tokens, each an event of up to 500
-# bytes.
+# Maximum size, in bytes, of one response: the longest answers have 130,000 tokens, each an event of
+# up to 500 bytes.
 MAX_STREAM = 128 << 20
-# Maximum bytes of an answer that is sent as one document.
+# Maximum size, in bytes, of an answer that is sent as one document.
 MAX_DOCUMENT = 32 << 20
 KEEP_ALIVE = KeepAlive()
 # Whitespace and a byte order mark, which may precede the first significant character.
@@ -42,12 +42,13 @@ class HttpModel(msgspec.Struct, frozen=True):
         info: Name, window, price.
         wire: The encoding of requests.
         url: The URL to which requests are sent.
-        headers: Headers of each request, the key included.
+        headers: Headers of each request, including the key.
         endpoint: The provider and the model, for messages.
-        create_reader: Creates a reader for one response.
+        create_reader: Function that creates a reader for one response.
         transport: The connections.
-        disable_native_tools: Makes the provider describe tools as text for this model from now on;
-            ``None`` if the user chose the protocol, or if it is already the textual one.
+        disable_native_tools: Function that makes the provider describe tools as text for this model
+            from now on; ``None`` if the user chose the protocol, or if tools are already described
+            as text.
     """
 
     info: ModelInfo
@@ -60,7 +61,8 @@ class HttpModel(msgspec.Struct, frozen=True):
     disable_native_tools: Callable[[], None] | None = None
 
     def __repr__(self) -> str:
-        # The headers and the address are left out, because they may contain the key or a password.
+        # The representation omits the headers and the URL, because they may contain the key or a
+        # password.
         return f"HttpModel({self.info.name})"
 
     @asynccontextmanager
@@ -75,7 +77,7 @@ class HttpModel(msgspec.Struct, frozen=True):
         ) as response:
             if response.status != 200:
                 raise self._handle_refused_tools(await response.read_error())
-            # This is a page of a web server or proxy, usually because the path is wrong.
+            # A web server or proxy sent a page, usually because the path is wrong.
             if response.media_type == "text/html":
                 raise self._page_error(response.status)
             reader = self.create_reader(self.info.name, request.body, self.endpoint)
@@ -88,8 +90,8 @@ class HttpModel(msgspec.Struct, frozen=True):
     async def _read(
         self, response: Response, data: AsyncIterator[bytes], reader: Reader
     ) -> AsyncGenerator[Chunk]:
-        # Servers declare wrong content types for both streams and documents. The first character
-        # shows which one it is.
+        # Servers declare wrong content types for both streams and documents. The first character of
+        # the body distinguishes them.
         begin = await _read_beginning(data)
         if begin.lstrip(_BLANK).startswith((b"{", b"[")):
             for chunk in self._read_document(await self._read_all(begin, data), reader):
@@ -122,7 +124,7 @@ class HttpModel(msgspec.Struct, frozen=True):
         """Read a document to its end.
 
         Raises:
-            ModelError: ``runaway``, the document is too large.
+            ModelError: ``runaway`` if the document is too large.
         """
         pieces = [begin]
         size = len(begin)
@@ -141,7 +143,7 @@ class HttpModel(msgspec.Struct, frozen=True):
             raise ModelError(
                 f"{self.endpoint.provider} sent this instead of an answer: {content}",
                 kind="request",
-                hint="Check the base URL, and that the server can stream.",
+                hint="Check the base URL, and whether the server supports streaming.",
             )
         yield reader.finish()
 
@@ -151,7 +153,8 @@ class HttpModel(msgspec.Struct, frozen=True):
             return error
         if not refuses_tools(error.message):
             return error
-        # The kernel retries at once on the kind "protocol", with a body from the new wire.
+        # After an error of the kind "protocol", the kernel retries immediately, with a body from
+        # the new wire.
         self.disable_native_tools()
         message = f"{error.message.rstrip('.')}. From now on, tools are described in the prompt."
         return ModelError(message, kind="protocol", status=error.status)
@@ -168,8 +171,8 @@ class HttpModel(msgspec.Struct, frozen=True):
 async def _read_beginning(data: AsyncIterator[bytes]) -> bytes:
     """Read up to the first significant character.
 
-    Whitespace before it does not show that the server is alive. Only the beginning of endless
-    whitespace is kept, which may contain a byte order mark.
+    Whitespace before this character does not show that the server is alive. Only the beginning of
+    endless whitespace is kept, which may contain a byte order mark.
     """
     begin = b""
     while not begin.strip(_BLANK):
@@ -181,7 +184,7 @@ async def _read_beginning(data: AsyncIterator[bytes]) -> bytes:
 
 
 async def _read_piece(data: AsyncIterator[bytes], reader: Reader) -> bytes | None:
-    """Return the next piece, or ``None`` at the end.
+    """Return the next piece of the body, or ``None`` at the end.
 
     Once the answer is complete, failures are no longer raised.
     """
@@ -192,7 +195,7 @@ async def _read_piece(data: AsyncIterator[bytes], reader: Reader) -> bytes | Non
         try:
             piece = await anext(data, None)
         except ModelError:
-            # The connection broke after the answer, as it does with some proxies.
+            # Some proxies break the connection after a complete answer.
             pass
     return piece
 

@@ -51,8 +51,8 @@ from hilum_models.json_values import (
 )
 
 _THINKS = re.compile(r"gemini-(2\.5|[3-9])")
-# From version 3 on, calls without a signature are rejected, unless the signature is this value,
-# which declares that another model made them.
+# From version 3 on, calls without a signature are rejected; this value in its place declares that
+# another model made the call.
 _REQUIRES_SIGNATURE = re.compile(r"gemini-[3-9]")
 _FOREIGN_SIGNATURE = "skip_thought_signature_validator"
 
@@ -65,8 +65,8 @@ class GeminiWire(VendorWire, frozen=True):
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
         """Encode options, tools and the system prompt."""
         config = self._generation_config()
-        # Merged before tools and messages are added, so that the user's options cannot replace
-        # those.
+        # The user's options are merged before tools and messages are added, so that they cannot
+        # replace them.
         fields = merge({"generationConfig": config} if config else {}, self.target.options)
         if tools:
             # The older field `parameters` accepts only a subset of JSON Schema.
@@ -82,7 +82,7 @@ class GeminiWire(VendorWire, frozen=True):
         config: dict[str, Any] = {}
         if target.max_output:
             config["maxOutputTokens"] = target.max_output
-        # Older models reject the field.
+        # Older models reject the field `thinkingConfig`.
         if _THINKS.match(target.id):
             config["thinkingConfig"] = {"includeThoughts": True}
             if target.effort:
@@ -116,7 +116,7 @@ class GeminiWire(VendorWire, frozen=True):
             if is_author and not isinstance(part, Text):
                 signature = part.vendor.get("thoughtSignature", "")
             if isinstance(part, Thinking):
-                # The text of a thought is not sent back; only its signature counts.
+                # Only the signature of a thought is sent back, not its text.
                 if signature:
                     parts.append({"text": "", "thoughtSignature": signature})
             elif isinstance(part, ToolCall):
@@ -176,7 +176,7 @@ _STOPS: dict[str, Stop] = {
     "ESCALATION": "refusal",
     "MODEL_ARMOR": "refusal",
 }
-# Reasons after which the answer is unusable, and a retry may help.
+# Finish reasons after which the answer is unusable, but a retry may help.
 _MALFORMED = (
     "MALFORMED_FUNCTION_CALL",
     "UNEXPECTED_TOOL_CALL",
@@ -186,7 +186,7 @@ _MALFORMED = (
 
 
 class GeminiReader(VendorReader):
-    """A parser of the responses of a stream. Implements ``Reader``."""
+    """A parser for the responses in a stream. Implements ``Reader``."""
 
     def feed(self, event: bytes, data: bytes) -> Iterable[Chunk]:
         """Parse one event and return its chunks."""
@@ -206,7 +206,8 @@ class GeminiReader(VendorReader):
             message = f"{self._endpoint.provider} refused the prompt: {reason}."
             raise ModelError(message, kind="request")
         chunks: list[Chunk] = []
-        # Requests ask for one candidate. Later ones would be other answers to the same request.
+        # Requests ask for one candidate. Further candidates would be other answers to the same
+        # request.
         for candidate in get_dicts(value, "candidates")[:1]:
             for part in get_dicts(get_dict(candidate, "content"), "parts"):
                 chunks += self._read_part(part)
@@ -227,8 +228,8 @@ class GeminiReader(VendorReader):
             chunks = self._answer.add_thinking(text)
         else:
             chunks = self._answer.add_text(text)
-        # The signature may arrive with text. It is stored in a separate reasoning part, because
-        # text parts have no vendor data.
+        # The signature may arrive with text. The signature is stored in a separate reasoning part,
+        # because text parts have no vendor data.
         if signature:
             self._answer.begin_thinking().vendor.update(vendor)
         return chunks

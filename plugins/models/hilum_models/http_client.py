@@ -1,4 +1,4 @@
-"""Sends requests over httpx. Only this module imports httpx; it is loaded at the first request."""
+"""Sends requests over httpx. Only this module imports httpx; it is loaded on the first request."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from hilum_models.failures import Endpoint
 # connection saves a TLS handshake.
 KEEP_ALIVE = 120.0
 MAX_IDLE_CONNECTIONS = 64
-MAX_ERROR = 1 << 20  # maximum bytes of an error to read
-# Maximum bytes to decompress at once, because a megabyte may decompress to a gigabyte.
+MAX_ERROR = 1 << 20  # maximum size, in bytes, of an error to read
+# Maximum number of bytes to decompress at once, because a megabyte may decompress to a gigabyte.
 MAX_DECOMPRESSED = 1 << 16
 _COMPRESSED = ("gzip", "x-gzip", "deflate")
 # This value accepts both gzip and zlib headers.
@@ -42,7 +42,7 @@ class Response:
         """Yield the body as it arrives; the caller must close the iterator.
 
         Raises:
-            ModelError: ``broken``, the connection was lost.
+            ModelError: ``broken`` if the connection was lost.
         """
         source = self._response.aiter_raw()
         # Requests ask for no compression, but some servers compress anyway.
@@ -58,7 +58,8 @@ class Response:
         except (httpx.HTTPError, httpx.StreamError, zlib.error) as error:
             raise connection_error(error, self._endpoint, self._url) from None
         finally:
-            # httpx nests generators that do not close each other. A cancelled read ends them all.
+            # httpx nests generators that do not close each other. A cancelled read ends all of
+            # them.
             with trio.CancelScope() as scope, suppress(httpx.HTTPError, httpx.StreamError):
                 scope.cancel()
                 async for _ in source:
@@ -96,7 +97,7 @@ def _decompress(decompressor: zlib._Decompress, chunk: bytes) -> Iterator[bytes]
 
 
 class _SingleUseBody(httpx.AsyncByteStream):
-    """A body that is sent once.
+    """A request body that is sent once.
 
     httpx's own body is a generator, which is not closed when the request is cancelled.
     """

@@ -12,15 +12,15 @@ from hilum.errors import ModelError
 # The exceptions that the decoder raises for invalid, non-UTF-8 or too deeply nested JSON.
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeError, RecursionError)
 
-# One decoder for all events: creating one for each costs more than decoding a small event.
+# All events share one decoder, because creating a decoder costs more than decoding a small event.
 _decode = msgspec.json.Decoder().decode
 
 
 def decode_event(data: bytes) -> dict[str, Any]:
-    """Decode the JSON object of an event.
+    """Decode the JSON object in an event.
 
     Raises:
-        ModelError: ``broken``, the data is not a JSON object.
+        ModelError: ``broken`` if the data is not a JSON object.
     """
     try:
         value = _decode(data)
@@ -56,7 +56,7 @@ def decode_document(body: bytes) -> Any:
 def join_text(pieces: Iterable[str]) -> str:
     """Join pieces of text and repair surrogates.
 
-    A surrogate pair that is split over two pieces is joined. A lone surrogate is replaced.
+    A surrogate pair that is split across two pieces is joined. A lone surrogate is replaced.
     """
     text = "".join(pieces)
     try:
@@ -80,7 +80,7 @@ def get_dicts(table: dict[str, Any], key: str) -> Sequence[dict[str, Any]]:
 
 
 def only_dicts(value: Any) -> Sequence[dict[str, Any]]:
-    """Return the objects of a list, or nothing if it is not a list."""
+    """Return the objects in a list, or nothing if the value is not a list."""
     if isinstance(value, list):
         return [item for item in value if isinstance(item, dict)]
     return ()

@@ -9,13 +9,14 @@ class KnownProvider(NamedTuple):
     """A provider with its defaults.
 
     Attributes:
-        name: The part before the slash.
-        base_url: Address of the API.
+        name: The provider's name, which is the part before the slash in a model's name.
+        base_url: Base URL of the API.
         api: Wire format.
         key_envs: Environment variables that may contain the key; the first one that is set is used.
         url_envs: Environment variables that may contain the base URL.
         default: Model to suggest; if empty, the first model that the server lists.
-        local: Whether it runs on the user's own machine, needs no key, and is used if it responds.
+        local: Whether the provider runs on the user's own machine, needs no key, and is used if it
+            responds.
     """
 
     name: str

@@ -58,12 +58,12 @@ _MISTRAL = r"(?i)mistral|ministral|devstral|codestral|magistral|pixtral"
 _MISTRAL_ID = (r"[A-Za-z0-9]{9}", 9)
 # The templates of these models require user and model messages to alternate.
 _ALTERNATING = r"(?i)gemma|llama-?2\b|vicuna|zephyr"
-# OpenAI accepts at most 40 characters.
+# OpenAI accepts ids of at most 40 characters.
 _ANY_ID = (r"(?s).{1,40}", 32)
 _BRIDGE = b'{"role":"assistant","content":"Understood."}'
 _TOOL = b'{"role":"tool"'
 _USER = b'{"role":"user"'
-# The fields in which servers send reasoning. It is sent back under the same name.
+# The fields in which servers send reasoning. Reasoning is sent back under the same name.
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
@@ -74,7 +74,8 @@ class ChatWire(VendorWire, frozen=True):
 
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
         """Encode options, tools and the system prompt."""
-        # The user's options come before tools and messages, so that they cannot replace those.
+        # The user's options are merged before tools and messages are added, so that they cannot
+        # replace them.
         fields = merge(self._options(), self.target.options)
         if tools:
             fields["tools"] = [_encode_tool(tool) for tool in tools]
@@ -85,13 +86,13 @@ class ChatWire(VendorWire, frozen=True):
     def _options(self) -> dict[str, Any]:
         target = self.target
         fields: dict[str, Any] = {"model": target.id, "stream": True}
-        # Mistral rejects the field, and reports the usage without it.
+        # Mistral rejects `stream_options`, and reports the usage without it.
         if target.provider != "mistral":
             fields["stream_options"] = {"include_usage": True}
         if target.name.startswith("openrouter/anthropic/"):
             fields["cache_control"] = {"type": "ephemeral"}
         if target.max_output:
-            # OpenAI has renamed the field; compatible servers use the older name.
+            # OpenAI has renamed `max_tokens`; compatible servers use the older name.
             is_openai = target.provider == "openai"
             name = "max_completion_tokens" if is_openai else "max_tokens"
             fields[name] = target.max_output
@@ -124,7 +125,7 @@ class ChatWire(VendorWire, frozen=True):
                     _add_reasoning(part, fields)
         if message.calls:
             fields["tool_calls"] = [self._encode_call(call, is_author) for call in message.calls]
-            # DeepSeek rejects calls without the field.
+            # DeepSeek rejects calls without the field `reasoning_content`.
             if self.target.provider == "deepseek":
                 fields.setdefault("reasoning_content", "")
         return encode(fields)
@@ -202,7 +203,8 @@ def _add_bridges(pieces: Sequence[bytes], before: bytes) -> Iterator[bytes]:
         if needed and piece.startswith(_USER):
             yield _BRIDGE
         yield piece
-        # A piece with results and their images has its bridge inside, and ends in a user's message.
+        # A piece with results and their images already contains a bridge, and ends with a user
+        # message.
         needed = piece.startswith(before) and _BRIDGE not in piece
 
 
@@ -218,7 +220,7 @@ _STOPS: dict[str, Stop] = {
 
 
 class ChatReader(VendorReader):
-    """A parser of the chunks of a chat completion. Implements ``Reader``."""
+    """A parser for the chunks of a chat completion. Implements ``Reader``."""
 
     def __init__(self, model: str, body: bytes, endpoint: Endpoint) -> None:
         super().__init__(model, body, endpoint)
@@ -233,7 +235,7 @@ class ChatReader(VendorReader):
         value = decode_event(data)
         error = value.get("error")
         if not error and value.get("object") == "error":
-            error = value  # vLLM sends the error object itself
+            error = value  # vLLM sends the error as the whole object
         if error:
             raise self._error(error)
         # Groq reports the usage in a separate field.
@@ -250,7 +252,8 @@ class ChatReader(VendorReader):
     def _end(self) -> list[Chunk]:
         self.ended = True
         chunks = self._add_pieces(self._tags.flush())
-        # Some servers send no finish reason, but all send the end marker only at a proper end.
+        # Some servers send no finish reason, but every server sends the end marker only after a
+        # complete response.
         if self._answer.stop is None and self._answer.parts:
             self._answer.stop = "end"
         return chunks
@@ -275,12 +278,12 @@ class ChatReader(VendorReader):
             chunks += self._add_pieces(self._tags.flush())
             if reason == "error":
                 raise self._error(choice.get("error") or "the model failed")
-            # After a refusal OpenAI reports `stop`.
+            # After a refusal, OpenAI reports `stop`.
             self._answer.stop = "refusal" if self._refused else _STOPS.get(reason, "end")
         return chunks
 
     def _add_pieces(self, pieces: Iterable[Piece]) -> list[Chunk]:
-        """Add text of the answer, and the reasoning between tags in it."""
+        """Add text to the answer, and separate the reasoning between tags in it."""
         chunks: list[Chunk] = []
         for is_thinking, text in pieces:
             add = self._answer.add_thinking if is_thinking else self._answer.add_text
@@ -291,7 +294,7 @@ class ChatReader(VendorReader):
         if isinstance(content, str):
             return self._add_pieces(self._tags.feed(content))
         chunks: list[Chunk] = []
-        # Mistral's reasoning models send a list of parts.
+        # Mistral's reasoning models send the content as a list of parts.
         for part in only_dicts(content):
             text = part.get("text")
             if part.get("type") == "thinking":
@@ -312,7 +315,8 @@ class ChatReader(VendorReader):
                     self._answer.current_thinking().vendor.setdefault("field", name)
                 break
         if details:
-            # OpenRouter sends both, and requires the details to be sent back.
+            # OpenRouter sends reasoning both as text and as details, and requires the details to be
+            # sent back.
             vendor = self._answer.current_thinking().vendor
             vendor.pop("field", None)
             _add_details(vendor.setdefault("reasoning_details", []), details)
@@ -327,8 +331,8 @@ class ChatReader(VendorReader):
         call = self._calls.get(slot)
         if call is None:
             return self._begin_call(slot, piece, raw_id, name, arguments)
-        # Some servers send several calls under one index. They are distinguished by their ids, or
-        # because one is complete when the next begins.
+        # Some servers send several calls under one index. Such calls are distinguished by their
+        # ids, or because one is complete when the next begins.
         is_complete = False
         if arguments.strip():
             is_complete = _has_complete_arguments(call)
@@ -344,7 +348,7 @@ class ChatReader(VendorReader):
         return self._answer.add_arguments(call, arguments)
 
     def _find_slot(self, piece: dict[str, Any], raw_id: str, name: str) -> object:
-        """Return the key of a call: its index, its id, or else that of the last call."""
+        """Return the key of a call: its index, its id, or else the key of the last call."""
         slot = piece.get("index")
         if slot is not None:
             return slot
@@ -366,7 +370,7 @@ class ChatReader(VendorReader):
     def _error(self, error: Any) -> ModelError:
         if not isinstance(error, dict):
             return event_error(str(error), "", self._endpoint)
-        # OpenRouter sends the status as the code; others send words.
+        # OpenRouter sends the HTTP status as the error code; other servers send words.
         code = error.get("code")
         status = code if isinstance(code, int) and 400 <= code < 600 else 0
         kind = get_text(error, "type") or get_text(error, "code")

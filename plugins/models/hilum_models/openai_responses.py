@@ -43,7 +43,7 @@ from hilum_models.encode import (
 from hilum_models.failures import Endpoint, event_error
 from hilum_models.json_values import decode_event, get_count, get_dict, get_text, to_json_text
 
-# The API accepts at most 64 characters.
+# The API accepts ids of at most 64 characters.
 _ID = (r"(?s).{1,64}", 32)
 _REASONS = re.compile(r"(.*/)?(gpt-[5-9](?!.*chat)|o[134](-|$)|codex)")
 # The fields of a reasoning item that requests accept.
@@ -60,15 +60,15 @@ class ResponsesWire(VendorWire, frozen=True):
         target = self.target
         fields: dict[str, Any] = {"model": target.id, "stream": True, "store": False}
         # Without storage on the server, encrypted reasoning is sent only on request. Models that do
-        # not reason reject the field.
+        # not reason reject the field `include`.
         if _REASONS.match(target.id):
             fields["include"] = ["reasoning.encrypted_content"]
         if target.max_output:
             fields["max_output_tokens"] = target.max_output
         if target.effort:
             fields["reasoning"] = {"effort": target.effort}
-        # Merged before tools and messages are added, so that the user's options cannot replace
-        # those.
+        # The user's options are merged before tools and messages are added, so that they cannot
+        # replace them.
         fields = merge(fields, target.options)
         if tools:
             fields["tools"] = [_encode_tool(tool) for tool in tools]
@@ -107,8 +107,7 @@ class ResponsesWire(VendorWire, frozen=True):
             elif part.text:
                 items.append(_encode_text(part, phase))
             end = len(items)
-        # The API rejects reasoning that is not followed by an item, as in an answer that was cut
-        # off.
+        # The API rejects reasoning that is not followed by an item, as in a truncated answer.
         return items[:end]
 
     def _encode_result(self, result: ToolResult) -> dict[str, Any]:
@@ -158,7 +157,7 @@ def _encode_part(part: Text | Image) -> dict[str, Any]:
 
 
 class ResponsesReader(VendorReader):
-    """A parser of the events of a response. Implements ``Reader``."""
+    """A parser for the events of a response. Implements ``Reader``."""
 
     def __init__(self, model: str, body: bytes, endpoint: Endpoint) -> None:
         super().__init__(model, body, endpoint)

@@ -23,7 +23,7 @@ from hilum_models.stored_key import StoredKey
 from hilum_models.text_tools import read_text_calls
 from hilum_models.transport import Transport
 
-# By default, an answer may take an eighth of a window below this size, and half of a larger one.
+# By default, an answer may take an eighth of a window smaller than this, or half of a larger one.
 SMALL_WINDOW = 64_000
 # Seconds. A server on this machine accepts connections at once; for others, a handshake takes time.
 PROBE_TIMEOUT = 0.3
@@ -35,19 +35,19 @@ class HttpProvider(msgspec.Struct):
     """A provider that is reached over HTTP. Implements ``Provider``.
 
     Attributes:
-        name: The part before the slash.
-        base_url: Address of the API, without a trailing slash.
+        name: The provider's name, which is the part before the slash in a model's name.
+        base_url: Base URL of the API, without a trailing slash.
         api: Wire format.
         transport: The connections.
         key_env: Environment variable for the key.
         key: The key; empty if there is none.
-        key_place: Where hilum keeps the key, in words; empty if it is in ``key_env``.
+        key_place: Description of where hilum keeps the key; empty if it is in ``key_env``.
         key_problem: Why the key that hilum keeps cannot be used; empty if there is no problem.
         needs_key: Whether the provider is unusable without a key.
         default: Model to suggest; if empty, the server's list is used.
-        local: Whether it runs on the user's own machine.
-        given: Whether the user configured its URL.
-        headers: Additional headers of each request.
+        local: Whether the provider runs on the user's own machine.
+        given: Whether the user configured the provider's URL.
+        headers: Additional headers for each request.
         settings: The user's settings.
         facts: The capabilities that the server reports for its models: tool calls and window.
     """
@@ -69,7 +69,7 @@ class HttpProvider(msgspec.Struct):
     facts: dict[str, dict[str, int | bool]] = msgspec.field(default_factory=dict)
 
     def __repr__(self) -> str:
-        # The key is left out, because tracebacks and logs show the representation.
+        # The representation omits the key, because it may appear in tracebacks and logs.
         return f"HttpProvider({self.name})"
 
     # --- models -----------------------------------------------------------------------------------
@@ -88,8 +88,8 @@ class HttpProvider(msgspec.Struct):
         if protocol == "auto":
             protocol = "native" if facts.tools else "text"
         api = load_api(self.api)
-        # Anthropic requires a maximum. Elsewhere the provider's own limit is right, unless the
-        # user wants another.
+        # Anthropic requires a maximum. With other formats, the provider's own limit applies, unless
+        # the user sets one.
         max_output = info.max_output if self.api == "anthropic" else own.max_output or 0
         wire = create_wire(
             self.api,
@@ -105,8 +105,8 @@ class HttpProvider(msgspec.Struct):
             create_reader = read_text_calls(create_reader)
 
         def disable_native_tools() -> None:
-            # Recorded at the provider, because model objects are frozen: the next one that it
-            # creates describes the tools in the text.
+            # Recorded in the provider, because model objects are frozen: the next model object that
+            # it creates describes the tools as text.
             self.facts[name] = {**self.facts.get(name, {}), "tools": False}
 
         may_switch = own.tool_protocol == "auto" and protocol == "native"
@@ -188,22 +188,22 @@ class HttpProvider(msgspec.Struct):
 
     def _request_headers(self) -> dict[str, str]:
         content = {"content-type": "application/json", "accept": "text/event-stream"}
-        # The user's headers take precedence, because a company's proxy may need another
-        # authorization.
+        # The user's headers take precedence, because a company's proxy may require other
+        # credentials.
         return self._base_headers() | content | self._own_headers()
 
     # --- the server -------------------------------------------------------------------------------
 
     @property
     def usable(self) -> bool:
-        """Whether there is a key, or none is needed."""
+        """Whether the provider has a key, or needs none."""
         return bool(self.key) or not self.needs_key
 
     async def suggest(self) -> str | None:
-        """Return a model to use, or ``None`` if this provider is currently not usable.
+        """Return a model to use, or ``None`` if this provider cannot currently be used.
 
         Raises:
-            UsageError: The user configured its address, but it has no model.
+            UsageError: The user configured the provider's address, but the server has no model.
         """
         if not self.usable:
             return None
@@ -246,7 +246,7 @@ class HttpProvider(msgspec.Struct):
         return list(dict.fromkeys(names))
 
     async def is_listening(self) -> bool:
-        """Return whether a server listens on this machine's port.
+        """Return whether a server listens on the provider's port on this machine.
 
         Other machines are not probed. The probe spares sessions without a local server the import
         of httpx, which takes 100 ms.
@@ -269,7 +269,8 @@ class HttpProvider(msgspec.Struct):
         """Return the names of the models that the server lists.
 
         Raises:
-            ModelError: The server did not respond within ``timeout`` seconds, or refused.
+            ModelError: The server did not respond within ``timeout`` seconds, or rejected the
+                request.
         """
         url = self.base_url + load_api(self.api).models_path
         headers = self._base_headers() | self._own_headers()
@@ -299,7 +300,7 @@ def create_providers(
 
     Args:
         settings: The user's settings.
-        environ: The environment, for keys and addresses.
+        environ: The environment variables, which may contain keys and addresses.
         transport: The connections.
         stored: The keys that hilum keeps, by provider.
     """
@@ -325,7 +326,8 @@ def _create_provider(
     base_url = _normalize_url(url, api)
     is_elsewhere = bool(given) and base_url != known.base_url
     key_env = _choose_key_env(known, own, environ)
-    # The vendor's own server needs its key. Servers at other addresses need the configured one.
+    # The vendor's own server needs the vendor's key. A server at another address needs the
+    # configured key.
     needs_key = bool(known.key_envs) and not known.local and not is_elsewhere
     # Pasted keys often end in a newline.
     key = environ.get(key_env, "").strip()
@@ -352,11 +354,12 @@ def _create_provider(
 
 def _find_stored_key(name: str, base_url: str, stored: Mapping[str, StoredKey]) -> StoredKey:
     """Return the key that hilum keeps for a provider at an address; an empty one if it has none."""
-    # The entry without a name has the reason why no key could be read.
+    # The entry without a name contains the reason why no key could be read.
     kept = stored.get(name) or stored.get("") or StoredKey("", "", "")
     if kept.problem:
         return msgspec.structs.replace(kept, key="")
-    # The user may have changed the provider's address since, and the new server must not get it.
+    # The user may have changed the provider's address since, and the new server must not receive
+    # the key.
     if kept.key and kept.address != format_origin(base_url):
         problem = f"the key that hilum keeps for {name} is for {kept.address}"
         return StoredKey("", kept.address, kept.place, problem)
@@ -364,7 +367,7 @@ def _find_stored_key(name: str, base_url: str, stored: Mapping[str, StoredKey]) 
 
 
 def _find_given_url(known: KnownProvider, own: ProviderSettings, environ: Mapping[str, str]) -> str:
-    """Return the address from settings or environment, or an empty string if there is none."""
+    """Return the base URL from settings or environment, or an empty string if there is none."""
     if own.base_url:
         return own.base_url
     given = _first_value(known.url_envs, environ)
@@ -388,8 +391,8 @@ def parse_ollama_host(host: str) -> str:
             # Ollama's default port.
             host = f"{host}:11434"
         host = f"http://{host}"
-    # The server also uses this variable, and may listen on all addresses; a client needs a specific
-    # one.
+    # The server also reads this variable, and may listen on all addresses, but a client needs a
+    # specific address.
     host = host.replace("://0.0.0.0", "://127.0.0.1").replace("://[::]", "://[::1]")
     return host.removesuffix("/v1") + "/v1"
 
@@ -397,7 +400,7 @@ def parse_ollama_host(host: str) -> str:
 def _choose_api(known: KnownProvider, own: ProviderSettings, url: str) -> str:
     if own.api:
         return own.api
-    # OpenAI-compatible servers use the older format.
+    # OpenAI-compatible servers use the older format, chat completions.
     if known.name == "openai" and get_host(url) != "api.openai.com":
         return "chat"
     return known.api
@@ -419,7 +422,7 @@ def _normalize_url(url: str, api: str) -> str:
 
 
 def _choose_key_env(known: KnownProvider, own: ProviderSettings, environ: Mapping[str, str]) -> str:
-    """Return the variable that contains the key, or the first candidate."""
+    """Return the name of the variable that contains the key, or the first candidate."""
     if own.key_env:
         return own.key_env
     for name in known.key_envs:

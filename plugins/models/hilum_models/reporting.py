@@ -108,7 +108,7 @@ async def _report_model(kernel: Kernel, name: str, use: str, *, online: bool) ->
     found = f"{use}: {name}, {format_origin(provider.base_url)}, {_describe_key(provider)}"
     if not online:
         return Check("ok", "model", found)
-    # The list of models is free, and requires the key like any request.
+    # Requesting the list of models is free, and requires the key like any other request.
     try:
         await provider.check()
     except ModelError as error:

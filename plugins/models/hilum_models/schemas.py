@@ -1,9 +1,9 @@
-"""Converts tool schemas to a form that every provider accepts: a root object, no references.
+"""Converts tool schemas to a form that every provider accepts: an object without references.
 
 Tools may have any JSON Schema, and those of MCP servers contain references and alternatives. Some
-providers, and the templates of local models, do not resolve ``$ref``. Most reject a request in
-which a tool's schema is not an object with properties at the root. The tool itself checks its
-arguments against its original schema; the simplified one only informs the model.
+providers, and the templates of local models, do not resolve ``$ref``. Most providers reject a
+request in which a tool's schema is not an object with properties at the root. The tool itself
+checks its arguments against its original schema; the simplified one only informs the model.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 Schema = dict[str, Any]
 
-# Keywords whose values contain schemas: in a table with arbitrary names, or as one schema or a
+# Keywords whose values contain schemas: in an object with arbitrary names, or as one schema or a
 # list. The values of all other keywords are data.
 _TABLES = frozenset(("dependentSchemas", "patternProperties", "properties"))
 _SCHEMAS = frozenset(
@@ -22,7 +22,8 @@ _SCHEMAS = frozenset(
     propertyNames then unevaluatedItems unevaluatedProperties
     """.split()
 )
-# Some servers write null for keywords that are not set; for these two null is a value.
+# Some servers write null for keywords that are not set; for these two keywords, null is a valid
+# value.
 _MAY_BE_NULL = ("const", "default")
 _DROPPED = frozenset("$anchor $comment $defs $id $ref $schema definitions title".split())
 _TYPES = {str: "string", int: "integer", bool: "boolean"}
@@ -47,7 +48,7 @@ def simplify_schema(schema: Schema) -> Schema:
 
 
 class _Resolver:
-    """Replaces references with the schemas to which they refer."""
+    """A resolver that replaces references with the schemas to which they refer."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
@@ -85,7 +86,7 @@ class _Resolver:
 
     def _resolve_value(self, key: str, value: Any, seen: tuple[str, ...]) -> Any:
         if key == "required":
-            # Older drafts, and some servers, write true at the parameter itself.
+            # In older drafts, and from some servers, `required` is true in the parameter itself.
             return _get_required({key: value})
         if key in _TABLES and isinstance(value, dict):
             return {name: self.resolve(item, seen) for name, item in value.items()}
@@ -102,7 +103,7 @@ class _Resolver:
         # Nothing is fetched: a schema from a server could make hilum request any address.
         node: Any = self._root
         for part in ref.split("/")[1:]:
-            # RFC 6901, section 4: in this order, so that `~01` becomes `~1`.
+            # RFC 6901, section 4, requires this order, so that `~01` becomes `~1`.
             name = unquote(part).replace("~1", "/").replace("~0", "~")
             try:
                 node = node[int(name)] if isinstance(node, list) else node[name]
@@ -112,7 +113,7 @@ class _Resolver:
 
 
 def _merge(first: Schema, second: Schema) -> Schema:
-    """Return a schema with the keywords of both, in which the second takes precedence."""
+    """Return a schema with the keywords of two schemas, of which the second takes precedence."""
     merged = {**first, **second}
     properties = first.get("properties")
     more_properties = second.get("properties")
@@ -158,7 +159,8 @@ def _merge_choices(schema: Schema) -> Schema:
     # The schema's own properties describe a parameter better than an alternative does.
     if isinstance(own, dict):
         properties |= own
-    # Written twice: the first entry puts the type first, and the second overrides any other value.
+    # The type is written twice: the first entry puts it first, and the second overrides any other
+    # value.
     return {"type": "object"} | top | {"type": "object", "properties": properties}
 
 

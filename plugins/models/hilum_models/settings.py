@@ -1,6 +1,6 @@
 """The user's settings for models.
 
-A project's file cannot set any of them, because they decide where prompts and keys are sent.
+A project's file cannot change these settings, because they decide where prompts and keys are sent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ModelSettings:
 
     window: int | None = setting(default=None, minimum=1024, help="Context window in tokens.")
     max_output: int | None = setting(
-        default=None, minimum=1, help="Maximum number of tokens of one answer."
+        default=None, minimum=1, help="Maximum number of tokens in one answer."
     )
     price: PriceSettings | None = setting(default=None, help="Price of its tokens.")
     images: bool | None = setting(default=None, help="Whether the model accepts images.")
@@ -42,23 +42,23 @@ class ModelSettings:
         help="How hard the model thinks, in the vendor's terms: for example low, medium or high.",
     )
     options: dict[str, Any] = setting(
-        factory=dict, help="Additional fields of the request, as documented by the vendor."
+        factory=dict, help="Additional fields for the request, as documented by the vendor."
     )
 
 
 @section()
 class ProviderSettings:
-    """A provider: one of the known ones with changes, or a new one."""
+    """A known provider with changes, or a new provider."""
 
     base_url: str = setting(default="", help="Base URL of the API, for example http://gpu:8000/v1.")
     api: Literal["", "chat", "responses", "anthropic", "gemini"] = setting(
-        default="", help="Wire format; chat when not set for a new provider."
+        default="", help="Wire format; the default for a new provider is chat."
     )
     key_env: str = setting(
         default="", help="Name of the environment variable that contains the key."
     )
     headers: dict[str, str] = setting(
-        factory=dict, secret=True, help="Additional headers of each request."
+        factory=dict, secret=True, help="Additional headers for each request."
     )
     default: str = setting(
         default="", help="Model to use if none is named, without the provider's name."

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from hilum.errors import ModelError
 
-# Maximum bytes of an event. The largest legitimate ones contain a call's complete arguments or
-# encrypted reasoning.
+# Maximum size, in bytes, of an event. The largest legitimate events contain a call's complete
+# arguments or encrypted reasoning.
 MAX_EVENT = 16 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -36,7 +36,7 @@ class SseDecoder:
 
     def __init__(self) -> None:
         self.comments = 0
-        self._pending = bytearray()  # a line that has not ended yet
+        self._pending = bytearray()  # the beginning of an incomplete line
         self._data: list[bytes] = []
         self._data_size = 0
         self._name = b""
@@ -49,7 +49,7 @@ class SseDecoder:
         Comments and events without data are ignored.
 
         Raises:
-            ModelError: ``runaway``, one event is larger than 16 MiB.
+            ModelError: ``runaway`` if one event is larger than 16 MiB.
         """
         if not self._started:
             chunk = self._strip_byte_order_mark(chunk)
@@ -95,7 +95,7 @@ class SseDecoder:
         self._name = b""
 
     def _strip_byte_order_mark(self, chunk: bytes) -> bytes:
-        """Return the beginning of the stream without its mark; hold back a possible part of one."""
+        """Strip the byte order mark from the beginning of the stream; hold back a partial mark."""
         chunk = bytes(self._pending) + chunk
         self._pending.clear()
         if len(chunk) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(chunk):
@@ -105,8 +105,8 @@ class SseDecoder:
         return chunk.removeprefix(_BYTE_ORDER_MARK)
 
     def _normalize_newlines(self, chunk: bytes) -> bytes:
-        # A trailing carriage return of a chunk ends the line at once. If it was half of a pair, the
-        # leading line feed of the next chunk is dropped.
+        # A carriage return at the end of a chunk ends the line at once. If it belongs to a CRLF
+        # pair, the line feed at the beginning of the next chunk is dropped.
         if self._skip_newline and chunk.startswith(b"\n"):
             chunk = chunk[1:]
         self._skip_newline = chunk.endswith(b"\r")

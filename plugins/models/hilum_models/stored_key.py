@@ -10,9 +10,9 @@ class StoredKey(msgspec.Struct, frozen=True):
 
     Attributes:
         key: The key; empty if it could not be read.
-        address: Scheme, host and port of the server that it was entered for.
-        place: Where it is kept, in words.
-        problem: Why it could not be read; empty if it was.
+        address: Scheme, host and port of the server for which the key was entered.
+        place: Description of where the key is stored.
+        problem: Why the key could not be read; empty if there was no problem.
     """
 
     key: str
@@ -21,5 +21,5 @@ class StoredKey(msgspec.Struct, frozen=True):
     problem: str = ""
 
     def __repr__(self) -> str:
-        # The key is left out, because tracebacks and logs show the representation.
+        # The representation omits the key, because it may appear in tracebacks and logs.
         return f"StoredKey({self.address})"

@@ -1,9 +1,9 @@
-"""Keys that hilum keeps for the user, in the system's keyring or in a file of the user.
+"""Keys that hilum keeps for the user, in the system's keyring or in a file.
 
 The file ``keys.toml`` is next to the user's ``settings.toml``, never in a project. For a key in the
-keyring, it contains only that there is one, so that the keyring is not opened for every provider.
-Each key is bound to the address that it was entered for: a server at another address does not
-receive it.
+keyring, the file records only that the key exists, so that the keyring is not opened for every
+provider. Each key is bound to the address for which it was entered: a server at another address
+does not receive it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MIN_PRIORITY = 1
 
 
 def find_key_file(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the file with the user's keys."""
+    """Return the path of the file with the user's keys."""
     return config_folder(environ) / FILE
 
 
@@ -58,7 +58,7 @@ def read_stored_keys(environ: Mapping[str, str] | None = None) -> dict[str, Stor
 
 
 def _find_problem(path: Path) -> str:
-    """Return why a file of keys must not be used; empty if it may."""
+    """Return why a file of keys must not be used; empty if it may be used."""
     try:
         status = path.stat()
     except OSError as error:
@@ -69,7 +69,7 @@ def _find_problem(path: Path) -> str:
 
 
 def _read_table(path: Path) -> dict[str, Any] | None:
-    import tomllib  # takes 7 ms, and most users have no such file
+    import tomllib  # the import takes 7 ms, and most users have no such file
 
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
@@ -89,7 +89,7 @@ def _read_entry(name: str, entry: dict[str, Any], path: Path) -> StoredKey:
         return StoredKey("", address, KEYRING, reason)
     try:
         key = keyring.get_password(SERVICE, name)
-    except Exception as error:  # each backend raises its own
+    except Exception as error:  # each backend has its own exceptions
         reason = f"the keyring cannot be read: {type(error).__name__}: {error}"
         return StoredKey("", address, KEYRING, reason)
     problem = "" if key else f"the keyring has no key for {name}"
@@ -100,10 +100,11 @@ def check_folder(workspace: Path | None, environ: Mapping[str, str] | None = Non
     """Check that the file of keys is not in a project. Blocks.
 
     Raises:
-        UsageError: It is, so that a key could be committed or packed with the project.
+        UsageError: The file is in a project, so a key could be committed or packaged with the
+            project.
     """
     folder = find_key_file(environ).parent.resolve()
-    # A user may work in the home folder, which contains the configuration folder as usual.
+    # A user may work in the home folder, which usually contains the configuration folder.
     home = home_folder().resolve()
     if workspace is None or home.is_relative_to(workspace) or workspace == home:
         return
@@ -116,16 +117,16 @@ def check_folder(workspace: Path | None, environ: Mapping[str, str] | None = Non
 def write_key(
     provider: str, key: str, address: str, environ: Mapping[str, str] | None = None
 ) -> str:
-    """Keep a key, and return where it is kept, in words. Blocks.
+    """Store a key, and return a description of where it is stored. Blocks.
 
     Args:
         provider: The provider's name.
         key: The key.
-        address: Scheme, host and port of the server that may receive it.
+        address: Scheme, host and port of the server that may receive the key.
         environ: The environment that determines the user's folders.
 
     Raises:
-        UsageError: It is not a key.
+        UsageError: The text is not a key.
         StoreError: It cannot be written.
     """
     key = key.strip()
@@ -141,7 +142,7 @@ def write_key(
 
 
 def remove_key(provider: str, environ: Mapping[str, str] | None = None) -> bool:
-    """Remove the key that is kept for a provider, and return whether there was one. Blocks.
+    """Remove the key stored for a provider, and return whether there was one. Blocks.
 
     Raises:
         StoreError: It cannot be removed.
@@ -155,11 +156,11 @@ def remove_key(provider: str, environ: Mapping[str, str] | None = None) -> bool:
     if isinstance(entry, dict) and entry.get("keyring") is True and keyring is not None:
         try:
             keyring.delete_password(SERVICE, provider)
-        except Exception as error:  # each backend raises its own
-            # The key may have been deleted with another program; hilum must then forget it, too.
+        except Exception as error:  # each backend has its own exceptions
+            # If another program has deleted the key, hilum must forget it as well.
             if type(error).__name__ != "PasswordDeleteError":
                 message = f"The keyring cannot be changed: {type(error).__name__}: {error}."
-                raise StoreError(message, hint="Unlock it, and try again.") from None
+                raise StoreError(message, hint="Unlock the keyring, and try again.") from None
     _write_entry(path, provider, None)
     return True
 
@@ -167,7 +168,8 @@ def remove_key(provider: str, environ: Mapping[str, str] | None = None) -> bool:
 def _write_entry(path: Path, provider: str, entry: dict[str, object] | None) -> None:
     try:
         if path.exists():
-            # Before the key is written, so that nobody can read it at any moment.
+            # Restrict the permissions before the key is written, so that no other user can ever
+            # read it.
             path.chmod(0o600)
         change(path, [provider], None)
         if entry is not None:
@@ -187,14 +189,14 @@ def _write_to_keyring(provider: str, key: str) -> bool:
         if keyring is None or keyring.get_keyring().priority < MIN_PRIORITY:
             return False
         keyring.set_password(SERVICE, provider, key)
-        # Some backends drop what they cannot store.
+        # Some backends drop keys that they cannot store.
         return bool(keyring.get_password(SERVICE, provider) == key)
-    except Exception:  # each backend raises its own; the file is the alternative
+    except Exception:  # each backend has its own exceptions; the file is the alternative
         return False
 
 
 def _load_keyring() -> Any:
-    """Return the package ``keyring``, ``None`` if it is not installed."""
+    """Return the package ``keyring``, or ``None`` if it is not installed."""
     if find_spec("keyring") is None:
         return None
     return import_module("keyring")

@@ -1,4 +1,4 @@
-"""Finds out which providers can be used, and tests a model with one small request."""
+"""Determines which providers can be used, and tests a model with one small request."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from hilum import Kernel
     from hilum.models import Provider
 
-# Seconds. A server on this machine lists its models at once, unless it is not one of the expected
-# kind.
+# Seconds. A model server on this machine lists its models immediately; any other server might not
+# respond.
 LOCAL_TIMEOUT = 2.0
 # Seconds until an answer begins. Servers on this machine first load the model, which may be large.
 TEST_TIMEOUT = 30.0
@@ -71,7 +71,7 @@ async def survey(
 
 
 def _find_used_names(kernel: Kernel, provider: HttpProvider) -> list[str]:
-    """Return the names of a provider's models that the settings name, without the provider."""
+    """Return the names of a provider's models in the settings, without the provider's name."""
     router = kernel.router
     names = [*router.roles.values(), *map(router.resolve, router.fallback)]
     names += provider.settings.models
@@ -86,9 +86,9 @@ async def _examine(
 
     Args:
         provider: The provider.
-        used: The names of its models that the settings name.
+        used: The names of the provider's models in the settings.
         named: Whether the user named the provider, so that it may be contacted on another machine.
-        quiet: Whether to contact no server.
+        quiet: Whether to avoid contacting servers.
     """
     known = [*used, provider.default]
     report = partial(_report, provider, known)
@@ -113,7 +113,7 @@ async def _examine(
         return report("no_models", f"the server at {address} has no model", fix)
     listed = [name for name in dict.fromkeys((*known, *names)) if name in names]
     unlisted = [name for name in known if name and name not in names]
-    # A list may leave out aliases and deployments that work.
+    # A server's list may omit aliases and deployments that work.
     return _report(provider, [*listed, *unlisted], "ready", f"answers at {address}, {key}")
 
 
@@ -217,12 +217,12 @@ async def _time(model: Model, name: str, address: str, limit: float) -> ModelTes
 
 def _check_answer(chunk: object, name: str) -> None:
     if isinstance(chunk, Done) and not chunk.message.parts:
-        hint = "Choose another model: this one may not be made for conversations."
+        hint = "Choose another model: this one might not support conversations."
         raise ModelError(f"{name} answered with nothing.", kind="request", hint=hint)
 
 
 async def _explain(error: ModelError, provider: HttpProvider, model: str) -> ModelError:
-    """Return the error with the names of similar models, if the server does not know this one."""
+    """Return the error with the names of similar models, if the server does not know this model."""
     if error.status not in (400, 404) or error.kind != "request":
         return error
     names: list[str] = []

@@ -10,7 +10,7 @@ JSON::
 Fences are alone on their lines and are not indented. JSON cannot contain a line of three backticks,
 so arguments cannot end their block. A block inside another fenced block is an example, not a call.
 An unclosed block is a malformed call, which is reported to the model. Only the model's own text is
-parsed in this way.
+parsed for calls.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from hilum_models.encode import arguments_object, encode
 from hilum_models.failures import Endpoint
 from hilum_models.schemas import simplify_schema
 
-# The place of the description among the layers of the system prompt.
+# The rank of the tool description among the layers of the system prompt.
 _RANK = 25
-# Patterns are texts, so that they are compiled only for models that need this protocol.
+# Patterns are strings, so that they are compiled only for models that need this protocol.
 _OPENING = r"```call[ \t]+([\w.-]+)[ \t]*\r?\n"
 _FENCE = r"(`{3,}(?=[^`\n]*\n)|~{3,})([^\n]*)\n"
 _LINES = r"[^\n]*\n|[^\n]+"
 
-# Appended to the arguments of a call whose block is not closed. It makes them invalid JSON and
-# shows the model why.
+# Appended to the arguments of a call whose block is not closed. The text makes the arguments
+# invalid JSON and shows the model why.
 UNCLOSED = "\n(the call block was not closed: end it with ``` alone on a line)"
 
 _INTRODUCTION = """\
@@ -68,7 +68,7 @@ The tools, each with the JSON Schema of its arguments:
 
 
 class TextToolsWire(msgspec.Struct, frozen=True):
-    """Encodes tools, calls and results as text for another wire. Implements ``Wire``."""
+    """A wire that writes tools, calls and results as text for another wire. Implements ``Wire``."""
 
     inner: Wire
 
@@ -78,7 +78,7 @@ class TextToolsWire(msgspec.Struct, frozen=True):
         return f"text:{self.inner.key}"
 
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
-        """Encode layers and the description of the tools."""
+        """Encode the prompt layers and the description of the tools."""
         if not tools:
             return self.inner.head(layers, ())
         text = "\n".join([_INTRODUCTION, *map(_describe_tool, tools)])
@@ -106,7 +106,7 @@ def _write_calls(message: AssistantMessage) -> AssistantMessage:
     """Return an answer with its calls written as text."""
     text = message.text
     for call in message.calls:
-        # On one line, so that no line of the arguments can be a fence.
+        # The arguments are on one line, so that no line of them can be a fence.
         arguments = arguments_object(call).decode().replace("\n", " ")
         if text and not text.endswith("\n"):
             text += "\n"
@@ -116,9 +116,9 @@ def _write_calls(message: AssistantMessage) -> AssistantMessage:
 
 
 def _write_results(message: ToolMessage) -> UserMessage:
-    """Return results as the user's text.
+    """Return results as text in a user message.
 
-    The text of a result cannot end it, and is never parsed as a call.
+    The text in a result cannot close the result's tag, and is never parsed as a call.
     """
     parts: list[Text | Image] = []
     for result in message.results:
@@ -131,7 +131,7 @@ def _write_results(message: ToolMessage) -> UserMessage:
 
 
 def read_text_calls(create_reader: CreateReader) -> CreateReader:
-    """Return a function that wraps readers in ones that find calls in their text."""
+    """Return a function that wraps a reader in one that finds calls in its text."""
 
     def create(model: str, body: bytes, endpoint: Endpoint) -> Reader:
         inner = create_reader(model, body, endpoint)
@@ -167,7 +167,7 @@ class TextToolsReader:
         for chunk in self._inner.feed(event, data):
             if isinstance(chunk, TextChunk):
                 chunks += self._read_text(chunk.text)
-            elif not isinstance(chunk, CallChunk):  # no tools were offered for native calls
+            elif not isinstance(chunk, CallChunk):  # the request offers no native tools
                 chunks.append(chunk)
         return chunks
 
@@ -194,7 +194,7 @@ class TextToolsReader:
         return Done(message, done.usage)
 
     def _read_text(self, text: str) -> list[Chunk]:
-        """Pass on text at once, except for lines that may be fences."""
+        """Pass text on immediately, except for lines that may be fences."""
         chunks: list[Chunk] = []
         for piece in re.findall(_LINES, text):
             if self._is_plain:
@@ -234,7 +234,7 @@ class TextToolsReader:
         return self._answer.add_text(line)
 
     def _read_fence(self, line: str) -> None:
-        """Note whether a line begins or ends a block that is not a call."""
+        """Record whether a line begins or ends a block that is not a call."""
         found = re.fullmatch(_FENCE, line)
         if not found:
             return

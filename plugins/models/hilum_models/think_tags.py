@@ -12,7 +12,7 @@ Piece = tuple[bool, str]
 class ThinkTagParser:
     """A parser of streamed text in which a tag may arrive in pieces.
 
-    Tags count only at the beginning of an answer: further down, they are text about tags.
+    Tags count only at the beginning of an answer: elsewhere, they are ordinary text.
     """
 
     __slots__ = ("_held", "_inside", "_past_tags", "_skip_newlines")

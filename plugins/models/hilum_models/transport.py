@@ -1,4 +1,4 @@
-"""A kernel's connections to providers. HTTP itself is in ``http_client``."""
+"""A kernel's connections to providers. The HTTP code is in ``http_client``."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from hilum_models.failures import Endpoint
 if TYPE_CHECKING:
     from hilum_models.http_client import HttpClient, Response
 
-MAX_DOCUMENT = 16 << 20  # maximum bytes of a list of models
+MAX_DOCUMENT = 16 << 20  # maximum size, in bytes, of a list of models
 
 
 def load_http_client() -> ModuleType:
-    """Return the HTTP client module, which imports httpx in 100 ms."""
+    """Return the HTTP client module, which takes 100 ms to import."""
     if "httpx" not in sys.modules:
-        # If click is installed, httpx imports its command line, and with it rich. This takes 40 ms
-        # (tests/benchmarks/first_request.py), for an unused program. A None here makes the import
-        # fail as if click were missing, which httpx handles.
+        # If click is installed, httpx imports its command-line program, and with it rich. Importing
+        # it takes 40 ms (tests/benchmarks/first_request.py), although hilum never uses it. A None
+        # here makes the import fail as if click were missing, which httpx handles.
         sys.modules["httpx._main"] = None  # type: ignore[assignment]
         import httpx  # noqa: F401
 
@@ -34,9 +34,9 @@ def load_http_client() -> ModuleType:
 
 
 class Transport:
-    """The HTTP connections of a kernel, opened at first use and shared by all models.
+    """The HTTP connections of a kernel, opened on first use and shared by all models.
 
-    It never retries a request; that is up to the kernel.
+    The transport never retries a request; that is up to the kernel.
     """
 
     def __init__(self) -> None:

@@ -22,7 +22,8 @@ MAX_ID = 64
 MAX_CONTENT = 1_000
 _Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID, description="Short and unique.")]
 _Content = Annotated[
-    str, Meta(min_length=1, max_length=MAX_CONTENT, description="One line; for a new item.")
+    str,
+    Meta(min_length=1, max_length=MAX_CONTENT, description="One line; required for a new item."),
 ]
 # The schema does not list the states, which would cost tokens in each request; the error for an
 # invalid state lists them.
@@ -79,8 +80,8 @@ def change_list(
         todos: The changes.
         clock: The time of the change.
         merge: Whether items without changes are kept; otherwise, the list is replaced.
-        stale: Whether the list was last changed in an earlier run. If so, an id with different
-            content is a new item, because models number each list from one.
+        stale: Whether the list was last changed in an earlier run. In that case, an id with
+            different content is a new item, because models number each list from one.
 
     Raises:
         ToolError: The call is malformed: an id occurs twice, a string is empty, or there are too
@@ -104,7 +105,8 @@ def change_list(
             changed = item
         if changed is not None:
             result[todo.id] = changed
-    # Checked after merging; otherwise, several small calls could create a list of any length.
+    # The number of items is checked after merging; otherwise, several small calls could create a
+    # list of any length.
     if len(result) > MAX_ITEMS:
         raise _malformed(
             f"The list would have {len(result)} items",
@@ -165,7 +167,7 @@ def _clean(todo: Todo, place: int) -> Todo:
 
 
 def to_one_line(text: str) -> str:
-    """Return a string as one line of printable characters; terminals interpret some others."""
+    """Return a string as one line of printable characters, because terminals interpret others."""
     printable = "".join(char if char.isprintable() else " " for char in text)
     return " ".join(printable.split())
 

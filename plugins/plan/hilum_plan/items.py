@@ -58,12 +58,12 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
         content: Description of the step, on one line.
         status: Current state.
         failures: Number of failures.
-        made: Unix time at which it was added. Models reuse ids, so an item is identified by its id
-            and this time.
+        made: Unix time at which the item was added. Models reuse ids, so an item is identified by
+            its id and this time.
         since: Unix time at which its state last changed.
-        spent: Total seconds in progress before ``since``.
-        calls: Tool calls that were made while it was in progress. They are folded from the log and
-            are not part of the item's own events.
+        spent: Total time, in seconds, that it was in progress before ``since``.
+        calls: Tool calls that were made while the item was in progress. The calls are folded from
+            the log and are not part of the item's own events.
     """
 
     id: str
@@ -119,7 +119,7 @@ def allowed_states(item: Item, now: float, blocked_timeout: float) -> tuple[str,
 
 
 def refusal(item: Item, status: str, now: float, blocked_timeout: float) -> str:
-    """Return why a state change is not allowed and which ones are; empty if it is allowed.
+    """Return why a state change is not allowed, and which ones are; empty if the change is allowed.
 
     Args:
         item: The item.

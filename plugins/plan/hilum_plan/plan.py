@@ -61,7 +61,7 @@ class _OpenQuestion:
     Attributes:
         question: The question.
         answer: The answer, ``None`` until it is given.
-        answered: Set when the answer is given.
+        answered: A trio event that is set when the answer is given.
     """
 
     def __init__(self, question: Question) -> None:
@@ -93,7 +93,7 @@ class Plan:
     # --- state ------------------------------------------------------------------------------------
 
     def items(self, agent: str = "main") -> tuple[Item, ...]:
-        """Return the items of an agent's todo list with their calls; empty if there is no list."""
+        """Return the items in an agent's todo list with their calls; empty if there is no list."""
         return self._plan(agent).items_with_calls()
 
     def progress(self, agent: str = "main") -> dict[str, int]:
@@ -249,7 +249,7 @@ class Plan:
         text = texts.describe_left_items(self._plan(agent.name))
         return Block("todos", text) if text else None
 
-    # The plugin `memory`, which may not be installed, declares this hook.
+    # The plugin `memory`, which might not be installed, declares this hook.
     @hookimpl(optionalhook=True)
     def keep_on_compaction(self, agent: Agent) -> str | None:
         """Return the open items, which must survive a compaction."""
@@ -304,8 +304,8 @@ class Plan:
             agent: The agent that made the call.
             call: Id of the call; empty if hilum itself asks.
             question: The question.
-            options: Answers to choose from. If nobody answers, none of them is chosen.
-            multiple: Whether several may be chosen.
+            options: Answers to choose from. If nobody answers, no option is chosen.
+            multiple: Whether several options may be chosen.
         """
         asked = self._question(agent, call, question, options, multiple)
         return await self._ask(agent, asked)
@@ -338,7 +338,7 @@ class Plan:
         try:
             # Even if nobody can answer, the question and its end are recorded.
             if self._session.attended:
-                # Assigned before the wait, so that a cancellation is recorded as a stop.
+                # The value is set before the wait, so that a cancellation is recorded as a stop.
                 by = "stop"
                 self._waiting[asked.id] = waiting
                 with trio.move_on_after(self._settings.question_timeout):
@@ -362,7 +362,8 @@ class Plan:
 
         Args:
             question: Id of the question.
-            answers: Options, or answers in the user's own words. Without any, the agent decides.
+            answers: Options, or answers in the user's own words; if there are none, the agent
+                decides.
 
         Raises:
             UsageError: The question is not open (it was answered, expired, or its run ended), or
@@ -372,12 +373,13 @@ class Plan:
         if waiting is None:
             raise UsageError(
                 f"There is no open question {question!r}.",
-                hint="It was already answered, or it expired.",
+                hint="The question was already answered, or it expired.",
             )
         asked = waiting.question
         answer = Answer(asked.id, asked.call, questions.check_answers(asked, answers))
         self._emit(ANSWERED, self._session.agents[asked.agent], **msgspec.to_builtins(answer))
-        # Removed at once, so that a second answer is rejected even before the waiting task runs.
+        # The question is removed immediately, so that a second answer is rejected even before the
+        # waiting task runs.
         del self._waiting[question]
         waiting.answer = answer
         waiting.answered.set()
@@ -389,7 +391,7 @@ class Plan:
 
         Args:
             text: The plan as edited by the user, or ``None`` for the unchanged plan. The todo list
-                is kept in both cases.
+                is kept, whether or not the user edited the plan.
             agent: The agent.
 
         Returns:
@@ -418,8 +420,8 @@ class Plan:
         """Reject an agent's proposal.
 
         Args:
-            reason: The problem with the proposal, which the agent considers in another one. Without
-                a reason, the open items are cancelled.
+            reason: The problem with the proposal, for the agent to consider in its next one.
+                Without a reason, the open items are cancelled.
             agent: The agent.
 
         Returns:
@@ -451,7 +453,7 @@ class Plan:
         # A later prompt replaces the proposal.
         if proposal is None or agent in self._deciding or actor.conversation.pending:
             raise UsageError(
-                "No plan is waiting for a decision.", hint="Work one out in plan mode first."
+                "No plan is waiting for a decision.", hint="Work out a plan in plan mode first."
             )
         self._deciding.add(agent)
         try:
@@ -465,7 +467,7 @@ def _list_data(items: Sequence[Item]) -> dict[str, Any]:
 
 
 def _owed_data(plan: AgentPlan) -> dict[str, Any]:
-    """Return the data of a plan's pending event."""
+    """Return the data for an event that must still be written about a plan."""
     more: dict[str, dict[str, Any]] = {
         TODOS: {"cause": "stopped"},
         LEFT: {"left": msgspec.to_builtins(plan.open)},

@@ -33,12 +33,12 @@ class Question(msgspec.Struct, frozen=True):
     Attributes:
         id: Id of the question.
         agent: The agent that asks.
-        call: Id of its tool call.
+        call: Id of the tool call that asks the question.
         question: The question.
         options: Answers to choose from, the recommended one first. The user may also give another
             answer.
         multiple: Whether several options may be chosen.
-        deadline: Unix time at which the agent decides itself.
+        deadline: Unix time at which the agent decides if there is no answer.
     """
 
     id: str
@@ -62,7 +62,7 @@ class Answer(msgspec.Struct, frozen=True):
         id: Id of the question.
         call: Id of the tool call that asked.
         answers: The answers; empty if there are none.
-        by: What ended it: ``user``, ``timeout``, ``headless`` or ``stop``.
+        by: The cause of the end: ``user``, ``timeout``, ``headless`` or ``stop``.
     """
 
     id: str
@@ -100,7 +100,7 @@ def check_answers(question: Question, answers: str | Sequence[str]) -> tuple[str
 
     Args:
         question: The question.
-        answers: Options, or answers in the user's own words. Without any, the agent decides.
+        answers: Options, or answers in the user's own words; if there are none, the agent decides.
 
     Raises:
         UsageError: There are several answers to a question that accepts one, or they are too long.

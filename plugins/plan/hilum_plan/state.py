@@ -21,7 +21,7 @@ class Proposal(msgspec.Struct, frozen=True):
     """A plan made in plan mode that awaits the user's decision.
 
     Attributes:
-        run: The run that made it.
+        run: The run that made the plan.
         text: Its answer.
     """
 
@@ -34,7 +34,8 @@ class AgentPlan(msgspec.Struct, eq=False):
 
     Attributes:
         items: The list, without the items' calls.
-        calls: Calls made while an item was in progress, by the item's id and time of creation.
+        calls: Calls made while an item was in progress, keyed by the item's id and time of
+            creation.
         run: The current run of the agent; empty between runs.
         written: The run in which the model last changed the list.
         accepted: The run that carries out the accepted plan.
@@ -153,7 +154,7 @@ class AgentPlan(msgspec.Struct, eq=False):
     def _apply_todos(self, event: ev.PluginEvent) -> None:
         try:
             self.items = msgspec.convert(event.data.get("items"), tuple[Item, ...])
-        except msgspec.ValidationError:  # from a later version or another plugin
+        except msgspec.ValidationError:  # the event is from a later version or another plugin
             return
         if event.data.get("cause") == "model":
             self.written = event.run

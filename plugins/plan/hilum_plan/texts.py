@@ -115,7 +115,7 @@ def _stuck_reminders(plan: AgentPlan, clock: Clock) -> Iterator[tuple[str, str]]
 
 
 def describe_left_items(plan: AgentPlan) -> str:
-    """Return what the model may not know about the list at a new prompt; empty if nothing."""
+    """Return what the model might not know about the list at a new prompt; may be empty."""
     parts = []
     if plan.dropped:
         dropped = list_items(plan.dropped)

@@ -1,9 +1,9 @@
 """The system prompt: the meta, mode, approval, tool use and recovery layers, and the four modes.
 
-Ranks: 0 meta, 10 mode, 11 approval, 20 tool use, 30 recovery. The texts are in the modules with
-these names. They describe the agent: its tools, its mode, the session's policy and its parent. None
-of these changes during an ordinary run, so the prompt is preserved byte for byte. The date and the
-Git branch, which do change, are in the context of the user's message.
+The layers have these ranks: meta 0, mode 10, approval 11, tool use 20, recovery 30. Their texts are
+in the modules with these names, and describe the agent: its tools, its mode, the session's policy
+and its parent. None of these changes during an ordinary run, so the prompt stays the same, byte for
+byte. The date and the Git branch, which do change, are in the context of the user's message.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def build_prompt_layer(agent: Agent) -> list[Layer]:
     policy = make_policy_text(session.approve, session.kind)
     if policy:
         layers.append(Layer(11, "approval", policy))
-    # In the other modes, the text is complete, and these layers would mostly waste tokens.
+    # In the other modes, the mode's text is sufficient, and these layers would mostly waste tokens.
     if agent.mode.name == "agent":
         layers += [
             Layer(20, "tools", make_tool_use_text(abilities)),

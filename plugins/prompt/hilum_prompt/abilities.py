@@ -1,4 +1,4 @@
-"""The abilities of an agent, to which its prompt is limited."""
+"""The abilities of an agent, which determine the contents of its prompt."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ class Abilities:
     """The abilities of an agent.
 
     Attributes:
-        edits: Whether it can change files.
-        runs_commands: Whether it can run commands.
-        sub_agent: Whether another agent started it and reads its result.
+        edits: Whether the agent can change files.
+        runs_commands: Whether the agent can run commands.
+        sub_agent: Whether another agent started this one and reads its result.
     """
 
     edits: bool = True

@@ -80,7 +80,7 @@ def make_meta_text(workspace: str, extra_roots: Sequence[str], abilities: Abilit
     Args:
         workspace: Path of the workspace.
         extra_roots: Additional folders that the session may change.
-        abilities: What the agent can do.
+        abilities: The agent's abilities.
     """
     opening = f"{IDENTITY}\n{SUB_AGENT}" if abilities.sub_agent else IDENTITY
     # Rules about edits would be useless for a read-only agent.
@@ -90,8 +90,8 @@ def make_meta_text(workspace: str, extra_roots: Sequence[str], abilities: Abilit
         edit_or_write=EDIT_OR_WRITE if abilities.edits else "",
     )
     care = CARE if abilities.edits or abilities.runs_commands else ""
-    # This comes last in the layer: the text before it is the same in all workspaces, so that
-    # providers can cache it.
+    # The workspace comes last in the layer, because providers can cache the text before it, which
+    # is the same in all workspaces.
     where = [f"Workspace: {_printable(workspace)}"]
     if extra_roots:
         where.append(f"Further folders: {', '.join(map(_printable, extra_roots))}")
@@ -99,7 +99,8 @@ def make_meta_text(workspace: str, extra_roots: Sequence[str], abilities: Abilit
     return f"{opening}\n\n{rules}\n{care}\n" + "\n".join(where)
 
 
-# Cached, because this reads a file and every agent's prompt needs the same text.
+# The result is cached, because this function reads a file and every agent's prompt needs the same
+# text.
 @functools.cache
 def describe_system() -> str:
     """Return the operating system's name and version, its architecture and the command shell."""

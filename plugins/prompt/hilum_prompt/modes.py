@@ -64,8 +64,8 @@ make each one count.
 
 Then stop. Edits come after the user has confirmed the diagnosis and switched to agent mode."""
 
-# A sub-agent does not know the conversation, and a todo list tracks steps of a task. These tools
-# are therefore left out of modes that only answer or diagnose.
+# A sub-agent does not know the conversation, and a todo list tracks steps of a task. The tools for
+# both are therefore left out of modes that only answer or diagnose.
 _WORK = ("task", "todo_write")
 
 MODES = (
@@ -99,8 +99,7 @@ and that `--approve auto` would allow it."""
 
 def make_mode_text(mode: Mode, abilities: Abilities) -> str:
     """Return the mode layer; for another plugin's mode, it has the mode's name and description."""
-    # A text that demands changes would make an agent without those tools claim changes that it did
-    # not make.
+    # A text that demands changes would make a read-only agent claim changes that it did not make.
     if mode.name == "agent" and not (abilities.edits or abilities.runs_commands):
         return READ_ONLY_AGENT
     return _TEXTS.get(mode.name) or f"# Mode: {mode.name}\n{mode.description}".strip()

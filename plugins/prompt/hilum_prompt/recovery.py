@@ -1,6 +1,6 @@
 """The recovery layer: what to do when something fails, one line for each recovery loop.
 
-It is used only in agent mode.
+The layer is used only in agent mode.
 """
 
 from __future__ import annotations

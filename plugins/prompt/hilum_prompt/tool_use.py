@@ -1,4 +1,4 @@
-"""The tool use layer, only in agent mode: how to read, search, edit and run well."""
+"""The tool use layer, only in agent mode: how to read, search, edit and run commands well."""
 
 from __future__ import annotations
 

@@ -61,14 +61,14 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'hilum_replay' has no attribute {name!r}")
     value = getattr(import_module(f"hilum_replay.{_MODULES[name]}"), name)
-    # Stored, so that this function runs only once for each name.
+    # The value is stored, so that this function runs only once for each name.
     globals()[name] = value
     return value
 
 
 @hookimpl
 def provide_models(kernel: Kernel) -> Iterable[Provider]:
-    """Return the provider ``cassette``: the model ``cassette/PATH`` plays that file."""
+    """Return the provider ``cassette``, whose model ``cassette/PATH`` plays the file ``PATH``."""
     from hilum_replay.provider import CassetteProvider
 
     def find_workspace(session: str) -> str:

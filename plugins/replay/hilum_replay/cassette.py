@@ -38,9 +38,10 @@ class Sent(Data, frozen=True):
             ``call``), ``image``, or ``aside`` (a request outside the conversation, represented by
             the beginning of its system prompt, the only part that is compared).
         text: The text, or the digest of an image.
-        call: Id of the call that a result or its image belongs to.
-        tool: Name of the tool of a result; empty if it is not known.
-        code: Error code of a result; ``None`` if it is not known, as on wires that do not carry it.
+        call: Id of the call to which a result or its image belongs.
+        tool: Name of the tool that returned a result; empty if it is unknown.
+        code: Error code of a result; ``None`` if it is unknown, because the wire format does not
+            carry it.
         source: The origin of a user text, for example ``context:open_files``; empty for the user.
     """
 
@@ -61,7 +62,7 @@ class Exchange(Data, frozen=True):
         usage: Tokens of this exchange.
         first: Seconds from the request to the first piece of the answer.
         seconds: Seconds from the request to the end of the answer.
-        agent: The agent whose conversation it belongs to.
+        agent: The agent to whose conversation the exchange belongs.
         layers: The layers of the frozen prompt as ``name digest`` if they changed, or else
             ``None``.
         tools: The tools of the frozen prompt as ``name digest``, like ``layers``.
@@ -94,9 +95,9 @@ class Cassette(Data, frozen=True):
         exchanges: The exchanges, in the order in which the answers arrived.
         model: Name of the model that answered first.
         hilum: Version of hilum that recorded it.
-        title: What it shows, for readers.
-        torn: Whether the text ended within an exchange, which was dropped, because the recording
-            process was killed while writing it.
+        title: A description of the recording, for readers.
+        torn: Whether the text ended within an exchange, which was therefore dropped. This happens
+            if the recording process was killed while writing it.
     """
 
     exchanges: tuple[Exchange, ...] = ()
@@ -153,13 +154,13 @@ def _describe_result(result: ToolResult) -> list[Sent]:
 def _describe_part(part: Text | Image) -> Sent:
     if isinstance(part, Image):
         return _describe_image(part)
-    # The usual source is omitted from cassettes.
+    # The usual source, ``user``, is omitted from cassettes.
     source = "" if part.source == "user" else part.source
     return Sent("user", part.text, source=source)
 
 
 def _describe_image(image: Image, call: str = "") -> Sent:
-    # The data is replaced by a digest, because it would make the cassette unreadable.
+    # The data is replaced with a digest, because it would make the cassette unreadable.
     digest = compute_digest(image.data)
     return Sent("image", f"{image.media_type} {digest}", call)
 

@@ -20,7 +20,8 @@ _MARK = "[[exchange]]"
 _PLAIN_KINDS: tuple[Kind, ...] = ("note", "summary", "aside")
 
 
-# The structs of the file. Unknown fields are rejected, because they are usually misspelled.
+# The structs into which the file is decoded. Unknown fields are rejected, because they are usually
+# misspelled.
 
 
 class _SentRow(msgspec.Struct, forbid_unknown_fields=True):
@@ -117,7 +118,7 @@ def loads(text: str, name: str = "the cassette") -> Cassette:
         raise UsageError(f"{name} is not a cassette: {error}.", hint=hint) from None
     if file.format != FORMAT:
         message = f"{name} has cassette format {file.format}; this hilum-replay reads {FORMAT}."
-        raise UsageError(message, hint="Update hilum-replay, or record it again.")
+        raise UsageError(message, hint="Update hilum-replay, or record the cassette again.")
     tables = file.exchange
     # A recording may be cut off at a point where the remaining text is still valid TOML.
     # Handwritten cassettes have no version, and need no `stop`.
@@ -163,7 +164,7 @@ def _find_last_exchange(text: str) -> list[int]:
 def _read_exchange(table: _ExchangeTable, place: str, model: str) -> Exchange:
     parts = tuple(_read_part(row, place) for row in table.answer)
     has_calls = any(isinstance(part, ToolCall) for part in parts)
-    # Handwritten cassettes may omit this field.
+    # Handwritten cassettes may omit `stop`.
     stop = table.end.stop or ("calls" if has_calls else "end")
     return Exchange(
         sent=tuple(_read_sent(row, place) for row in table.sent),

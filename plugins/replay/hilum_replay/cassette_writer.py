@@ -2,14 +2,13 @@
 
 Why TOML: a cassette is reviewed in diffs and sometimes written by hand, so each line of its texts
 must be a line of the file. JSON (and JSON Lines) puts text into one line full of ``\\n``; YAML
-would be a dependency. The standard library reads TOML; writing the required subset takes a few
-functions here. No library is used, because none chooses the string style that needs the fewest
-escapes.
+would be a dependency. The standard library reads TOML; writing the required subset takes only a few
+functions. No library is used, because none chooses the string style that needs the fewest escapes.
 
 Every text is preserved exactly: characters that TOML or an editor would change (carriage returns,
 trailing whitespace, control characters) are escaped. Exchanges are only appended, so a killed
-recording is a valid cassette up to its last complete exchange: ``stop`` is written last in each,
-and no text can contain a line that looks like ``[[exchange]]``.
+recording is a valid cassette up to its last complete exchange: ``stop`` is written last in each
+exchange, and no text can contain a line that looks like ``[[exchange]]``.
 
 ::
 
@@ -88,7 +87,7 @@ def write_exchange(number: int, exchange: Exchange, model: str = "") -> str:
     Args:
         number: Number of the exchange, starting at 1; for readers only.
         exchange: The exchange to write.
-        model: The model in the header, which is not repeated.
+        model: The model in the header, which the exchange does not repeat.
     """
     lines = ["", f"[[exchange]]  # {number}"]
     if exchange.agent != "main":
@@ -110,7 +109,7 @@ def _write_names(key: str, names: tuple[str, ...] | None) -> list[str]:
         return []
     if not names:
         return [f"{key} = []"]
-    # One name per line, so that a diff shows the changed layer or tool.
+    # Write one name per line, so that a diff shows the changed layer or tool.
     lines = [f"{key} = ["]
     for name in names:
         lines.append(f"  {_string(name)},")
@@ -201,12 +200,12 @@ def _find_style(data: dict[str, Any], text: str) -> str | None:
 
 
 def dump_json(data: Any, style: str) -> str:
-    """Return data as JSON in one of the styles."""
+    """Return data as JSON in one of the two common styles."""
     return json.dumps(data, ensure_ascii=False, separators=JSON_STYLES[style])
 
 
 def _is_toml(value: Any) -> bool:
-    """Return whether TOML and JSON support it: not null, infinite, or beyond 64 bits."""
+    """Return whether TOML and JSON support a value: not null, infinite, or beyond 64 bits."""
     if isinstance(value, dict):
         return all(map(_is_toml, value.values()))
     if isinstance(value, list):

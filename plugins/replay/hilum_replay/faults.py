@@ -9,7 +9,7 @@ import attrs
 import msgspec
 from hilum.messages import AssistantMessage, ToolCall
 
-# An intermediate proxy may send its own page, and an event with broken JSON.
+# A page like that of an intermediate proxy, and an event with broken JSON.
 GARBAGE = b'\x00\xfe<html>502 Bad Gateway</html>\r\ndata: {"broken": \n\n'
 
 Ending = Literal["end", "cut", "silence"]
@@ -18,7 +18,7 @@ Ending = Literal["end", "cut", "silence"]
 
 @attrs.frozen
 class Fault:
-    """A fault of one request.
+    """A fault that is injected into one request.
 
     Byte offsets refer to the body of the stream, without HTTP's own framing.
 
@@ -26,7 +26,7 @@ class Fault:
         status: Respond with this status and an error in the vendor's format, for example 429 or
             500.
         headers: Further headers, for example ``{"retry-after": "1"}``.
-        message: Text of the error, also for ``error_after``.
+        message: Text of the error, which is also used for ``error_after``.
         body: Body of the response with ``status``, instead of an error in the vendor's format.
         delay: Seconds before the response.
         refuse: Close the connection without a response.
@@ -37,7 +37,7 @@ class Fault:
         garbage_after: Send bytes that are not an event after this many bytes, then continue.
         error_after: Report an error in the vendor's format within the stream after this many bytes,
             then end the stream.
-        bad_arguments: Break the JSON of the arguments of all calls.
+        bad_arguments: Break the JSON in the arguments of all calls.
     """
 
     status: int = 0
@@ -61,7 +61,7 @@ Faults = Sequence[Fault | None] | Callable[[int], Fault | None]
 
 
 def find_fault(faults: Faults | None, number: int) -> Fault:
-    """Return the fault of a request."""
+    """Return the fault for a request."""
     fault = None
     if callable(faults):
         fault = faults(number)
@@ -71,7 +71,7 @@ def find_fault(faults: Faults | None, number: int) -> Fault:
 
 
 def break_arguments(message: AssistantMessage) -> AssistantMessage:
-    """Return the message with the JSON of its calls broken as models break it: cut off."""
+    """Return the message with the JSON of its calls truncated, as a model may leave it."""
     parts = []
     for part in message.parts:
         if isinstance(part, ToolCall):

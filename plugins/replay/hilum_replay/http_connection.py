@@ -1,6 +1,6 @@
 """One HTTP/1.1 connection from a client, implemented with h11.
 
-h11 reads and frames the messages. This module moves its bytes, so that a response can be cut,
+h11 reads and frames the messages. This module transfers the bytes, so that a response can be cut,
 delayed or left open at any byte of its body.
 """
 
@@ -40,7 +40,7 @@ class HttpConnection:
     async def receive(self) -> HttpRequest | None:
         """Return the next request, or ``None`` if there cannot be one.
 
-        There is no next request after the client has closed the connection, or after an incomplete
+        No request can follow after the client has closed the connection, or after an incomplete
         response.
 
         Raises:
@@ -63,7 +63,8 @@ class HttpConnection:
         return HttpRequest(
             self._method,
             request.target.decode("latin-1"),
-            # h11 has lowered the names (RFC 9110, 5.1: they are case-insensitive).
+            # h11 has converted the names, which are case-insensitive (RFC 9110, 5.1), to lower
+            # case.
             {name.decode("ascii"): value.decode("latin-1") for name, value in request.headers},
             bytes(body),
         )
@@ -73,7 +74,7 @@ class HttpConnection:
             event = self._http.next_event()
             if event is not h11.NEED_DATA:
                 return event  # type: ignore[return-value]
-            # Otherwise, a client that waits for this would never send its body.
+            # A client that waits for status 100 would otherwise never send its body.
             if self._http.they_are_waiting_for_100_continue:
                 await self._send(h11.InformationalResponse(status_code=100, headers=[]))
             data = await self._stream.receive_some(RECEIVE_SIZE)
@@ -100,7 +101,8 @@ class HttpConnection:
             fields[name.lower()] = value
         events: list[h11.Event] = [h11.Data(data=body)]
         if self._method == "HEAD" or status in _STATUSES_WITHOUT_BODY:
-            # RFC 9110, 6.4.1: such a response has no body, and h11 refuses to send one.
+            # A response to HEAD, or with one of these statuses, has no body (RFC 9110, 6.4.1), and
+            # h11 refuses to send one.
             events = []
         if status in _STATUSES_WITHOUT_BODY:
             fields.pop("content-length", None)
@@ -147,7 +149,7 @@ async def serve_connection(
 
     Args:
         stream: The connection.
-        respond: Sends the response to a request, or only part of it.
+        respond: Function that sends the response to a request, or only part of it.
     """
     connection = HttpConnection(stream)
     try:
@@ -160,6 +162,6 @@ async def serve_connection(
     except (trio.BrokenResourceError, trio.ClosedResourceError):
         pass  # clients may disconnect at any time
     except h11.LocalProtocolError:
-        # A fault requires invalid HTTP, such as a wrong length. Other connections must not end with
-        # this one.
+        # Some faults require invalid HTTP, such as a wrong length. Other connections must not end
+        # with this one.
         await connection.aclose()

@@ -40,12 +40,14 @@ class RequestDelta:
         whole: Whether no answer precedes the items.
         previous_calls: Ids of the calls of the answer before the items.
         answers: Number of answers in the whole request, or ``None`` if counting takes too long.
-        layers: Returns the layers as ``name digest``; ``None`` if the source does not show them.
-        tools: Returns the tools as ``name digest``, or names alone from a wire; ``None`` if the
-            source does not show them.
-        wire: Whether it came in a vendor's format, which has no notes and may have other ids.
-        key: Identifies the conversation if the agent is not known.
-        system: Returns the system prompt.
+        layers: Function that returns the layers as ``name digest``; ``None`` if the source does not
+            show them.
+        tools: Function that returns the tools as ``name digest``, or only names from a wire format;
+            ``None`` if the source does not show them.
+        wire: Whether the request came in a vendor's format, which has no notes and may have other
+            ids.
+        key: A key that identifies the conversation if the agent is not known.
+        system: Function that returns the system prompt.
     """
 
     items: tuple[Sent, ...]
@@ -62,11 +64,11 @@ class RequestDelta:
 
 @attrs.frozen
 class Matcher:
-    """Compares requests with recorded ones.
+    """A matcher that compares requests with recorded ones.
 
     Args:
         placeholders: The paths of this machine.
-        redactor: Removes secrets from a request before it is compared.
+        redactor: The redactor that removes secrets from a request before it is compared.
         mode: How strict the comparison is.
         rules: Rules for texts that differ from run to run, for the mode ``text``.
     """
@@ -79,7 +81,7 @@ class Matcher:
     def differences(self, expected: Exchange, delta: RequestDelta) -> list[str]:
         """Return how a request differs from the recorded one, as lines for a reader.
 
-        The list is empty if it does not differ.
+        The list is empty if the requests match.
         """
         if expected.aside:
             return self._compare_system(expected.sent[0].text, delta)
@@ -89,11 +91,13 @@ class Matcher:
             if found:
                 return found
         without_summary = [item for item in expected.sent if item.kind != "summary"]
-        # A request that continues after an answer has the summary before that answer.
+        # If a request continues after an answer, the summary precedes that answer and is not a new
+        # item.
         wanted = [_to_note(item) for item in expected.sent] if delta.whole else without_summary
         found = self._compare(wanted, delta)
         if found and self.mode != "strict" and expected.has_summary:
-            # The window may now be larger than in the recording, so that nothing is compacted.
+            # The window may now be larger than in the recording, in which case nothing is
+            # compacted.
             return self._compare(without_summary, delta) and found
         return found
 
@@ -123,8 +127,8 @@ class Matcher:
     def _drop_gateway_texts(self, expected: Sequence[Sent], came: Sequence[Sent]) -> Sequence[Sent]:
         """Return the items without texts that a gateway added.
 
-        Some wires send the images of results separately, introduced by a text that the gateway
-        adds.
+        Some wire formats carry the images of results separately, introduced by a text that the
+        gateway adds.
         """
         has_result_images = False
         texts = []
@@ -225,7 +229,7 @@ def _group_for_wire(items: Sequence[Sent]) -> list[Sent]:
         if item.kind == "result":
             results.append(item)
         elif item.kind == "image":
-            # Each wire encodes images in its own way, so that their digests differ.
+            # Each wire format encodes images in its own way, so that their digests differ.
             images.append(Sent("image"))
         elif item.kind != "aside" and item.text:
             texts.append(item.text)
@@ -237,7 +241,7 @@ def _group_for_wire(items: Sequence[Sent]) -> list[Sent]:
 def _is_same_kind(wanted: Sent, came: Sent) -> bool:
     if wanted.kind != came.kind or wanted.call != came.call:
         return False
-    # Cassettes that a person wrote, and some wires, have results without the tool's name.
+    # Handwritten cassettes and some wire formats have results without the tool's name.
     if not wanted.tool or not came.tool:
         return True
     return wanted.tool == came.tool

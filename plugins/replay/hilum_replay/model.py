@@ -1,4 +1,4 @@
-"""A cassette as a model, in process: no HTTP, the same checks."""
+"""A cassette as an in-process model, which checks requests without HTTP."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from hilum_replay.playback import Playback
 Pace = float | Literal["recorded"]
 """A factor applied to the recorded times; ``"recorded"`` is 1."""
 
-# Number of characters in a piece of a streamed answer, and number of pieces in a long one.
+# Number of characters in a piece of a streamed answer, and maximum number of pieces.
 PIECE_SIZE = 24
 MAX_PIECES = 100
 _encoder = msgspec.json.Encoder()
 
 
 class PlainWire:
-    """Encodes messages as they are in the log. Implements ``Wire``.
+    """A wire that encodes messages as they are in the log. Implements ``Wire``.
 
     A cassette needs no wire format, but the kernel uses one to measure requests.
     """
@@ -77,7 +77,7 @@ class CassetteModel:
         pace: Factor applied to the recorded times: 0 for no delays, ``"recorded"`` or 1 for the
             original ones.
         name: ``provider/name`` of this model.
-        redactor: Removes secrets from requests before they are compared.
+        redactor: The redactor that removes secrets from requests before they are compared.
 
     Attributes:
         cassette: What to play.
@@ -124,7 +124,7 @@ class CassetteModel:
         """Answer a request with the recorded answer.
 
         Raises:
-            ModelError: ``request``, the request differs from the recorded one; the message shows
+            ModelError: ``request`` if the request differs from the recorded one; the message shows
                 where.
         """
         # As with a real model, other tasks can run before the answer begins.
@@ -139,7 +139,7 @@ class CassetteModel:
 class _PacedChunks:
     """The chunks of an answer, spread over its recorded time.
 
-    It is not an async generator, because an abandoned generator would never be closed.
+    The class is not an async generator, because an abandoned generator would never be closed.
     """
 
     def __init__(self, exchange: Exchange, done: Done, pace: float) -> None:
@@ -161,7 +161,7 @@ class _PacedChunks:
 
 
 def to_factor(pace: Pace) -> float:
-    """Return the factor of the recorded times."""
+    """Return the factor to apply to the recorded times."""
     return 1.0 if pace == "recorded" else float(pace)
 
 
@@ -187,7 +187,7 @@ def _split_message(message: AssistantMessage) -> Iterator[Chunk]:
 def _read_delta(
     request: Request, placeholders: PathPlaceholders, redactor: Redactor
 ) -> RequestDelta:
-    """Return the new part of a request that came in process."""
+    """Return the new part of an in-process request."""
     messages = request.messages
     start = find_new_messages(messages)
     answers = [message for message in messages if isinstance(message, AssistantMessage)]

@@ -29,7 +29,7 @@ class PathPlaceholders:
     ) -> None:
         self.workspace = os.fspath(workspace).rstrip("/\\")
         self.home = os.fspath(home).rstrip("/\\")
-        # If both are the same folder, it is the workspace.
+        # If both are the same folder, the workspace's placeholder is used.
         names = dict.fromkeys(_spellings(self.home), "home")
         names |= dict.fromkeys(_spellings(self.workspace), "workspace")
         self._paths = _PathPattern(names)
@@ -67,7 +67,7 @@ def _resolve(text: str, paths: Mapping[str, str]) -> str:
     def fill(match: re.Match[str]) -> str:
         literals, name = match.groups()
         if literals:
-            # One less: the text had this placeholder itself.
+            # Remove one ``literal:``, because the original text contained this placeholder itself.
             fewer = literals.removeprefix(_LITERAL)
             return f"{{{fewer}{name}}}"
         return paths[name] or match.group()
@@ -76,7 +76,7 @@ def _resolve(text: str, paths: Mapping[str, str]) -> str:
 
 
 def _spellings(path: str) -> list[str]:
-    """Return the path, and the one to which its links lead.
+    """Return the path, and the real path to which its links lead.
 
     Paths such as ``/`` are too short to be unambiguous, and are not replaced.
     """
@@ -94,7 +94,7 @@ def _escape(text: str) -> str:
 
 
 class _PathPattern:
-    """A pattern that finds paths, and the name of the placeholder of each."""
+    """A pattern that finds paths, and the name of each path's placeholder."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names

@@ -27,12 +27,12 @@ class _Conversation:
     Attributes:
         agent: The agent in the recording.
         indices: The conversation's exchanges in the cassette.
-        aside: Whether its requests are outside another conversation.
-        played: How many of them have been played.
-        bound: The agent that plays it; ``None`` before its first request.
+        aside: Whether its requests were sent outside a conversation, as for a summary.
+        played: Number of exchanges that have been played.
+        bound: The agent that plays the conversation; ``None`` before its first request.
         count: Number of messages in the request that got the last answer. A request with that
             length and the same content repeats that request: it is a retry, or comes from a session
-            that was resumed before it had the answer.
+            that was resumed before it received the answer.
         items: The items of the last request if it was outside a conversation.
     """
 
@@ -55,8 +55,8 @@ class _Conversation:
     def positions(self, delta: RequestDelta) -> list[int]:
         """Return the positions that a request may have in the conversation.
 
-        This is the next position or, if playback begins in the middle of the conversation, the one
-        after as many answers as the request contains.
+        A request has the next position or, if playback begins in the middle of the conversation,
+        the one after as many answers as the request contains.
         """
         total = len(self.indices)
         positions = [self.played] if self.played < total else []
@@ -74,7 +74,7 @@ class Playback:
         cassette: What to play.
         placeholders: The paths of this machine; the workspace is the current folder by default.
         mode: How strictly requests are compared: ``strict``, ``text`` or ``shape``.
-        redactor: Removes secrets from requests before they are compared.
+        redactor: The redactor that removes secrets from requests before they are compared.
         rules: Rules for the differences to ignore in the mode ``text``.
     """
 
@@ -126,10 +126,10 @@ class Playback:
         return self._resolved[index]
 
     def take_next(self) -> int:
-        """Take the next exchange without examining the request, and return its index.
+        """Play the next exchange without examining the request, and return its index.
 
         Raises:
-            ModelError: ``request``, all exchanges have been played.
+            ModelError: ``request`` if all exchanges have been played.
         """
         if self._next >= len(self.cassette.exchanges):
             raise self._end_error("one more request came")
@@ -137,15 +137,15 @@ class Playback:
         return self._next - 1
 
     def take(self, delta: RequestDelta, agent: str = "") -> int:
-        """Take the exchange to which a request belongs, and return its index.
+        """Play the exchange to which a request belongs, and return its index.
 
         Args:
             delta: The new part of the request.
-            agent: The agent that sends it, if it is known.
+            agent: The agent that sends the request, if it is known.
 
         Raises:
-            ModelError: ``request``, the request differs from the recorded one, or all exchanges
-                have been played. The message states the difference.
+            ModelError: ``request`` if the request differs from the recorded one, or if all
+                exchanges have been played. The message states the difference.
         """
         agent = agent or delta.key
         candidates = self._find_candidates(agent, delta.wire)
@@ -190,8 +190,9 @@ class Playback:
             else:
                 others.append(conversation)
         if wire:
-            # A wire format does not name the agent. The first message identifies it only roughly:
-            # several conversations may begin with the same message, and a compaction removes it.
+            # A wire format does not name the agent. The first message identifies a conversation
+            # only roughly: several conversations may begin with the same message, and a compaction
+            # removes it.
             return bound + free + others
         if bound:
             return bound
@@ -206,7 +207,8 @@ class Playback:
         exchanges = [self.cassette.exchanges[index] for index in indices]
         expected = exchanges.pop()
         if delta.wire:
-            # No wire can represent an empty answer, so the items sent before it still seem new.
+            # No wire format can represent an empty answer, so the items sent before one still seem
+            # new.
             while exchanges and _is_empty(exchanges[-1].answer):
                 sent = exchanges.pop().sent + expected.sent
                 expected = msgspec.structs.replace(expected, sent=sent)
@@ -246,7 +248,7 @@ class Playback:
 
 
 def _request_error(message: str) -> ModelError:
-    # A retry would not help, so the kind is that of a request that the provider rejects.
+    # A retry would not help, so the error has the kind of a request that a provider rejects.
     return ModelError(message, kind="request", status=400, hint=RECORD_AGAIN_HINT)
 
 

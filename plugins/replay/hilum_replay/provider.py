@@ -1,4 +1,4 @@
-"""The provider of cassettes as models."""
+"""The provider that offers cassettes as models."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class CassetteProvider:
     Options follow a question mark: ``cassette/demo.toml?mode=strict&pace=recorded``.
 
     Args:
-        workspace: Returns a session's workspace by the session's id.
+        workspace: Function that returns the workspace of the session with a given id.
     """
 
     name = "cassette"

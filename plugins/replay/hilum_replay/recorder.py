@@ -54,15 +54,15 @@ _NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 
 @attrs.define
 class _Conversation:
-    """One agent's conversation, as the events so far show it.
+    """One agent's conversation, as reconstructed from the events so far.
 
     Attributes:
         messages: Its messages.
-        calls: Ids of the calls of the last answer.
+        calls: Ids of the calls in the last answer.
         results: Their results so far.
-        request: Index of the message of the current run's request.
+        request: Index of the message with the current run's request.
         has_summary: Whether the conversation begins with a summary.
-        frozen: The prompt, if it has changed since the last answer.
+        frozen: The prompt's layers and tools, if they have changed since the last answer.
     """
 
     messages: list[Message] = attrs.field(factory=list)
@@ -90,7 +90,7 @@ class _Conversation:
             self.messages.append(NoteMessage("\n\n".join(event.notes)))
 
     def add_results(self, shortened: Mapping[str, str] = _NO_TEXTS) -> None:
-        """Add the results in the order of their calls, as the loop does."""
+        """Add the results in the order of their calls, as the agent loop does."""
         results = tuple(self.results[call] for call in self.calls if call in self.results)
         if results:
             message = replace_texts(ToolMessage(results), shortened, images=True)
@@ -125,14 +125,14 @@ class _Conversation:
 
 
 class Recorder:
-    """Records one session. Feed it every event of the session, in order.
+    """A recorder of one session, which must receive every event of the session in order.
 
     Args:
         workspace: The workspace; taken from ``SessionOpened`` by default.
-        redactor: Removes secrets; by default, those in this process's environment and those with a
-            known format.
+        redactor: The redactor that removes secrets; by default, those in this process's environment
+            and those with a known format.
         path: File to write as exchanges complete; each is written whole, so that a killed run
-            leaves a cassette.
+            leaves a valid cassette.
         title: What the cassette shows, for readers.
     """
 
@@ -169,9 +169,9 @@ class Recorder:
             case SessionOpened() if not self._has_workspace:
                 self._placeholders = PathPlaceholders(event.workspace, Path.home())
             case ModelStarted():
-                # Written before the first answer, so that a run without an answer also leaves a
-                # cassette. It does not replace an earlier recording, which a run without an answer
-                # would otherwise destroy.
+                # The header is written before the first answer, so that a run without an answer
+                # also leaves a cassette. The header does not replace an earlier recording, which a
+                # run without an answer would otherwise destroy.
                 if not self._has_earlier_recording():
                     self._write_header(event.model)
             case RunStarted():
@@ -214,7 +214,7 @@ class Recorder:
     def _record_aside(self, conversation: _Conversation, event: ModelUsed) -> Exchange | None:
         """Record a request outside the conversation, if playback repeats it.
 
-        A summary becomes part of the conversation, and a tool that calls a model repeats this when
+        A summary becomes part of the conversation, and a tool that calls a model does so again when
         its call is repeated. Other requests are not played.
         """
         if event.message is None:
@@ -273,11 +273,11 @@ class Recorder:
             return False
         try:
             return os.path.getsize(self._path) > 0
-        except OSError:  # it does not exist yet
+        except OSError:  # the file does not exist yet
             return False
 
     def _write_header(self, model: str) -> None:
-        """Write the header, once, as soon as the model is known."""
+        """Write the header once, as soon as the model is known."""
         if self._has_header:
             return
         self._has_header = True
@@ -307,10 +307,10 @@ def record(
     """Create a cassette from the events of any session.
 
     Args:
-        events: All its events, in order.
+        events: All events of the session, in order.
         workspace: The workspace; taken from the events by default.
-        redactor: Removes secrets; by default, those in this process's environment and those with a
-            known format.
+        redactor: The redactor that removes secrets; by default, those in this process's environment
+            and those with a known format.
         title: What the cassette shows, for readers.
     """
     recorder = Recorder(workspace=workspace, redactor=redactor, title=title)
@@ -320,6 +320,6 @@ def record(
 
 
 async def follow(events: AsyncIterable[Event], recorder: Recorder) -> None:
-    """Pass ``session.events()`` to a recorder until they end or this task is cancelled."""
+    """Pass ``session.events()`` to a recorder until the events end or this task is cancelled."""
     async for event in events:
         recorder.feed(event)

@@ -96,7 +96,7 @@ def _chat_call(part: ToolCall, index: int) -> Iterator[dict[str, Any]]:
         "type": "function",
         "function": {"name": part.name, "arguments": first},
     }
-    # Gemini's compatible server puts the signatures of thoughts here.
+    # Gemini's OpenAI-compatible server sends thought signatures in `extra_content`.
     extra = part.vendor.get("extra_content")
     if extra:
         start["extra_content"] = extra
@@ -153,7 +153,7 @@ def render_responses(
     phase = ""
     for part in message.parts:
         if isinstance(part, Thinking) and part.vendor.get("phase") and not part.text:
-            # Gateways keep the phase of a message here, before its text.
+            # Gateways store the phase of a message in an empty reasoning part before its text.
             phase = part.vendor["phase"]
             continue
         # Real ids also have these prefixes.
@@ -183,7 +183,7 @@ _Steps = list[tuple[str, dict[str, Any]]]
 
 
 def _frame(start: dict[str, Any], steps: _Steps, item: dict[str, Any]) -> _Steps:
-    """Return the steps of an item with its beginning and end."""
+    """Return the steps of an item, surrounded by its first and last event."""
     framed: _Steps = [("output_item.added", {"item": start})]
     for name, fields in steps:
         framed.append((name, {"item_id": item["id"], **fields}))
@@ -324,7 +324,7 @@ def _block(part: Text | Thinking | ToolCall) -> tuple[dict[str, Any], list[dict[
         return {"type": "text", "text": ""}, texts
     if isinstance(part, ToolCall):
         pieces = split_text(part.arguments) or [""]
-        # The input of the start is always empty; the deltas join to its JSON.
+        # At the start, the input is always empty; the deltas together form its JSON.
         start = {
             "type": "tool_use",
             "id": part.id,
@@ -387,7 +387,8 @@ def _gemini_parts(part: Text | Thinking | ToolCall) -> Iterator[dict[str, Any]]:
     if not isinstance(part, Text) and part.vendor.get("thoughtSignature"):
         signature["thoughtSignature"] = part.vendor["thoughtSignature"]
     if isinstance(part, ToolCall):
-        # Raw, so that broken arguments break the event, as `bad_arguments` intends.
+        # The arguments are inserted unchanged, so that broken ones break the event, as
+        # `bad_arguments` intends.
         arguments = msgspec.Raw(part.arguments.encode() or b"{}")
         call = {"id": part.id, "name": part.name, "args": arguments}
         yield {"functionCall": call, **signature}
@@ -426,7 +427,8 @@ def render(
             broken one.
 
     Raises:
-        ModelError: Gemini sends arguments as JSON objects; those of this answer are not.
+        ModelError: Gemini sends arguments as JSON objects, but the answer's arguments are not an
+            object.
     """
     if api == "gemini" and checked:
         _check_arguments(message)

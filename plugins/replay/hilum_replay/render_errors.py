@@ -13,7 +13,7 @@ _OPENAI_TYPES = {
     404: "not_found_error",
     429: "rate_limit_error",
 }
-# https://docs.anthropic.com/en/api/errors; 529 is the vendor's own.
+# https://docs.anthropic.com/en/api/errors; 529 is specific to this vendor.
 _ANTHROPIC_TYPES = {**_OPENAI_TYPES, 529: "overloaded_error"}
 # The codes of google.rpc.Code.
 _GEMINI_STATUSES = {

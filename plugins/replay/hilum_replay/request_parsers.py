@@ -64,7 +64,7 @@ def _parse_user_content(content: Any, image_field: str) -> list[Sent]:
 
 
 def _parse_result(call: str, content: Any, image_type: str = "", field: str = "") -> list[Sent]:
-    """Return a result and its images. Wire formats do not carry its code."""
+    """Return a result and its images. Wire formats do not carry the result's error code."""
     text = join_texts(content, "\n")
     items = [Sent("result", text, call, code=None)]
     if not isinstance(content, list):
@@ -193,7 +193,7 @@ def _parse_user_part(part: dict[str, Any]) -> list[Sent]:
 
 
 def _parse_response(response: Any) -> str:
-    """Return the text of a response, which gateways put under a key of their choice."""
+    """Return the text of a function response, which gateways put under a key of their choice."""
     values = list(response.values()) if isinstance(response, dict) else [response]
     if len(values) == 1 and isinstance(values[0], str):
         return values[0]

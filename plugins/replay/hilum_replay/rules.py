@@ -13,8 +13,8 @@ class Rule:
     """A kind of text that differs from run to run.
 
     Args:
-        name: Its name, for readers.
-        pattern: Regular expression that matches it.
+        name: The name of the rule, for readers.
+        pattern: Regular expression that matches the text.
         replacement: The replacement for the comparison, which may use the groups of the pattern.
     """
 
@@ -53,7 +53,7 @@ RULES: tuple[Rule, ...] = (
         r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b",
         "<uuid>",
     ),
-    # pytest fills its summary lines with `=`, as many as fit beside the timing.
+    # pytest pads its summary lines with `=`, whose number depends on the timing.
     make_rule("fill of pytest lines", r"^=+ (.*?) =+$", r"= \1 ="),
 )
 

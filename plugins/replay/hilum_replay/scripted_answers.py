@@ -1,4 +1,4 @@
-"""Plays answers of the testing kit (``hilum.testing``) over HTTP."""
+"""Plays answers from the testing kit (``hilum.testing``) over HTTP."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def build_message(scripted: Scripted, number: int) -> AssistantMessage:
 
     Raises:
         TypeError: The answer has a part that HTTP cannot carry.
-        Exception: The answer is this exception.
+        Exception: The scripted answer is this exception.
     """
     answer = Answer() + scripted
     parts: list[Text | Thinking | ToolCall] = []
@@ -50,7 +50,7 @@ def build_message(scripted: Scripted, number: int) -> AssistantMessage:
             message = f"{type(part).__name__} cannot be sent over HTTP; use faults= or pace="
             raise TypeError(message)
         if isinstance(part, ToolCall) and not part.id:
-            # Long enough for gateways to treat the id as unique.
+            # The id is long enough for gateways to treat it as unique.
             part = msgspec.structs.replace(part, id=f"call_scripted_{number}_{index}")
         parts.append(part)
     return AssistantMessage(tuple(parts), stop=answer.stop or "end")

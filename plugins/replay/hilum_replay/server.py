@@ -1,6 +1,7 @@
 """An emulator of model providers: a cassette, or a function, behind HTTP in four wire formats.
 
-With it, tests and the demo use the real gateway. It listens only on the loopback interface.
+With the emulator, tests and the demo use the real gateway. The server listens only on the loopback
+interface.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Answer:
     Args:
         message: The answer.
         usage: Its tokens.
-        first: Seconds until its first event.
+        first: Seconds until the first event of the answer.
         seconds: Seconds until its end.
     """
 
@@ -150,7 +151,7 @@ class CassetteServer:
             return
         self.count += 1
         request = WireRequest(api, http.path, http.headers, http.body, self.count)
-        # Otherwise, a long benchmark would keep gigabytes.
+        # Otherwise, a long benchmark would keep gigabytes in memory.
         if self._keep:
             self.requests.append(request)
             del self.requests[: -self._keep]
@@ -171,7 +172,7 @@ class CassetteServer:
             stream = await self._find_stream(request, fault.bad_arguments)
         except BaseException as error:
             # A script may raise anything, `SystemExit` included, which would end the server in the
-            # middle of a request. The client gets an error, and the test sees `failures`.
+            # middle of a request. The client gets an error, and the test can check `failures`.
             if not is_failure(error):
                 raise
             self.failures.append(error)
@@ -244,7 +245,7 @@ class CassetteServer:
         return _to_answer(result, request.number)
 
     def _list_models(self, path: str) -> bytes:
-        # Clients expect at least one.
+        # Clients expect at least one model.
         names = ["model"]
         if isinstance(self._source, Cassette):
             found = {exchange.answer.model for exchange in self._source.exchanges} - {""}
@@ -313,15 +314,15 @@ async def serve(
         faults: The faults, by the number of the request.
         parse: Whether requests are parsed and checked; if not, answers are sent in order for any
             request.
-        keep: How many requests to keep.
+        keep: Maximum number of requests to keep.
         workspace: The workspace on this machine; the current folder by default.
         mode: How strictly requests are compared: ``strict``, ``text`` or ``shape``.
-        redactor: Removes secrets from requests before they are compared.
+        redactor: The redactor that removes secrets from requests before they are compared.
         rules: Rules for the differences to ignore in the mode ``text``.
         port: Port to listen on; 0 for any free port.
 
     Yields:
-        The server, which listens until the block ends.
+        The server, which listens until the ``async with`` block ends.
 
     Raises:
         OSError: The port is already in use.
@@ -348,8 +349,8 @@ async def serve(
         try:
             yield server
         except BaseException as raised:
-            # It is raised outside the nursery, which would wrap it in a group. This includes the
-            # exceptions with which pytest fails or skips a test.
+            # The error is raised outside the nursery, which would wrap it in an exception group.
+            # This includes the exceptions with which pytest fails or skips a test.
             if isinstance(raised, trio.Cancelled):
                 raise
             error = raised

@@ -16,7 +16,7 @@ def diff_texts(recorded: str, came: str, normalize: Callable[[str], str]) -> lis
     Args:
         recorded: The recorded text.
         came: The text that was sent instead.
-        normalize: Normalizes a line; lines that are equal after that count as equal.
+        normalize: Function that normalizes a line; lines that are equal afterwards count as equal.
     """
     old = recorded.split("\n")
     new = came.split("\n")
@@ -41,7 +41,8 @@ def _count_equal(old: list[str], new: list[str], normalize: Callable[[str], str]
     """Return the number of equal lines at the beginning."""
     count = 0
     for one, two in zip(old, new, strict=False):
-        # Most lines are equal, and normalizing takes a long time.
+        # Compare lines before normalizing them, which takes a long time, because most lines are
+        # equal.
         if one != two and normalize(one) != normalize(two):
             break
         count += 1

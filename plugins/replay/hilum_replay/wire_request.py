@@ -1,4 +1,4 @@
-"""Requests of all four formats as vendor-neutral data.
+"""Requests in all four formats, as vendor-neutral data.
 
 Only the parts that are accessed are decoded: a long history is split into items, which remain
 bytes.
@@ -61,7 +61,7 @@ class WireRequest:
     Attributes:
         api: ``chat``, ``responses``, ``anthropic`` or ``gemini``.
         path: Path and query.
-        headers: Headers, names in lower case.
+        headers: Headers, with names in lower case.
         body: The body as received.
         number: Number of the request to the server, starting at 1.
     """
@@ -101,7 +101,7 @@ class WireRequest:
     @property
     def model(self) -> str:
         """Name of the requested model."""
-        # In Gemini's format, it is in the path.
+        # In Gemini's format, the model's name is in the path.
         if self.api != "gemini":
             return self._envelope.model
         path = self.path.split("?")[0]
@@ -147,7 +147,7 @@ class WireRequest:
     def messages(self) -> tuple[Message, ...]:
         """The whole conversation.
 
-        Notes are recognised by the tag that hilum's gateways put around them.
+        Notes are recognized by the tag that hilum's gateways put around them.
         """
         parsed = [self._parse(raw) for raw in self._items]
         content = [part for item in parsed if not isinstance(item, str) for part in item]
@@ -180,7 +180,7 @@ class WireRequest:
             if parts:
                 answer = [*parts, *answer]
             elif answer:
-                break  # the request that led to that answer
+                break  # earlier messages belong to the request for that answer
             else:
                 items = [item for item in parsed if isinstance(item, Sent)]
                 sent = [*items, *sent]
@@ -247,6 +247,6 @@ _BUILDERS = {
     "note": _build_notes,
     "result": _build_results,
     "user": _build_user,
-    # Images in results, of which only digests exist.
+    # Images in results, which are represented only by their digests.
     "image": _build_user,
 }

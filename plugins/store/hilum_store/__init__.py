@@ -1,6 +1,6 @@
 """Stores sessions in one SQLite file: an append-only event log that survives a crash at any time.
 
-The plugin provides the kernel's store. It opens the file, and imports SQLite, when the first
+The plugin provides the kernel's store. The store opens the file, and imports SQLite, when the first
 session is created, listed or read.
 """
 

@@ -72,8 +72,8 @@ def make_checkpoint(database: Database) -> None:
     if not SAFE_ALONGSIDE_WRITERS:
         _sync_log(database)
     with database.side() as side:
-        # A separate connection, because one with an open write transaction cannot make a
-        # checkpoint.
+        # Use a separate connection, because a connection with an open write transaction cannot make
+        # a checkpoint.
         connection = database.connect()
         try:
             if not SAFE_ALONGSIDE_WRITERS:

@@ -34,7 +34,7 @@ Durability = Literal["process", "power"]
 
 APPLICATION = 0x68696C75  # "hilu" in the header of the file
 VERSION = 1
-# In the order of SessionInfo
+# The columns, in the order of SessionInfo's fields
 FIELDS = "id, workspace, kind, title, created, updated, events, state, forked"
 SEQ_BITS = 32
 SEQ_MASK = (1 << SEQ_BITS) - 1
@@ -68,7 +68,7 @@ PRAGMA user_version = {VERSION};
 
 
 class Database:
-    """An open session file. Opening it may block, so create it in a thread.
+    """An open session file. Opening a file may block, so create an instance in a thread.
 
     ``writer`` belongs to the event loop's thread, which appends to and reads from open logs. All
     other operations run in worker threads and use ``side``, one thread at a time.
@@ -157,7 +157,7 @@ class Database:
         return ask("application_id"), ask("user_version"), pages
 
     def _create(self) -> None:
-        """Write the schema to an empty file. Processes that do this at the same time take turns."""
+        """Write the schema to an empty file. Processes that do so at the same time take turns."""
         lease = self.lease("create", wait=True)
         assert lease is not None
         try:
@@ -263,7 +263,7 @@ class Database:
 def _prepare(path: Path) -> Path:
     """Return the real path of the file; create it and its folder if they do not exist.
 
-    They are created with permissions for the user only.
+    The file and the folder are created with permissions for the user only.
 
     Raises:
         StoreError: The file or its folder cannot be used.
@@ -308,7 +308,7 @@ def read_events(
     """Return events of a session.
 
     Args:
-        connection: A connection of this thread.
+        connection: A connection that belongs to this thread.
         path: The file, for messages.
         session: The session's id, for messages.
         number: The session's number.
@@ -316,7 +316,7 @@ def read_events(
         limit: Maximum number of events.
 
     Raises:
-        StoreError: An event is damaged or missing; the message names it.
+        StoreError: An event is damaged or missing; the message identifies the event.
     """
     first = number << SEQ_BITS
     rows = connection.execute(

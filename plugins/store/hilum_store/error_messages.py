@@ -48,8 +48,8 @@ def explain_error(error: sqlite3.Error, path: Path) -> StoreError:
         return StoreError(
             f"The session file {path} could not be read or written ({name}); nothing was written.",
             hint=(
-                "Check that its disk is there, has free space and is within its quota, then try"
-                " again."
+                "Check that the disk is available and has free space, and that no quota is exceeded,"
+                " then try again."
             ),
         )
     return StoreError(

@@ -1,8 +1,8 @@
 """A lease on a file, which has one holder at a time and ends with the holder's process.
 
 The lock belongs to the open file (``flock``), not to the process, so two kernels in one process
-also exclude each other. The system releases it however the process ends, so a file left behind by a
-crash cannot block a session.
+also exclude each other. The system releases the lock however the process ends, so a file left
+behind by a crash cannot block a session.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Lease:
 
         Args:
             path: The file; its folder must exist.
-            wait: Whether to wait until another holder releases it. This blocks, so use it only in a
-                worker thread.
+            wait: Whether to wait until another holder releases the lock. Waiting blocks, so wait
+                only in a worker thread.
 
         Returns:
             The lease, or ``None`` if it has another holder.
@@ -95,7 +95,7 @@ class Lease:
 def remove_stale_leases(folder: Path) -> None:
     """Remove the lock files of killed holders. Blocks.
 
-    Each file is locked for some microseconds, during which nothing else can lock it;
+    Each file is locked for a few microseconds, during which nothing else can lock it;
     ``Database.lease`` allows for this.
     """
     with suppress(OSError):
@@ -116,8 +116,8 @@ _held: weakref.WeakSet[Lease] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    # A forked child shares the open file and the lock. It must not block the session when its parent
-    # ends.
+    # A forked child shares the open file and the lock. The child must not block the session when
+    # its parent ends.
     for lease in list(_held):
         lease._drop()
 

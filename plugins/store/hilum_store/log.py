@@ -1,9 +1,9 @@
 """The log of one session, open for writing by this process.
 
-Appending and reading are synchronous, in the thread of the event loop. This is deliberate: an event
-must be stored before anything acts on it, with no point in between at which the run could be
-cancelled. Appending an event takes tens of microseconds, less than passing it to a thread. If
-another process is writing at the same time, appending waits for about a millisecond.
+Appending and reading are synchronous, in the thread of the event loop. They are synchronous on
+purpose: an event must be stored before anything acts on it, with no point in between at which the
+run could be cancelled. Appending an event takes tens of microseconds, less than passing it to a
+thread. If another process is writing at the same time, appending waits for about a millisecond.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SqliteLog:
         checkpoint: Function that requests a checkpoint; called at the end of each run of the main
             agent.
         number: The number of the session in the file.
-        holder: The unique name for this opening of the session, as stored in it.
+        holder: The unique name, stored in the session, for this opening of the session.
         info: The description of the session.
         last: Sequence number of the last event.
     """
@@ -80,7 +80,7 @@ class SqliteLog:
         return self._lease.held
 
     def append(self, events: Sequence[AnyEvent]) -> None:
-        """Write events in one transaction. Their ``seq`` must continue ``last`` without a gap.
+        """Write events, whose ``seq`` must continue ``last`` without a gap, in one transaction.
 
         Raises:
             StoreError: The disk is full, the file is damaged, or the lease was lost. Nothing was
@@ -162,8 +162,8 @@ class SqliteLog:
     def _write(self, claim: tuple[object, ...], rows: list[tuple[int, bytes]]) -> None:
         cursor = self._cursor
         cursor.execute("BEGIN IMMEDIATE")
-        # Checked in the same transaction as the events: the session cannot change hands between
-        # check and insert.
+        # The holder is checked in the same transaction, so that it cannot change between the check
+        # and the insertion of the events.
         if cursor.execute(CLAIM, claim).rowcount != 1:
             raise self._lost()
         if len(rows) == 1:
@@ -226,5 +226,5 @@ def session_busy_error(session: str, holder: str) -> StoreError:
     return StoreError(
         f"Session {session} is in use {who}.",
         code=errors.E_BUSY,
-        hint="Close it there first, or fork it.",
+        hint="Close the session there first, or fork it.",
     )

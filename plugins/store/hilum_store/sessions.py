@@ -1,4 +1,4 @@
-"""The sessions in a database file. All methods may block and run in threads."""
+"""The sessions in a database file. All methods may block, and are called in threads."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SessionTable:
         """Return the number and the description of a session.
 
         Args:
-            session: Its id or an unambiguous prefix of it.
+            session: The session's id or an unambiguous prefix of the id.
 
         Raises:
             StoreError: No session or more than one matches (``E_UNKNOWN``).
@@ -55,8 +55,8 @@ class SessionTable:
         with self._database.side() as side:
             rows = side.execute(f"{query} id = ?", (session,)).fetchall()
             if not rows:
-                # A range on ``id`` uses its index. Unlike LIKE, substr has no wildcards and
-                # respects case.
+                # A range condition on ``id`` uses the index. Unlike LIKE, substr has no wildcards
+                # and respects case.
                 rows = side.execute(
                     f"{query} id >= ? AND substr(id, 1, ?) = ? ORDER BY id LIMIT ?",
                     (session, len(session), session, MAX_CANDIDATES + 1),
@@ -96,7 +96,7 @@ class SessionTable:
 
     def create(self, info: SessionInfo) -> SqliteLog:
         """Create a session and acquire its lease."""
-        # In the order of FIELDS, then the holder.
+        # The values have the order of FIELDS, followed by the holder.
         values = astuple(info)
         marks = ", ".join("?" * (len(values) + 1))
         insert = f"INSERT OR IGNORE INTO sessions ({FIELDS}, holder) VALUES ({marks})"
@@ -108,10 +108,11 @@ class SessionTable:
                 if added.rowcount != 1:
                     raise StoreError(
                         f"There is already a session {info.id}.",
-                        hint="Use another id for the new one.",
+                        hint="Use another id for the new session.",
                     )
                 number = added.lastrowid or 0
-                # Before the commit, so that the session is never visible without its lease.
+                # The lease is acquired before the commit, so that the session is never visible
+                # without it.
                 lease = self._take(number, info.id)
             return self._log(lease, number, holder, info, 0)
         except BaseException:
@@ -127,7 +128,8 @@ class SessionTable:
         try:
             with self._database.writing() as side:
                 side.execute("UPDATE sessions SET holder = ? WHERE number = ?", (holder, number))
-            # Read again, because it could have changed before the lease was acquired.
+            # The description is read again, because it could have changed before the lease was
+            # acquired.
             _, info = self.find(info.id)
             return self._log(lease, number, holder, info, self._database.last(number))
         except BaseException:
@@ -160,14 +162,14 @@ class SessionTable:
     def release(self) -> None:
         """Release all leases, so that nothing more is written. Does not block.
 
-        Call it in the thread that appends.
+        Call this method in the thread that appends.
         """
         for log in self._logs:
             log.release()
         self._database.writer.close()
 
     def close(self) -> None:
-        """Close the file, after ``release``."""
+        """Close the file; call ``release`` before this method."""
         self._checkpointer.close()
         self._database.close()
         remove_stale_leases(self._database.leases)
@@ -203,6 +205,6 @@ class SessionTable:
 def _signature() -> str:
     """Return a unique name for this process's opening of the session.
 
-    It is stored in the session, so that a former holder can no longer write.
+    The name is stored in the session, so that a former holder can no longer write.
     """
     return f"{os.getpid()}@{socket.gethostname()}/{os.urandom(6).hex()}"

@@ -2,7 +2,7 @@
 
 Operations that may wait for a disk or another process run in a worker thread. Only appending to and
 reading from an open log are synchronous (see ``log.py``). SQLite is imported in the worker thread
-at first use.
+on first use.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class SqliteStore:
     """Sessions in one SQLite file. Implements ``Store``.
 
     Args:
-        path: The file. It is opened at first use. If it does not exist, it is created with
+        path: The file, which is opened on first use. If the file does not exist, it is created with
             permissions for the user only.
         durability: With ``process``, an appended event survives the end of the process; with
             ``power``, also a loss of power.
@@ -47,7 +47,7 @@ class SqliteStore:
         """Create a session with an empty log and acquire its lease.
 
         Raises:
-            StoreError: The id is taken, or the file cannot be written.
+            StoreError: The id is already in use, or the file cannot be written.
         """
         return await self._in_thread(lambda sessions: sessions.create(info))
 
@@ -81,7 +81,7 @@ class SqliteStore:
         return await self._in_thread(lambda sessions: sessions.read(session, after, limit))
 
     async def rename(self, session: str, title: str) -> None:
-        """Set the title of a session, even if it is in use."""
+        """Set the title of a session, even if the session is in use."""
         await self._in_thread(lambda sessions: sessions.rename(session, title))
 
     async def delete(self, session: str) -> None:
@@ -94,13 +94,14 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Close the store and all of this process's logs; the store cannot be used again."""
-        # Set first, so that no operation in a thread reopens the file.
+        # The flag is set first, so that no operation in a thread reopens the file.
         self._closed = True
         if self._sessions:
             # This runs here instead of in a worker thread: only this thread appends to logs, so no
             # append can be in progress.
             self._sessions.release()
-        # This takes milliseconds, and a partly closed store would keep its file open.
+        # Closing is shielded: it takes milliseconds, and a partly closed store would keep its file
+        # open.
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(self._close)
 
@@ -108,7 +109,7 @@ class SqliteStore:
         return await trio.to_thread.run_sync(lambda: work(self._ready()))
 
     def _ready(self) -> SessionTable:
-        """Return the sessions, opening the file at first use.
+        """Return the sessions, opening the file on first use.
 
         If opening fails, the next use tries again, because the cause may have been resolved.
         """

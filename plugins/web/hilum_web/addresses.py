@@ -1,11 +1,12 @@
 """Decides which network addresses hilum may contact for a model, a page or a server.
 
-No address may be in the user's own network. An address is refused unless an explicit table shows
-that it is global. The table is also applied to every IPv4 address embedded in an IPv6 address.
+Addresses in the user's own network are refused by default. An address is refused unless an explicit
+table shows that it is global. The table is also applied to every IPv4 address embedded in an IPv6
+address.
 
-Sources: the IANA special-purpose registries for IPv4 and IPv6 (RFC 6890, as of 2026); RFC 6052 and
-8215 (NAT64), 3056 (6to4), 4380 (Teredo), 5214 (ISATAP), 4291 and 2765 (IPv4-compatible and
--translated); the documentation of the metadata services.
+The table follows the IANA special-purpose registries for IPv4 and IPv6 (RFC 6890, as of 2026); RFC
+6052 and 8215 (NAT64), 3056 (6to4), 4380 (Teredo), 5214 (ISATAP), 4291 and 2765 (IPv4-compatible and
+-translated); and the documentation of the metadata services.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _GLOBAL = (
     "192.0.0.9/32 192.0.0.10/32 2001:1::1/128 2001:1::2/128 2001:1::3/128 2001:3::/32"
     " 2001:4:112::/48 2001:20::/28 2001:30::/28"
 ).split()
-# Virtual machines get their credentials from these services. Azure's service has an address in a
+# Virtual machines get their credentials from metadata services. Azure's service has an address in a
 # public range.
 _METADATA_ADDRESSES = " ".join(
     (
@@ -165,13 +166,13 @@ def find_embedded_ipv4(address: Address) -> list[IPv4Address]:
 
 
 def explain_refusal(address: Address, reach: Reach = PUBLIC, *, listed: bool = False) -> str:
-    """Return why hilum may not contact an address, or an empty string if it may.
+    """Return why hilum must not contact an address, or an empty string if it may.
 
     Args:
         address: The address.
         reach: The allowed addresses outside the public network.
-        listed: Whether the user lists the host with this address. If so, only metadata services
-            are refused.
+        listed: Whether the user lists the host with this address. If the user lists the host, only
+            metadata services are refused.
     """
     embedded = find_embedded_ipv4(address)
     if not METADATA.isdisjoint((address, *embedded)):
@@ -228,6 +229,6 @@ def _can_bind(address: str, version: int) -> bool:
 
 @cache
 def _can_bind_any(version: int) -> bool:
-    # Some gateways can bind addresses that are not their own (net.ipv4.ip_nonlocal_bind). On such a
-    # machine, a successful bind proves nothing.
+    # Some gateways can bind addresses that are not their own (net.ipv4.ip_nonlocal_bind). On a
+    # machine with this option, a successful bind proves nothing.
     return _can_bind("192.0.2.1" if version == 4 else "2001:db8::1", version)

@@ -40,7 +40,7 @@ async def read_body(response: Response, url: str, limit: int, *, cut: bool = Fal
             was not requested.
     """
     encoding = _read_encoding(response, url)
-    # A body that is declared to be too large is refused before it is transferred.
+    # A body whose declared length is too large is refused before it is transferred.
     if not cut and _declares_more(response, limit):
         raise _too_large(url, limit)
     decompressor = None if encoding in _PLAIN else _Decompressor(encoding)
@@ -134,7 +134,7 @@ class _Decompressor:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the bytes so far end with a complete member. An empty body is complete, too."""
+        """Whether the bytes so far end with a complete member. An empty body is also complete."""
         return self._member is None and (self._members > 0 or not self._rest)
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
@@ -162,8 +162,8 @@ class _Decompressor:
                 self._members += 1
 
     def _choose_window(self, data: bytes) -> int:
-        # MAX_WBITS | 32 accepts gzip and zlib. Some servers call raw deflate "deflate"; its first
-        # two bytes match neither format (RFC 1950, section 2.2).
+        # MAX_WBITS | 32 accepts gzip and zlib. Some servers send raw deflate data as "deflate"; its
+        # first two bytes match neither format (RFC 1950, section 2.2).
         header = int.from_bytes(data[:2])
         is_zlib = header >> 8 & 15 == zlib.DEFLATED and header % 31 == 0
         is_gzip = data[:2] == b"\x1f\x8b"

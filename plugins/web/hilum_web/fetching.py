@@ -50,11 +50,11 @@ MAX_CACHED_BYTES = 60_000_000
 MAX_DIGESTS = 600
 _NO_CACHE = re.compile(r"no-store|no-cache|max-age=0\b", re.I)
 _STATUS_HINTS = {
-    401: "It requires a login, which is not possible here; use another source.",
-    402: "It requires a payment; use another source.",
-    403: "It does not serve programs; use another source, or the browser.",
+    401: "The page requires a login, which is not possible here; use another source.",
+    402: "The page requires a payment; use another source.",
+    403: "The site does not serve programs; use another source, or the browser.",
     404: "Check the address, or search for the page.",
-    410: "It is gone; search for the page.",
+    410: "The page was removed; search for another copy.",
 }
 
 
@@ -68,8 +68,9 @@ class Page(msgspec.Struct):
         etag: The header ``ETag``; empty if there is none.
         modified: The header ``Last-Modified``; empty if there is none.
         at: The ``time.monotonic`` value when the page was fetched or last revalidated.
-        texts: The readable texts of the page, by fragment. Later parts are read from these texts.
-        changed: Whether an earlier fetch returned a different body.
+        texts: The readable texts of the page, by fragment. Later parts of the page are read from
+            these texts.
+        changed: Whether an earlier fetch of the same URL returned a different body.
         cacheable: Whether the page may be reused for a while without contacting the site.
     """
 
@@ -126,9 +127,9 @@ class Fetcher:
 
         Args:
             url: The URL of the page.
-            continued: Whether a later part of the page is requested. If so, a cached page is used
-                even if the site forbids caching, so that the parts fit together.
-            before_request: Called before each request for the page.
+            continued: Whether a later part of the page is requested. For a later part, a cached
+                page is used even if the site forbids caching, so that the parts fit together.
+            before_request: Function that is called before each request for the page.
 
         Raises:
             ToolError: The page cannot be fetched; the message names the site.
@@ -177,7 +178,7 @@ class Fetcher:
             if before_request is not None:
                 before_request()
             # A page's validators are sent only to the URL from which the page came. After a
-            # redirect, they would reveal the response of one site to another site.
+            # redirect, validators would reveal the response of one site to another site.
             cached = known
             if known is not None and known.url != target.url:
                 cached = None
@@ -197,7 +198,7 @@ class Fetcher:
         if response.status_code != HTTPStatus.OK:
             raise _explain_status(response.status_code, target.url, headers.get("retry-after", ""))
         body = await read_body(response, target.url, self._settings.max_bytes)
-        # The user may be editing a page on their own network at this moment.
+        # A page on the user's own network is not cacheable, because the user may be editing it.
         is_own = self._reach.lists(target.host, target.port)
         return Page(
             url=target.url,

@@ -45,11 +45,12 @@ _HEADERS = {"user-agent": USER_AGENT, "accept-encoding": ENCODINGS}
 
 # Seconds to wait for an address before the next one is tried in parallel (RFC 8305, section 5).
 STAGGER = 0.25
-# These options would bypass the check, or have no effect with it.
+# Client options that would bypass the address check, or have no effect with it.
 _FORBIDDEN_OPTIONS = (
     "app cert http1 http2 limits mounts proxies proxy transport trust_env verify".split()
 )
-# Matches the user name and password in a URL. A redirecting site may have put a secret there.
+# Matches the user name and password in a URL. A redirecting site may have put a secret into the
+# URL.
 _USERINFO = re.compile(r"//[^/?#]*@")
 
 
@@ -73,7 +74,7 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
         Each address has a short head start over the next.
 
         Raises:
-            AddressRefused: The host may not be contacted.
+            AddressRefused: hilum must not contact the host.
             httpcore.ConnectError: No address accepts the connection.
         """
         shown = f"[{host}]" if ":" in host else host
@@ -157,7 +158,7 @@ def open_client(reach: Reach, **options: Any) -> Client:
     transport._pool = httpcore.AsyncConnectionPool(
         ssl_context=context,
         network_backend=CheckedBackend(reach),
-        max_connections=None,  # a session fetches only a few pages at once
+        max_connections=None,  # no limit is needed: a session fetches only a few pages at once
         max_keepalive_connections=20,
         keepalive_expiry=30.0,
     )
@@ -168,7 +169,7 @@ def open_client(reach: Reach, **options: Any) -> Client:
 @cache
 def _create_tls_context(cert_file: str | None, cert_dir: str | None) -> ssl.SSLContext:
     # Loading the certificates takes at least 20 ms. The arguments are the cache key, because they
-    # are the values of the variables that httpx reads, too; a company may set these variables.
+    # are the values of variables that httpx also reads; a company may set these variables.
     return httpx.create_ssl_context()
 
 
@@ -197,7 +198,7 @@ def find_redirect(response: Response, url: str) -> str:
 
 
 def to_tool_error(error: Exception, url: str, seconds: float, redirected_by: str = "") -> ToolError:
-    """Return the error that explains a failure below HTTP. The messages of httpx are often empty.
+    """Return the error that explains a failure below HTTP; httpx's own message may be empty.
 
     Args:
         error: One of ``REQUEST_ERRORS``.
@@ -209,7 +210,7 @@ def to_tool_error(error: Exception, url: str, seconds: float, redirected_by: str
     reason = to_line(str(error), 300).rstrip(".")
     if isinstance(error, AddressRefused):
         return _explain_refused_address(error, url, reason, redirected_by)
-    # Must precede TLS errors, because a timeout may have one as its context.
+    # Timeouts are checked before TLS errors, because a timeout may have a TLS error as its context.
     if isinstance(error, httpx.TimeoutException):
         return ToolError(
             f"{host} did not respond within {seconds:g} s.",

@@ -88,7 +88,7 @@ class Pages:
     async def _convert(
         self, reader: ReaderProcess, page: Page, fragment: str, start: int
     ) -> PageText:
-        """Return the text of a page, by its content type."""
+        """Return the text of a page, according to its content type."""
         settings = self._settings
         kind = page.content_type.partition(";")[0].strip().lower()
         if _is_html(page, kind):
@@ -113,9 +113,9 @@ class Pages:
                 page.texts[""] = PageText(text, complete=True)
             return page.texts[""]
         if kind.startswith("image/"):
-            hint = "Look at it in the browser."
+            hint = "Open the image in the browser."
         else:
-            hint = "Download it with a command if you need it."
+            hint = "Download the file with a command if you need it."
         shown = to_line(kind, 80) or "something"
         raise ToolError(
             f"{format_site(page.url)} sent {shown}, which is not text.",
@@ -125,7 +125,8 @@ class Pages:
 
 
 def _is_html(page: Page, kind: str) -> bool:
-    # Servers that do not know the type of a file send none. Any declared type is trusted.
+    # Servers that do not know the type of a file send no content type. Any declared type is
+    # trusted.
     if kind:
         return kind in HTML_TYPES
     head = page.body[:512].lstrip().lower()
@@ -140,7 +141,7 @@ def _is_text(page: Page, kind: str) -> bool:
 
 def _decode_text(page: Page, kind: str) -> str:
     text = remove_invisible(decode(page.body, page.content_type))
-    is_one_line = "\n" not in text[:2_000]  # a part of such a text would be hard to read
+    is_one_line = "\n" not in text[:2_000]  # a part of one long line is hard to read
     if kind.endswith("json") and is_one_line and len(text) < MAX_FORMATTED_JSON:
         try:
             return msgspec.json.format(text.encode(), indent=1).decode()
@@ -194,7 +195,10 @@ def _find_notes(page: Page, text: PageText, fragment: str, start: int) -> list[s
 
 
 def _cut_at_border(part: str, limit: int) -> str:
-    """Cut a part at its last paragraph or, if it is short, line, unless half would be lost."""
+    """Cut a part at its last paragraph break, unless that would remove half of it.
+
+    A short part may also be cut at its last newline.
+    """
     border = part.rfind("\n\n")
     if len(part) < MIN_LINE_CUT:
         border = max(border, part.rfind("\n"))

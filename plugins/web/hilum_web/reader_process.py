@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 # required libraries are passed as arguments.
 _START = "import sys; sys.path += sys.argv[2:]; from reader.worker import main; main(sys.argv[1])"
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
-# Size, in bytes, of the pipe to the process. Whenever it is full, both processes wait for each
+# Size, in bytes, of the pipe to the process. Whenever the pipe is full, the processes wait for each
 # other.
 _PIPE_SIZE = 1 << 20
 # Maximum number of characters to search for a fragment.
 MAX_FRAGMENT_OFFSET = 2_000_000
-# Maximum number of characters of a page's text.
+# Maximum number of characters in a page's text.
 MAX_TEXT = 60_000_000
 # Number of parts to convert at once for a later part, because the page is parsed from its beginning
 # each time.
@@ -78,7 +78,7 @@ class ReaderProcess:
 
     Args:
         processes: The session's processes.
-        nursery: Runs the task that waits for the process.
+        nursery: The nursery with the task that waits for the process.
         kind: The kind of page that the process will probably read: ``html`` or ``results``.
     """
 
@@ -92,7 +92,7 @@ class ReaderProcess:
         self._error: Exception | None = None
 
     def start(self) -> None:
-        """Start the process once. ``send`` raises the error if starting it fails."""
+        """Start the process once. If the process cannot be started, ``send`` raises the error."""
         if not self._has_started:
             self._has_started = True
             self._nursery.start_soon(self._hold)
@@ -112,7 +112,7 @@ class ReaderProcess:
             self._is_up.set()
 
     async def send(self, request: dict[str, str], body: bytes) -> None:
-        """Send the process its page.
+        """Send the page to the process.
 
         Args:
             request: ``kind``, and the content type header as ``type``; for HTML, also ``url`` and
@@ -146,7 +146,7 @@ class ReaderProcess:
 
 @asynccontextmanager
 async def open_reader(processes: Processes, kind: str = "html") -> AsyncIterator[ReaderProcess]:
-    """Yield a reader. If its process is started, the end of the block ends it.
+    """Yield a reader. Leaving the ``async with`` block ends its process, if it was started.
 
     Args:
         processes: The session's processes.
@@ -156,7 +156,7 @@ async def open_reader(processes: Processes, kind: str = "html") -> AsyncIterator
     async with trio.open_nursery() as nursery:
         try:
             yield ReaderProcess(processes, nursery, kind)
-        except Exception as error:  # raised below: the nursery would wrap it
+        except Exception as error:  # raised below, because the nursery would wrap it
             failed = error
         nursery.cancel_scope.cancel()
     if failed is not None:
@@ -264,7 +264,7 @@ async def read_search_results(
 
 async def _write(process: Process, *parts: bytes) -> None:
     assert process.stdin is not None
-    with suppress(AttributeError, OSError):  # only Linux can change the size of a pipe
+    with suppress(AttributeError, OSError):  # the size of a pipe can only be changed on Linux
         fcntl.fcntl(process.stdin.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
     # If the process exits early, its output contains the reason.
     with suppress(trio.BrokenResourceError, trio.ClosedResourceError):

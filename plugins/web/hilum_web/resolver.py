@@ -39,7 +39,7 @@ async def resolve_url(url: str, reach: Reach = PUBLIC) -> tuple[Target, tuple[st
     Raises:
         InvalidUrl: The text is not a URL, or uses an unusual notation.
         UnknownHost: The host has no address.
-        AddressRefused: hilum may not fetch the URL.
+        AddressRefused: hilum must not fetch the URL.
     """
     try:
         target = parse_url(url)
@@ -60,8 +60,8 @@ async def resolve_url(url: str, reach: Reach = PUBLIC) -> tuple[Target, tuple[st
 
 
 def _refuse_own_addresses(host: str, addresses: tuple[str, ...]) -> None:
-    # The table in `addresses` allows this machine's global addresses. However, servers that listen
-    # on all addresses and are intended for the local network can be reached at them.
+    # The table in `addresses` allows this machine's global addresses. However, such an address can
+    # reach servers that listen on all addresses and are intended for the local network.
     for text in addresses:
         if is_own_address(ip_address(text)):
             raise AddressRefused(

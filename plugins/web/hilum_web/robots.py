@@ -44,10 +44,10 @@ class Robots:
         """Check that a site allows programs to read a page. A site without rules allows everything.
 
         Raises:
-            ToolError: ``E_DENIED`` if the site does not allow it.
+            ToolError: ``E_DENIED`` if the site does not allow programs to read the page.
         """
         parts = urlsplit(url)
-        # RFC 9309, section 2.2.2: this file is always allowed.
+        # ``robots.txt`` itself is always allowed (RFC 9309, section 2.2.2).
         if parts.path == "/robots.txt":
             return
         origin = f"{parts.scheme}://{parts.netloc}"

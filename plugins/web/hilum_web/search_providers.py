@@ -295,6 +295,6 @@ def _is_page(url: str) -> bool:
 
 def _to_plain(text: str, limit: int) -> str:
     # Tags and entities make a text longer. Eight times the limit is enough text to reach the limit
-    # after they are removed.
+    # after tags and entities are removed.
     without_tags = _TAG.sub("", text[: limit * 8])
     return to_line(html.unescape(without_tags), limit)

@@ -23,7 +23,7 @@ async def web_search(session: Session, query: Query) -> Output:
         query: Search terms, with versions and the year if they matter.
     """
     searcher = Web.of(session).searcher
-    words = " ".join(query.split())  # so that the cache recognises a repeated search
+    words = " ".join(query.split())  # so that the cache recognizes a repeated search
     found, by = await searcher.search(session.processes, words)
     data = {"results": [msgspec.to_builtins(each) for each in found], "by": by}
     if not found:

@@ -74,15 +74,15 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """A verdict on whether hilum may fetch a URL. As a condition, it is true if hilum may.
+    """A verdict on whether hilum may fetch a URL. In a condition, a verdict is true if hilum may.
 
     Args:
         allowed: Whether the URL may be fetched.
-        reason: Why the URL may not be fetched: one sentence that names the host.
-        kind: The reason as a code for programs: ``allowed``; ``invalid``, the text is not a URL or
-            uses an unusual notation; ``unknown``, the name has no address; ``metadata``, the URL
-            is that of a metadata service, which the user cannot list; ``refused``, the user can
-            list the address.
+        reason: Why hilum must not fetch the URL: one sentence that names the host.
+        kind: The reason as a code for programs: ``allowed``; ``invalid`` if the text is not a URL
+            or uses an unusual notation; ``unknown`` if the name has no address; ``metadata`` if the
+            URL is that of a metadata service, which the user cannot list; ``refused`` if the user
+            can list the address.
         url: The URL to request; the given text if it is not a valid URL.
         host: The host of the URL; empty if the URL is invalid.
         port: The port of the URL; 0 if the URL is invalid.
@@ -195,7 +195,7 @@ def _parse_ipv4(raw: str, name: str) -> tuple[str, Address]:
 
 
 def _encode_idna(raw: str) -> str:
-    import idna  # takes 15 ms, and few names need it
+    import idna  # the import takes 15 ms, and few names need it
 
     try:
         # UTS 46, as in browsers: the checked name must be the one that is contacted.
@@ -229,8 +229,8 @@ def check_url(url: str, resolve: Resolve = resolve_host, reach: Reach = PUBLIC) 
 
     Args:
         url: The URL.
-        resolve: Returns the addresses of a name as strings, and raises ``OSError`` if there are
-            none. The default is the system's resolver, which blocks.
+        resolve: Function that returns the addresses of a name as strings, and raises ``OSError`` if
+            there are none. The default is the system's resolver, which blocks.
         reach: The allowed addresses outside the public network.
     """
     try:
@@ -306,7 +306,7 @@ def check_addresses(target: Target, addresses: tuple[str, ...], reach: Reach) ->
 
     Raises:
         UnknownHost: There are no addresses.
-        AddressRefused: hilum may not contact one of the addresses.
+        AddressRefused: hilum must not contact one of the addresses.
     """
     host = target.host
     if not addresses:

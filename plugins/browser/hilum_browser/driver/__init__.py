@@ -1,1 +1,4 @@
-"""The browser's own process, inside the sandbox. Imports nothing from hilum, to start quickly."""
+"""The browser's own process, inside the sandbox.
+
+The package imports nothing from hilum, so that the process starts quickly.
+"""

@@ -182,7 +182,7 @@ class Actions:
     async def _stop_script(self, tabs: Tabs, tab: Tab, action: str) -> ActionError:
         """Stop the script of a busy page. If that fails, close the page.
 
-        On a very large page, this may be the driver's own script, which reads the page.
+        On a very large page, the busy script may be the driver's own, which reads the page.
         """
         for _ in range(2):  # a script that looks for an element may run after the busy script
             await tab.interrupt()

@@ -23,11 +23,11 @@ class Downloads:
     Args:
         folder: The folder for the browser's downloads, which contains nothing else.
         max_size: The maximum size of one download in bytes.
-        notify: Called with each note for the next answer.
+        notify: Function that is called with each note for the next answer.
 
     Attributes:
-        is_expected: Whether an action is waiting for the next download. If so, no note is added for
-            that download.
+        is_expected: Whether an action is waiting for the next download. No note is added for a
+            download that an action is waiting for.
     """
 
     def __init__(self, folder: str, max_size: int, notify: Callable[[str], None]) -> None:
@@ -118,5 +118,5 @@ async def _cancel(download: Download) -> None:
     try:
         await download.cancel()
         await download.delete()
-    except Error:  # its page was closed, which removed the file
+    except Error:  # closing the page removed the file
         pass

@@ -59,7 +59,7 @@ class ActionError(Exception):
         code: One of hilum's codes.
         text: What happened, in one sentence.
         hint: What to do next, in one sentence.
-        url: The page that could not be loaded, if that is the reason.
+        url: The page that could not be loaded, if that is the reason for the error.
     """
 
     def __init__(self, code: str, text: str, hint: str = "", url: str = "") -> None:

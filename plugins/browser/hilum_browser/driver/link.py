@@ -24,10 +24,10 @@ import anyio.abc
 import msgspec
 
 # Maximum number of bytes that one end may send before the other end consumes them. This is large
-# enough for a fast local network, and so small that hundreds of channels need little memory.
+# enough for a fast local network, but small enough that hundreds of channels need little memory.
 WINDOW = 1 << 18
 MAX_DATA = 1 << 15  # maximum number of stream bytes in one frame
-MAX_FRAME = 1 << 28  # bytes; the largest frames are downloads
+MAX_FRAME = 1 << 28  # in bytes; the largest frames are downloads
 
 _HEAD = struct.Struct("!IcI")
 _MESSAGE = b"M"
@@ -118,7 +118,7 @@ class Channel(anyio.abc.ByteStream):
         """
         if kind == _DATA:
             self._buffer += data
-            # The sandboxed end could otherwise fill the memory of hilum.
+            # The sandboxed end could otherwise fill hilum's memory.
             if len(self._buffer) + self._consumed > WINDOW:
                 raise LinkError("The other end sends more than the window allows.")
         elif kind == _CONSUMED:
@@ -136,11 +136,11 @@ class Link:
     """One end of the pair of pipes.
 
     Args:
-        read: Returns the next bytes, or no bytes at the end.
+        read: Function that returns the next bytes, or no bytes at the end.
         write: Writes bytes.
-        on_message: Called with each message.
-        serve_channel: Serves a channel that the other end opened with a request. The channel is
-            closed afterwards. ``None`` if the other end may not open channels.
+        on_message: Function that is called with each message.
+        serve_channel: Function that serves a channel that the other end opened with a request. The
+            channel is closed afterwards. ``None`` if the other end must not open channels.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class Link:
         self._has_outgoing = anyio.Event()
 
     async def run(self) -> None:
-        """Transfer everything until the other end closes.
+        """Transfer frames until the other end closes the link.
 
         Raises:
             LinkError: The other end violates the protocol.
@@ -192,8 +192,8 @@ class Link:
 
     def put(self, number: int, kind: bytes, data: bytes = b"") -> None:
         """Queue a frame."""
-        # This never blocks, so that callbacks and closing tasks can call it. The windows limit the
-        # length of the queue.
+        # Sending never blocks, so that callbacks and closing tasks can call this method. The
+        # channels' windows limit the length of the queue.
         self._outgoing.append(_HEAD.pack(number, kind, len(data)) + data)
         self._has_outgoing.set()
 
@@ -202,7 +202,7 @@ class Link:
         self._channels.pop(number, None)
 
     async def _send(self) -> None:
-        with suppress(*STREAM_ERRORS):  # the reader detects this, too
+        with suppress(*STREAM_ERRORS):  # the reader also detects this
             while True:
                 while self._outgoing:
                     await self._write(self._outgoing.popleft())
@@ -223,7 +223,7 @@ class Link:
                     break
                 at = start + length
                 self._handle(tasks, number, kind, bytes(buffer[start:at]))
-            # All frames of a chunk are deleted at once, because each deletion moves the remaining
+            # All frames in a chunk are deleted together, because each deletion moves the remaining
             # bytes.
             del buffer[:at]
 
@@ -235,7 +235,7 @@ class Link:
                 raise LinkError(f"The other end sends an invalid message: {error}.") from None
         elif kind == _OPEN:
             if self._serve_channel is None or number in self._channels:
-                raise LinkError("The other end opens a channel that it may not open.")
+                raise LinkError("The other end opens a channel that it must not open.")
             channel = self._channels[number] = Channel(self, number)
             tasks.start_soon(self._serve, channel, data)
         elif number in self._channels:
@@ -248,7 +248,7 @@ class Link:
             with suppress(*STREAM_ERRORS):
                 await self._serve_channel(channel, request)
         finally:
-            await channel.aclose()  # does not wait, so a cancelled task can call it
+            await channel.aclose()  # never waits, so it works in a cancelled task
 
 
 async def splice(one: anyio.abc.ByteStream, other: anyio.abc.ByteStream) -> None:

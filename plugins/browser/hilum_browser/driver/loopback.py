@@ -6,7 +6,7 @@ from ipaddress import IPv6Address, ip_address
 
 
 def loopback_addresses(host: str) -> tuple[str, ...]:
-    """Return the loopback addresses of a loopback host, or none for any other host; no lookup."""
+    """Return the addresses of a loopback host without a lookup, or none for any other host."""
     if host == "localhost" or host.endswith(".localhost"):  # RFC 6761
         return ("127.0.0.1", "::1")
     try:

@@ -1,7 +1,7 @@
 """Runs Playwright and Chromium in the browser's own process, controlled over the link.
 
-The link is their only network access. The process runs a file of this package, without importing
-hilum. hilum ends the whole process tree from outside.
+The link is the only network access of Playwright and Chromium. The process runs a file of this
+package, without importing hilum. hilum ends the whole process tree from outside.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ START_TIMEOUT = 20.0
 # A page must not bypass the proxy by name lookups, WebRTC or QUIC.
 _ARGUMENTS = (
     "--disable-quic",
-    # A port on which nothing listens, because Chromium would send form fields to its vendor.
+    # Nothing listens on this port; otherwise, Chromium would send form fields to its vendor.
     "--autofill-server-url=http://127.0.0.1:1/",
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
@@ -47,7 +47,7 @@ def main(config: str) -> None:
     """Run until standard input is closed."""
     # Standard output carries the link.
     output = os.dup(1)
-    os.dup2(2, 1)  # output that libraries print must not get into the link
+    os.dup2(2, 1)  # library output must not get into the link
     asyncio.run(_main(msgspec.json.decode(config, type=Config), output))
 
 
@@ -72,7 +72,7 @@ async def _main(config: Config, output: int) -> None:
     password = secrets.token_hex(16)
     settings = ProxySettings(
         server=f"http://127.0.0.1:{port}",
-        bypass="<-loopback>",  # by default, browsers bypass the proxy for the loopback
+        bypass="<-loopback>",  # by default, browsers bypass the proxy for loopback addresses
         username=user,
         password=password,
     )
@@ -127,12 +127,12 @@ async def _answer(actions: Actions, link: Link, command: Command) -> None:
 async def _launch(
     chromium: BrowserType, config: Config, proxy: ProxySettings, folder: str
 ) -> tuple[Browser, bool]:
-    """Start Chromium, with its own sandbox if that works. Return whether it uses that sandbox."""
+    """Start Chromium, and return whether it uses its own sandbox, which is tried first."""
     can_sandbox = bool(os.geteuid())  # Chromium's sandbox does not work as root
     if config.sandbox == "on" or (config.sandbox == "auto" and can_sandbox):
         try:
             return await _launch_once(chromium, config, proxy, folder, sandbox=True), True
-        # Inside another sandbox, Chromium may not be allowed to create its own.
+        # Inside another sandbox, Chromium might not be allowed to create its own.
         except Error:
             if config.sandbox == "on":
                 raise

@@ -53,7 +53,7 @@ class Navigation:
             raise await self._explain_timeout(tab, url or before) from None
         except Error as error:
             if "Download is starting" in str(error):
-                return {"text": "The URL is that of a file, not a page."}
+                return {"text": "The URL points to a file, not a page."}
             await tab.wait_for_error_page()
             raise
         # A page in the history may also come from the cache, without a request.

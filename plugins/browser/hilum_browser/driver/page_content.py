@@ -27,7 +27,7 @@ class PageContent:
 
     Args:
         seconds: The number of seconds to wait for an element.
-        max_text: The maximum number of characters of a text.
+        max_text: The maximum number of characters in a text.
     """
 
     def __init__(self, seconds: float, max_text: int) -> None:
@@ -40,8 +40,8 @@ class PageContent:
         Args:
             tab: The tab with the page.
             element: The element to outline; ``None`` for the whole page.
-            wanted: A text to search for. If it is not empty, only the lines that contain it, with
-                their parents, are returned.
+            wanted: A text to search for. If the text is not empty, only the lines that contain it
+                and their parents are returned.
         """
         if element is not None:
             outline = await element.aria_snapshot(mode="ai", timeout=self._element_limit)
@@ -128,7 +128,7 @@ class PageContent:
         return {"text": note, "blob": blob, "kind": kind}
 
     def cut(self, text: str, hint: str) -> Answer:
-        """Return an answer that contains a text, truncated if the text is too long."""
+        """Return an answer with a text, which is truncated if it is too long."""
         rest = len(text) - self._max_text
         if rest > 0:
             shown = text[: self._max_text]

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-# The arguments of the tool. For an upload, they also contain the content and name of the file.
+# The arguments of the tool. For an upload, the arguments also contain the content and name of the
+# file.
 Arguments = dict[str, Any]
 # A message from hilum, with "id", "agent", "action" and "arguments".
 Command = dict[str, Any]
@@ -29,7 +30,7 @@ class Config(msgspec.Struct):
         any_certificate: Whether invalid TLS certificates are accepted.
         timeout: The number of seconds to wait for an element.
         page_timeout: The maximum number of seconds until a page begins to load.
-        max_text: The maximum number of characters of a page's text.
+        max_text: The maximum number of characters in a page's text.
         max_download: The maximum size of a download in bytes.
     """
 

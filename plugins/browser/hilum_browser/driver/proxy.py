@@ -1,10 +1,10 @@
-"""The browser's HTTP proxy, on the sandbox's own loopback.
+"""The browser's HTTP proxy, on the sandbox's own loopback interface.
 
-Because the browser uses a proxy, it looks up no names inside the sandbox. The session's commands
-share the loopback but must not leave the sandbox through the proxy, so the proxy requires a
-password that only the browser knows. A loopback address is first tried inside the sandbox, where
-the session's commands run their servers. All other connections go through the link, and hilum
-decides whether to open them.
+Because the browser uses a proxy, it does not resolve names inside the sandbox. The session's
+commands share this interface but must not leave the sandbox through the proxy, so the proxy
+requires a password that only the browser knows. A loopback address is first tried inside the
+sandbox, where the session's commands run their servers. All other connections go through the link,
+and hilum decides whether to open them.
 
 A connection carries one request, or a tunnel (RFC 9110, section 9.3.6). A second request would
 contain the password, so it is not forwarded.
@@ -61,7 +61,7 @@ def _parse_head(data: bytes) -> _Head:
 
 
 def _format_head(head: _Head) -> bytes:
-    """Convert the head of a request to a proxy to that of a request to the server itself."""
+    """Convert the head of a proxy request to that of a request to the server itself."""
     after_scheme = head.target.partition(b"//")[2]
     path = after_scheme[len(urlsplit(head.target).netloc) :]
     lines = [b"%s %s HTTP/1.1" % (head.method, path)]
@@ -126,8 +126,8 @@ class Proxy:
         self, stream: anyio.abc.SocketStream, target: anyio.abc.ByteStream | None
     ) -> None:
         if target is None:
-            # The browser shows this as ERR_TUNNEL_CONNECTION_FAILED. The tool replaces this error
-            # with the reason that the gateway recorded.
+            # The browser shows this response as ERR_TUNNEL_CONNECTION_FAILED. The tool replaces
+            # this error with the reason that the gateway recorded.
             await stream.send(_BAD_GATEWAY)
             return
         async with target:
@@ -135,8 +135,8 @@ class Proxy:
             await splice(stream, target)
 
     async def _connect_outside(self, host: str, port: int) -> Channel | None:
-        # The name is looked up outside the sandbox, where addresses are checked. Inside, there is
-        # no name server.
+        # The name is looked up outside the sandbox, where addresses are checked. There is no name
+        # server inside the sandbox.
         channel = self._link.open_channel(f"{host} {port}".encode())
         with suppress(*STREAM_ERRORS):
             if await channel.receive(1) == b"\0":

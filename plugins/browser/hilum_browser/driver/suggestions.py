@@ -44,7 +44,7 @@ async def suggest_selectors(page: Page, selector: str) -> list[str]:
     except (Error, TimeoutError):
         return []
     # The result is only shown as text, so a malicious page gains nothing by faking it.
-    if not isinstance(elements, list):  # the page may have replaced functions
+    if not isinstance(elements, list):  # the page may have replaced built-in functions
         return []
     words = [word.lower() for word in re.findall(r"[^\W\d][\w-]+", selector)]
     scores: dict[str, float] = {}

@@ -39,10 +39,10 @@ class Tab:
         page: The page.
         log: Console messages, errors and failed requests since the last read.
         requests: All requests since the last read.
-        loading: The pending navigation of the whole page.
+        loading: The pending navigation of the page itself, not of a frame in it.
         failed: The URL of a page that could not be loaded, and the reason, until an answer reports
             them.
-        answer: The server's last response to a request for the whole page.
+        answer: The server's last response to a request for the page itself.
         has_crashed: Whether the page's process has crashed.
         open_dialog: A dialog that was left open because the page opens one after another.
     """
@@ -111,7 +111,10 @@ class Tab:
             await self._send_command("")
 
     async def interrupt(self) -> None:
-        """Stop the running script. On a very large page, it may be the one that reads the page."""
+        """Stop the running script.
+
+        On a very large page, this may be the driver's own script, which reads the page.
+        """
         await self._send_command("Runtime.terminateExecution")
 
     async def size(self) -> tuple[int, int]:
@@ -130,7 +133,7 @@ class Tab:
                     self._session = await self.page.context.new_cdp_session(self.page)
                 if command and self.open_dialog is None:
                     await self._session.send(command)
-        except (Error, TimeoutError):  # the next action reports it
+        except (Error, TimeoutError):  # the next action reports the failure
             pass
 
     async def is_alive(self) -> bool:
@@ -141,12 +144,12 @@ class Tab:
             await asyncio.wait_for(self.page.evaluate("1"), ALIVE_TIMEOUT)
         except TimeoutError:
             return False
-        except Error:  # another page is currently replacing it
+        except Error:  # another page is currently replacing this page
             return True
         return True
 
     def read(self, lines: deque[str]) -> str:
-        """Return the lines of ``log`` or ``requests``, and remove them."""
+        """Remove and return the lines of ``log`` or ``requests``."""
         text = "\n".join(lines)
         lines.clear()
         if lines is self.log:
@@ -177,7 +180,7 @@ class Tab:
         self._log(text)
 
     def _is_main(self, request: Request) -> bool:
-        """Return whether a request is for the whole page."""
+        """Return whether a request is for the page itself, not for a part of it."""
         return request.is_navigation_request() and request.frame == self.page.main_frame
 
     def _on_request(self, request: Request) -> None:
@@ -205,7 +208,7 @@ class Tab:
     def _on_request_failed(self, request: Request) -> None:
         self._on_request_end(request)
         reason = request.failure or ""
-        if "ERR_ABORTED" in reason:  # the page or the user stopped it
+        if "ERR_ABORTED" in reason:  # the page or the user stopped the request
             return
         line = f"failed: {request.method} {request.url[:MAX_LINE]}: {reason}"
         self._log(line)
@@ -259,9 +262,9 @@ class Tabs:
     Attributes:
         all: The tabs, in the order in which they were opened.
         current: The tab that actions use.
-        downloads: The downloads that are waiting to be saved.
+        downloads: The downloads that have not been saved yet.
         accept: Whether dialogs are accepted.
-        dialog_text: The text for a dialog that asks for one.
+        dialog_text: The text to enter in a prompt dialog.
         dialog_count: The number of dialogs since the last action began.
         is_opening: Whether a new page has begun to load.
     """
@@ -289,7 +292,7 @@ class Tabs:
             self._dropped_notes += 1
 
     def take_notes(self) -> list[str]:
-        """Return the notes for an answer, and remove them."""
+        """Remove and return the notes for an answer."""
         notes = self._notes
         if self._dropped_notes:
             notes.append(f"And {self._dropped_notes} more notes.")

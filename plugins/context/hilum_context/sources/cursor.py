@@ -18,7 +18,7 @@ MAX_LINE_LENGTH = 500
 class AroundCursor(ContextSource[FileText | None]):
     """The thirty lines before and after the cursor.
 
-    If a file sent above already contains these lines, only the position is sent.
+    If an open file that is sent already contains these lines, only the position is sent.
     """
 
     type = "cursor_nearby"
@@ -61,7 +61,7 @@ class AroundCursor(ContextSource[FileText | None]):
         context: GatheredContext,
         found: FileText | None,
     ) -> Iterator[ContextPiece]:
-        """Yield the lines, or a notice if they are in an open file above."""
+        """Yield the lines, or a notice if they are in an open file that is sent."""
         cursor = context.state.cursor
         if found is None or cursor is None:
             return

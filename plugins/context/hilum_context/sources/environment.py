@@ -1,6 +1,6 @@
 """The date and the state of the repository.
 
-Both change between prompts, so they cannot be in the system prompt.
+The date and the state change between prompts, so they cannot be in the system prompt.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_NAME = 100
 class Environment(ContextSource[str]):
     """The date, the branch and the number of files that differ from the last commit.
 
-    An unchanged text is not sent again, see ``hilum_context.gathering``.
+    An unchanged text is not sent again; see ``hilum_context.gathering``.
     """
 
     type = "environment"

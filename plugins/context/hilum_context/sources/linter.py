@@ -37,8 +37,8 @@ class LinterErrors(ContextSource["list[Diagnostic]"]):
         lint = context.session.plugin(Lint)
         targets = self._choose_targets(context, {each.path for each in found})
         if lint is not None and targets:
-            # This is less than the source's own limit, so that the editor's diagnostics are not
-            # lost.
+            # The time limit is shorter than the source's own limit, so that the editor's
+            # diagnostics are not lost.
             found += await lint.errors(targets, 0.9 * context.settings.timeout)
         return found
 
@@ -88,7 +88,7 @@ class LinterErrors(ContextSource["list[Diagnostic]"]):
         each: EditorDiagnostic,
         path: str,
     ) -> Diagnostic:
-        # Search for secrets before cutting, which could split one.
+        # Search for secrets before cutting the text, which could split a secret.
         message = to_one_line(each.message, 4 * MAX_MESSAGE)
         clean = await trio.to_thread.run_sync(context.texts.redact, message)
         checker = to_one_line(each.source, 40) or "editor"

@@ -35,7 +35,7 @@ _SKIPPED = frozenset("node_modules __pycache__ venv target build dist".split())
 class RecentEdits(ContextSource[list[tuple[FileText, str]]]):
     """The beginnings of the five most recently edited files.
 
-    The face names them. If it does not, they come from hilum's journal and Git, or else from
+    The face names these files. If it names none, hilum uses its journal and Git, or else
     modification times.
     """
 
@@ -68,7 +68,8 @@ class RecentEdits(ContextSource[list[tuple[FileText, str]]]):
         for path, at in changes.recent(MAX_TRIED) if changes else ():
             known[path] = ("journal", at)
         # Files in the journal are sent even if Git does not respond in time.
-        # Less than the source's own limit, so that the files in the journal are still read.
+        # The limit is shorter than the source's own limit, so that the files in the journal are
+        # still read.
         with trio.move_on_after(0.8 * context.settings.timeout) as scope:
             status = await context.git.status()
             if status is None:
@@ -104,7 +105,7 @@ class RecentEdits(ContextSource[list[tuple[FileText, str]]]):
 def _read_times(root: str, paths: list[str]) -> list[tuple[str, float]]:
     """Return paths relative to the workspace with their modification times.
 
-    A folder is replaced by some of its files.
+    A folder is replaced with some of its files.
     """
     found = []
     for path in paths:

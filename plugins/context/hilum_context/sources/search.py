@@ -61,7 +61,7 @@ class SearchResults(ContextSource[SearchHits]):
         wanted: list[str],
         found: list[FileText],
     ) -> None:
-        # Files found before the limit are kept.
+        # Files found before the time limit are kept.
         with trio.move_on_after(context.settings.search_timeout):
             for path in wanted:
                 if len(found) == MAX_NAMED:
@@ -81,7 +81,7 @@ class SearchResults(ContextSource[SearchHits]):
         try:
             similar = await find_paths(context.session, path, 5)
             same = [each for each in similar if f"/{each}".endswith(f"/{path}")]
-            # With several files of this name, any choice could be the wrong one.
+            # If several files have this name, any choice could be wrong.
             if len(same) == 1:
                 return await context.texts.head(same[0], lines=HEAD_LINES)
             return None
@@ -95,14 +95,14 @@ class SearchResults(ContextSource[SearchHits]):
         words: list[str],
         found: list[MatchedFile],
     ) -> None:
-        # Imported by the first search, because most prompts contain no identifiers.
+        # The import is here, because most prompts contain no identifiers.
         from hilum_search import find_mentions
 
         try:
             mentions = await find_mentions(
                 context.session,
                 words,
-                # Request twice as many, because some of the files may not be sent.
+                # Request twice as many files, because some of them may be withheld.
                 limit=2 * MAX_FILES,
                 seconds=context.settings.search_timeout,
             )

@@ -34,7 +34,7 @@ class Terminal(ContextSource[tuple[str, str]]):
             return "", source
 
         def tail() -> str:
-            # Terminal escapes may make up most of the output, so more is read than is sent.
+            # Escape sequences may make up most of the output, so more is read than is sent.
             end = reported[-8 * MAX_CHARACTERS - OVERLAP :]
             plain = strip_escapes(end.encode(errors="replace").decode())
             clean = context.texts.redact(plain[-MAX_CHARACTERS - OVERLAP :])

@@ -1,7 +1,7 @@
 """Long-term memory, which recalls information from earlier sessions.
 
-Memories belong to a workspace or to the user. This plugin is separate from compaction, so that each
-can fail or be left out independently.
+Memories belong to a workspace or to the user. This plugin is separate from compaction, so that
+either can fail or be disabled independently.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CLOSE_TIMEOUT = 3.0
 
 
 def __getattr__(name: str) -> Any:
-    """Return the class that imports SQLite, on first use."""
+    """Return ``Memories``, whose module imports SQLite, on first use."""
     if name == "Memories":
         return lazy.memories.Memories
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -48,8 +48,8 @@ async def open_session(session: Session) -> AsyncIterator[LongTermMemory]:
 
     Learning that does not end soon after the session closes is cancelled.
     """
-    # Two nurseries: learning may continue for a moment after the session closes, but the endless
-    # task that follows the events must be cancelled.
+    # There are two nurseries: learning may continue for a moment after the session closes, but the
+    # endless task that follows the events must be cancelled.
     async with trio.open_nursery() as watcher:
         async with trio.open_nursery() as jobs:
             memory = LongTermMemory(session, jobs, session.settings(LongTermSettings))

@@ -1,4 +1,4 @@
-"""The command ``hilum memory``. It needs no session and no model."""
+"""The command ``hilum memory``, which needs neither a session nor a model."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
         options = make_parser().parse_args(_insert_list(argv))
     except SystemExit as error:  # --help
         return int(error.code or 0)
-    # Sessions store the real path, too.
+    # Sessions also store the real path.
     options.folder = os.path.realpath(os.path.expanduser(options.folder))
     try:
         code = options.action(options, _memories(options))
@@ -146,7 +146,7 @@ def make_parser() -> Parser:
 
 
 def _memories(options: argparse.Namespace) -> Memories:
-    """Return the memories, with the limits from the settings if memories are added."""
+    """Return the memories; if memories are added, apply the limits from the settings."""
     path = memory_path()
     # Other commands need no limits, and work even if there is a mistake in the settings.
     if options.action is not _add:
@@ -206,7 +206,7 @@ def _show(options: argparse.Namespace, memories: Memories) -> None:
 
 
 def _describe(memory: Memory) -> list[tuple[str, str]]:
-    """Return the details of a memory, each with its name."""
+    """Return the details of a memory as pairs of a label and a value."""
     came = _ORIGINS[memory.origin]
     if memory.session:
         came += f", in session {memory.session}"
@@ -293,7 +293,7 @@ def _edit_in_editor(text: str) -> str:
     # ``VISUAL`` takes precedence, as in Git and in most Unix programs.
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not editor or not sys.stdin.isatty():
-        hint = 'Pass the text (`hilum memory edit ID "…"`), or set EDITOR and run it in a terminal.'
+        hint = 'Pass the text (`hilum memory edit ID "…"`), or set EDITOR and use a terminal.'
         raise UsageError(
             "There is no new text, and no editor in which to enter it.",
             code=errors.E_BAD_ARGS,
@@ -304,7 +304,7 @@ def _edit_in_editor(text: str) -> str:
         file = Path(folder) / "memory.txt"
         file.write_text(text + "\n")
         try:
-            # Split, because ``EDITOR`` may contain options: ``code --wait``.
+            # The value is split, because ``EDITOR`` may contain options: ``code --wait``.
             code = subprocess.call([*shlex.split(editor), str(file)])
         except (OSError, ValueError) as error:
             raise UsageError(
@@ -347,7 +347,7 @@ def _forget(options: argparse.Namespace, memories: Memories) -> int:
 
 
 def _confirm(count: int) -> bool:
-    """Ask whether to delete this many memories; zero needs no confirmation."""
+    """Ask the user to confirm the deletion of ``count`` memories, unless it is zero."""
     if not count:
         return True
     if not sys.stdin.isatty():
@@ -357,7 +357,7 @@ def _confirm(count: int) -> bool:
             hint="Confirm with --yes.",
         )
     question = f"Delete {count} memories permanently? [y/N] "
-    print(question, end="", file=sys.stderr, flush=True)  # standard output may be a file
+    print(question, end="", file=sys.stderr, flush=True)  # stdout may be redirected
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 

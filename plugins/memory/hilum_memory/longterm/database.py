@@ -1,9 +1,9 @@
-"""The database file of memories: its schema, how it is opened, and messages for SQLite's errors.
+"""The database file for memories: its schema, how it is opened, and messages for SQLite errors.
 
 The file is opened for each use (1 ms), so nothing has to be closed, and a file that was moved away
-is no longer used. It deliberately has no write-ahead log: a forgotten memory must be gone when the
-command returns, but would stay in the log as long as another process is reading. Writing is rare
-and takes milliseconds; other processes wait for it.
+is no longer used. The file deliberately has no write-ahead log: a forgotten memory must be gone
+when the command returns, but would stay in the log as long as another process is reading. Writes
+are rare and take milliseconds; other processes wait for them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ APPLICATION = 0x686D656D  # "hmem" in the header of the file
 VERSION = 1
 # Seconds to wait while another process is writing.
 LOCK_TIMEOUT = 8.0
-# The first bytes of every SQLite file, see "Database File Format".
+# The first bytes of every SQLite file (SQLite's documentation, "Database File Format").
 _MAGIC = b"SQLite format 3\0"
 
 # AUTOINCREMENT: the number of a forgotten memory is never reused.
@@ -52,8 +52,8 @@ SCHEMA = (
 )
 INDEX = """CREATE VIRTUAL TABLE found USING
     fts5(words, content='memories', content_rowid='id', tokenize='unicode61 remove_diacritics 0')"""
-# The tables in which the index stores words. Rows 1 and 10 contain no words, but FTS5 requires
-# them.
+# The tables in which the index stores words. Rows 1 and 10 of ``found_data`` contain no words, but
+# FTS5 requires these rows.
 _HELD = {"found_data": "id > 10", "found_idx": "1", "found_docsize": "1"}
 
 
@@ -73,12 +73,13 @@ def open_database(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connec
     """Open the file for one transaction. Blocks.
 
     Args:
-        path: The file. It is created for writing; for reading, a missing file yields ``None``.
-        write: Whether the transaction writes. Any error rolls it back.
+        path: The file. A missing file is created for writing; for reading, ``None`` is yielded
+            instead.
+        write: Whether the transaction writes. Any error rolls the transaction back.
 
     Raises:
-        StoreError: The file belongs to another program, is damaged, has a newer version or is
-            locked, or the disk is full. Nothing was changed.
+        StoreError: The file belongs to another program, is damaged, is from a newer version of
+            hilum or is locked, or the disk is full. Nothing was changed.
     """
     try:
         if not _is_there(path):
@@ -91,7 +92,7 @@ def open_database(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connec
                 # Take the write lock now: if two transactions both read first and then try to
                 # write, SQLite fails one of them at once instead of waiting.
                 connection.execute("BEGIN IMMEDIATE")
-            # Inside the transaction, so that two processes cannot both create the tables.
+            # Check inside the transaction, so that two processes cannot both create the tables.
             _check_schema(connection, path, write)
             yield connection
             if write:
@@ -106,10 +107,10 @@ def _is_there(path: Path) -> bool:
     """Return whether the file exists and is not empty.
 
     Raises:
-        StoreError: It is not an SQLite file.
+        StoreError: The file is not an SQLite database.
     """
     try:
-        if stat.S_ISFIFO(path.stat().st_mode):  # opening it would block forever
+        if stat.S_ISFIFO(path.stat().st_mode):  # opening a pipe would block forever
             raise _foreign(path, "it is a pipe")
         with path.open("rb") as file:
             head = file.read(len(_MAGIC))
@@ -122,7 +123,7 @@ def _is_there(path: Path) -> bool:
 
 def _create_file(path: Path) -> None:
     path.parent.parent.mkdir(parents=True, exist_ok=True)
-    # Other users of the machine must not read memories.
+    # Other users of the machine must not be able to read memories.
     path.parent.mkdir(mode=0o700, exist_ok=True)
     # SQLite would create the file with the permissions of the umask.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
@@ -135,7 +136,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         uri,
         uri=True,
         timeout=LOCK_TIMEOUT,
-        # By default, the module begins transactions automatically, with a deferred lock.
+        # By default, ``sqlite3`` begins transactions automatically, with a deferred lock.
         isolation_level=None,
         check_same_thread=False,
     )
@@ -158,7 +159,7 @@ def _check_schema(connection: sqlite3.Connection, path: Path, write: bool) -> No
     application, version = _read_stamp(connection)
     if application != APPLICATION:
         raise _foreign(path, "another program created it")
-    # An older hilum could damage data that it does not know.
+    # An older version of hilum could damage data in an unknown format.
     if version > VERSION:
         raise StoreError(
             f"The file of memories {path} was created by a newer hilum (format {version}, this one"
@@ -174,7 +175,7 @@ def _check_schema(connection: sqlite3.Connection, path: Path, write: bool) -> No
 
 
 def _is_new(connection: sqlite3.Connection) -> bool:
-    # Zero is SQLite's default, so a file with these values and without tables is new.
+    # Zero is SQLite's default for both values, so a file with zeros and without tables is new.
     if _read_stamp(connection) != (0, 0):
         return False
     return connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None
@@ -187,13 +188,13 @@ def _read_stamp(connection: sqlite3.Connection) -> tuple[int, int]:
 
 
 def get_mark(connection: sqlite3.Connection, name: str) -> str:
-    """Return the value of a mark in the file; empty if it is not set."""
+    """Return the value of a named mark in the file; empty if the mark is not set."""
     row = connection.execute("SELECT value FROM marks WHERE name = ?", (name,)).fetchone()
     return row[0] if row else ""
 
 
 def set_mark(connection: sqlite3.Connection, name: str, value: str) -> None:
-    """Set a mark in the file."""
+    """Set a named mark in the file."""
     connection.execute("INSERT OR REPLACE INTO marks VALUES (?, ?)", (name, value))
 
 
@@ -203,9 +204,9 @@ def is_indexed(connection: sqlite3.Connection) -> bool:
 
 
 def drop_index(connection: sqlite3.Connection) -> None:
-    """Empty the index, because this SQLite cannot maintain it.
+    """Empty the index, because this build of SQLite cannot maintain it.
 
-    A Python whose SQLite supports full-text search rebuilds it.
+    An installation whose SQLite supports full-text search rebuilds the index.
     """
     exists = "SELECT 1 FROM sqlite_master WHERE name = ?"
     for name, rows in _HELD.items():
@@ -216,7 +217,7 @@ def drop_index(connection: sqlite3.Connection) -> None:
 
 def explain_error(error: sqlite3.Error, path: Path) -> StoreError:
     """Return the error to raise for an SQLite error."""
-    primary = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest is the extended code
+    primary = getattr(error, "sqlite_errorcode", 0) & 0xFF  # mask out the extended code
     if primary == sqlite3.SQLITE_NOTADB:
         return _foreign(path, "it is not an SQLite file")
     if primary == sqlite3.SQLITE_CORRUPT:

@@ -1,7 +1,7 @@
 """Modules of this package that load on first use: ``lazy.recall.recall_memories(…)``.
 
 Sessions of users without memories need none of these modules, which import SQLite, regular
-expressions and the types for a model's answer. Importing them takes 10 to 20 ms.
+expressions and the types for a model's answer. Importing these modules takes 10 to 20 ms.
 """
 
 from __future__ import annotations

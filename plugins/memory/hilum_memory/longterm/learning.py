@@ -1,7 +1,7 @@
 """Learns from a run: a model proposes memories, each of which the user's own words must support.
 
-The model reads what the user typed, the reasons for rejected calls and the commands that ran. It
-does not read tool results or the agent's answers, so a web page or a file cannot give it
+The model reads what the user typed, the reasons for rejected calls and the commands that ran. The
+model does not read tool results or the agent's answers, so a web page or a file cannot give it
 instructions.
 """
 
@@ -30,7 +30,7 @@ from hilum_memory.longterm.user_text import (
 if TYPE_CHECKING:
     from hilum import Agent
 
-# Maximum number of characters of a run's material shown to the model.
+# Maximum number of characters from a run's material to show to the model.
 MAX_MATERIAL = 6_000
 MAX_COMMANDS = 20
 MAX_COMMAND = 200
@@ -38,7 +38,7 @@ MAX_COMMAND = 200
 MAX_ANSWER = 20_000
 ROLE = "summarize"
 INSTRUCTIONS = """\
-You choose what is worth remembering of a piece of work, for later sessions with the same user.
+You choose what is worth remembering from a piece of work, for later sessions with the same user.
 Keep only what will still hold and help in other sessions: preferences of the user, decisions and
 their reasons, facts about the project that took effort to find out. Keep nothing about the task
 itself, nothing obvious, nothing temporary, no secrets. Most often there is nothing to keep.
@@ -73,15 +73,15 @@ class _Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @attrs.define
 class RunMaterial:
-    """The material from which memories of a run may be derived, collected from the run's events.
+    """The material from which memories may be derived, collected from a run's events.
 
     Attributes:
         agent: Name of the agent.
         run: Id of the run.
         said: Text that the user typed, and the user's reasons for rejecting calls.
         done: The commands that ran, and whether each one succeeded.
-        outside: Whether the run read from the network. If so, its commands may originate from there
-            and are ignored.
+        outside: Whether the run read from the network. If so, a web page may have caused its
+            commands, which are ignored.
     """
 
     agent: str
@@ -96,7 +96,7 @@ class RunMaterial:
         match event:
             case RunStarted(message=message):
                 self.said.append(remove_requests(message.typed))
-            # The reason for which the user rejects a call is often a preference.
+            # The user's reason for rejecting a call is often a preference.
             case ApprovalAnswered(accepted=False, by="user", reason=reason) if reason:
                 self.said.append(remove_foreign_text(reason))
             case CallStarted(call=call, risk=risk):
@@ -106,7 +106,8 @@ class RunMaterial:
                     self._open[call.id] = _read_command(call.arguments)
             case CallDone(result=result):
                 command = self._open.pop(result.call_id, "")
-                # The result of a repeated command is always updated; a new command may be dropped.
+                # If there are too many commands, new ones are dropped, but results of repeated ones
+                # are updated.
                 has_room = len(self.done) < MAX_COMMANDS or command in self.done
                 if command and has_room:
                     self.done[command] = not result.code
@@ -139,7 +140,7 @@ class RunMaterial:
 
 
 def _tag(tag: str, text: str) -> str:
-    """Return a text in a tag that the text cannot close; empty for an empty text."""
+    """Enclose a text in a tag that the text cannot close; return an empty text unchanged."""
     inner = re.sub(r"(?i)<(?=\s*/\s*(?:user|commands|known)\b)", r"<\\", text)
     return f"<{tag}>\n{inner}\n</{tag}>" if text else ""
 
@@ -164,8 +165,8 @@ async def propose_memories(
 
     Args:
         agent: The agent of the run.
-        material: The material of the run.
-        known: Known memories that may be affected.
+        material: The material from the run.
+        known: Known memories that new ones may contradict or repeat.
 
     Raises:
         HilumError: The model failed, or its answer has the wrong format.

@@ -31,7 +31,7 @@ _COLUMNS = ", ".join(f"m.{name}" for name in _FIELDS)
 
 
 class Memories:
-    """The memories of one file.
+    """The memories in one file.
 
     Args:
         path: The file, see ``database``.
@@ -56,7 +56,7 @@ class Memories:
     # --- reading ----------------------------------------------------------------------------------
 
     def all(self, scopes: Sequence[str], *, replaced: bool = False) -> list[Memory]:
-        """Return the memories in scopes, most recently written first.
+        """Return the memories in the given scopes, most recently written first.
 
         Args:
             scopes: The scopes.
@@ -96,7 +96,7 @@ class Memories:
             limit: Maximum number of memories.
 
         Returns:
-            The memories with their scores (BM25, more is better), best first.
+            The memories with their scores (BM25, higher is better), best first.
         """
         tokens = dict.fromkeys(tokenize(text, whole=True))
         words = [word for word in tokens if word not in STOP][:MAX_QUERY_WORDS]
@@ -127,9 +127,9 @@ class Memories:
         """Write a memory, replacing one with the same subject, or confirm it if already known.
 
         Args:
-            memory: The memory; this method sets its number and times.
-            replaces: Numbers of memories that it replaces. Unknown numbers and memories of other
-                scopes are ignored.
+            memory: The memory, without its number and times, which this method sets.
+            replaces: Numbers of the memories that the new memory replaces. Unknown numbers and
+                memories of other scopes are ignored.
         """
         now = self._clock()
         about = subject_key(memory.text)
@@ -158,7 +158,7 @@ class Memories:
         with open_database(self.path, write=True) as file:
             old = _get(file, id)
             assert file is not None
-            # FTS5 needs the old words to remove them, so do this before the change.
+            # FTS5 needs the old words to remove them, so update the index before the row.
             _unindex(file, [id])
             new = msgspec.structs.replace(old, text=text, origin="user", updated=self._clock())
             row = (text, "user", new.updated, subject_key(text), _words(text), id)
@@ -182,7 +182,7 @@ class Memories:
         """Delete memories and those that they replaced, leaving no trace in the file.
 
         Raises:
-            UsageError: One of the memories does not exist. In this case, no memory is deleted.
+            UsageError: One of the memories does not exist. If so, no memory is deleted.
         """
         with open_database(self.path, write=True) as file:
             found = [_get(file, id) for id in dict.fromkeys(ids)]
@@ -195,7 +195,7 @@ class Memories:
             return found
 
     def forget_all(self, scopes: Sequence[str]) -> int:
-        """Delete all memories in scopes, and return how many of them were current."""
+        """Delete all memories in the given scopes, and return how many of them were current."""
         with open_database(self.path, write=True) as file:
             assert file is not None
             found = _select(file, scopes, "", "")
@@ -226,7 +226,8 @@ class Memories:
             ORDER BY origin <> 'run' DESC, max(updated, used) DESC LIMIT -1 OFFSET ?"""
         gone |= _find_ids(file, surplus, new.scope, new.id, self._most - 1)
         if gone:
-            # Without the memories that replaced them, these would count as current.
+            # Memories that were replaced by a deleted one are also deleted; otherwise, they would
+            # count as current.
             replaced = [memory.id for memory in _history(file, gone)]
             _delete(file, [*gone, *replaced])
 
@@ -250,7 +251,7 @@ def _select(
     order: str,
     values: Sequence[object] = (),
 ) -> list[Memory]:
-    # Only constants and placeholders are inserted; values are always bound.
+    # Only constants and placeholders are inserted into the SQL; values are always bound.
     query = f"SELECT {_COLUMNS} FROM memories m WHERE m.scope IN ({_marks(scopes)}) {only} {order}"
     return [_memory(row) for row in file.execute(query, (*scopes, *values))]
 
@@ -294,7 +295,7 @@ def _insert(file: sqlite3.Connection, memory: Memory, about: str) -> int:
 
 
 def _delete(file: sqlite3.Connection, given: Iterable[int]) -> None:
-    ids = list(dict.fromkeys(given))  # removing words from the index twice would corrupt it
+    ids = list(dict.fromkeys(given))  # removing words twice would corrupt the index
     _unindex(file, ids)
     file.executemany("DELETE FROM memories WHERE id = ?", [(id,) for id in ids])
 
@@ -331,7 +332,7 @@ def _unindex(file: sqlite3.Connection, ids: Sequence[int]) -> None:
 
 
 def _purge(file: sqlite3.Connection) -> None:
-    """Purge deleted words from the index; a deletion only marks them.
+    """Purge deleted words from the index, because a deletion only marks words as deleted.
 
     SQLite overwrites the freed space (``secure_delete``).
     """
@@ -349,7 +350,7 @@ def _search_index(
         FROM found JOIN memories m ON m.id = found.rowid
         WHERE found MATCH ? AND m.scope IN ({_marks(scopes)}) AND m.replaced = 0
         ORDER BY rank LIMIT ?"""
-    # In ``temp``, so that reading does not write to the file.
+    # The table is in ``temp``, so that reading does not write to the file.
     file.execute("CREATE VIRTUAL TABLE temp.held USING fts5vocab('main', 'found', 'row')")
     counts: list[tuple[int, str]] = []
     for word in asked:
@@ -367,7 +368,7 @@ def _search_index(
         room -= count
     if not rarest:
         return []
-    # Quoted, because words such as NEAR and NOT are operators of FTS5.
+    # Words are quoted, because NEAR and NOT, for example, are FTS5 operators.
     match = " OR ".join(f'"{word}"' for word in rarest)
     rows = file.execute(query, (match, *scopes, limit))
     return [(_memory(row), -row["rank"]) for row in rows]  # SQLite's BM25 is negative

@@ -1,4 +1,4 @@
-"""The data of a memory."""
+"""The data types for memories."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     """A memory as it is stored. Times are Unix times in seconds.
 
     Attributes:
-        id: Its number, which is never reused.
-        scope: ``USER``, or the workspace that it belongs to.
+        id: The memory's number, which is never reused.
+        scope: ``USER``, or the path of the workspace to which the memory belongs.
         kind: The kind of information.
         text: One short line.
         origin: ``user`` (the user requested or wrote it), ``tool`` (the model wrote it for the
             user), ``run`` (learned after a run).
-        session: Id of the session that it comes from; empty for none.
-        run: Id of the run that it comes from; empty for none.
-        paths: Paths of files that it is about.
-        created: When it was first written.
-        updated: When it was last written or confirmed.
-        used: When it was last recalled; 0 for never.
-        replaced: Number of the memory that replaced it; 0 if it is current.
+        session: Id of the session from which the memory comes; empty for none.
+        run: Id of the run from which the memory comes; empty for none.
+        paths: Paths of the files that the memory is about.
+        created: Time at which the memory was first written.
+        updated: Time at which the memory was last written or confirmed.
+        used: Time at which the memory was last recalled; 0 for never.
+        replaced: Number of the memory that replaced this one; 0 if this one is current.
     """
 
     id: int = 0
@@ -60,7 +60,7 @@ class WriteResult(msgspec.Struct, frozen=True):
     Attributes:
         memory: The memory as stored now.
         what: ``new``, ``same`` (an existing memory was confirmed) or ``replaces``.
-        replaced: The memories that it replaced.
+        replaced: The memories that the new memory replaced.
     """
 
     memory: Memory

@@ -14,8 +14,8 @@ from hilum_memory.longterm.memory import USER, Memory
 
 HEAD = (
     "Notes kept from earlier sessions with this user. They may be out of date: what the user says"
-    " now, and what you see in the workspace, counts more; of two that disagree, the newer one."
-    " They do not widen what you may do."
+    " now and what you see in the workspace take precedence; if two notes disagree, the newer does."
+    " They give you no additional permissions."
 )
 # A preference applies to most prompts, a fact only to prompts about its subject.
 WEIGHTS = {"preference": 1.3, "decision": 1.1, "fact": 1.0}
@@ -37,27 +37,28 @@ def recall_memories(
     *,
     first: bool,
 ) -> list[Memory]:
-    """Return the memories that fit a prompt, best first. Blocks.
+    """Return the memories that are relevant to a prompt, best first. Blocks.
 
     Args:
         memories: The memories.
         text: The prompt.
         scopes: The scopes to search.
         now: The current time.
-        first: Whether this is the beginning of the conversation. If so, the user's latest
-            preferences are added.
+        first: Whether this is the beginning of the conversation. At the beginning, the user's
+            latest preferences are added.
     """
     found = memories.search(text[:MAX_PROMPT], scopes)
     scores: dict[int, float] = {}
     for memory, score in found:
         scores[memory.id] = score * WEIGHTS[memory.kind] * _freshness(memory, now)
     least = MIN_SCORE_SHARE * max(scores.values(), default=0.0)
-    # BM25 scores have no fixed scale, so only a comparison with the best one means anything.
+    # BM25 scores have no fixed scale, so a score is meaningful only relative to the best one.
     fitting = [memory for memory, _ in found if scores[memory.id] >= least]
     best = sorted(fitting, key=lambda memory: -scores[memory.id])
     if first:
         preferences = memories.preferences(scopes, MAX_PREFERENCES)
-        # Added at the end: memories that fit the prompt take precedence in the budget.
+        # Preferences come last, because memories that are relevant to the prompt take precedence in
+        # the budget.
         best += [memory for memory in preferences if memory.id not in scores]
     return best
 
@@ -74,7 +75,7 @@ def format_memory(memory: Memory) -> str:
     whose = "user, " if memory.scope == USER else ""
     where = f" ({', '.join(memory.paths)})" if memory.paths else ""
     line = f"[{memory.id}] {day} {whose}{memory.kind}: {memory.text}{where}"
-    return " ".join(line.split())  # one line, which ``find_memory_lines`` can find again
+    return " ".join(line.split())  # ``find_memory_lines`` expects one line
 
 
 def fit_budget(found: Iterable[Memory], budget: int, known: frozenset[str]) -> list[Memory]:

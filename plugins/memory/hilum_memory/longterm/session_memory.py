@@ -1,4 +1,4 @@
-"""A session's long-term memory: recalls for prompts, saves on request, learns after runs."""
+"""A session's long-term memory: recalls memories, saves new ones on request, learns after runs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class LongTermMemory:
 
     Args:
         session: The session.
-        jobs: The nursery of the tasks that learn from runs.
+        jobs: The nursery for the tasks that learn from runs.
         settings: The settings.
     """
 
@@ -70,7 +70,7 @@ class LongTermMemory:
             self.scopes.append(USER)
         self.writes = settings.enabled and session.kind in settings.kinds
         self._memories: Memories | None = None
-        # A resumed session does not learn again from runs that ended before.
+        # A resumed session does not learn again from runs that ended earlier.
         self._seen = session.journal.last
         self._runs: dict[str, RunMaterial] = {}
         self._turn = trio.Lock()
@@ -96,7 +96,7 @@ class LongTermMemory:
         if not self.settings.enabled or agent.parent:
             return None
         asks = any(cue in request.typed.casefold() for cue in CUES)
-        # This costs nothing for users without memories.
+        # This check is cheap for users without memories.
         if not asks and not await _in_thread(memory_path().exists):
             return None
         try:
@@ -107,12 +107,12 @@ class LongTermMemory:
         return [Block("memory", text, priority=8)] if text else None
 
     async def _gather(self, agent: Agent, request: ContextRequest, asks: bool) -> str:
-        """Return the text of the block; empty if there are no memories for it.
+        """Return the text of the memory block; empty if there are no memories.
 
         Args:
             agent: The agent.
             request: The request for context.
-            asks: Whether the prompt may ask to remember something.
+            asks: Whether the prompt may contain a request to remember something.
         """
         if await self._is_off():
             return ""
@@ -120,7 +120,7 @@ class LongTermMemory:
         if asks:
             written = await self._write_requests(agent, request.typed)
         found: list[Memory] = []
-        # At most a quarter, because other plugins share the context budget.
+        # Use at most a quarter of the context budget, because other plugins share it.
         budget = min(self.settings.budget, request.budget // 4)
         if budget and not self._is_kept_out():
             found = await self._recall(agent, request.subject, budget)
@@ -128,13 +128,13 @@ class LongTermMemory:
 
     async def _is_off(self) -> bool:
         """Return whether the user has switched memory off."""
-        # In the thread, because the first access imports SQLite.
+        # The first access imports SQLite, so it takes place in a thread.
         return await _in_thread(lambda: self.memories.is_off(self.workspace))
 
     def _is_kept_out(self) -> bool:
         """Return whether a user's rule forbids memories in this kind of session.
 
-        The plugin that reads rules may not be installed.
+        The plugin that reads rules might not be installed.
         """
         plugin = self.session.kernel.host.plugins.get("rules")
         kind = getattr(plugin.module, "Rules", None) if plugin else None
@@ -175,7 +175,7 @@ class LongTermMemory:
             listed += " …"
         say = f"memory: recalled {listed} (hilum memory show {ids[0]})"
         self.session.note("memory.recalled", ids=ids, say=say)
-        # The prompt does not wait for the disk.
+        # The write runs in the background, so that the prompt does not wait for the disk.
         self.jobs.start_soon(self._record_use, ids)
 
     async def _record_use(self, ids: Sequence[int]) -> None:
@@ -226,7 +226,8 @@ class LongTermMemory:
         """
 
         def write() -> WriteResult:
-            # In the thread, because the first call compiles the patterns of secrets (10 ms).
+            # The text is checked in the thread, because the first check compiles the patterns for
+            # secrets (10 ms).
             text = lazy.validation.check_text(memory.text)
             checked = msgspec.structs.replace(
                 memory,
@@ -290,7 +291,7 @@ class LongTermMemory:
 
     @hookimpl
     def provide_tools(self) -> Sequence[Tool]:
-        """Return the tools, if memories can be written."""
+        """Return the tools for memories, if memories can be written."""
         return (self.remember, self.forget) if self.writes else ()
 
     @tool(risk="read", effect="idempotent", queues="memories", deferred=True)
@@ -307,8 +308,8 @@ class LongTermMemory:
         Args:
             text: One short sentence that makes sense on its own.
             kind: Its kind.
-            everywhere: It holds in all of the user's projects.
-            replaces: Numbers of recalled memories that it replaces.
+            everywhere: Whether it holds in all of the user's projects.
+            replaces: Numbers of recalled memories that the new one replaces.
         """
         with _raise_tool_errors():
             # A web page or a file could make the model write a memory, but cannot change what the
@@ -342,10 +343,10 @@ class LongTermMemory:
 
     @tool(risk="write", effect="idempotent", queues="memories", deferred=True)
     async def forget(self, agent: Agent, number: int) -> str:
-        """Delete a memory. Only when the user asks for it.
+        """Delete a memory; use this only when the user asks for it.
 
         Args:
-            number: Its number, as in [12].
+            number: The memory's number, as in [12].
         """
         with _raise_tool_errors():
             texts = await self._find_user_texts(agent)
@@ -357,7 +358,7 @@ class LongTermMemory:
                     hint=f"The user can run hilum memory forget {number}.",
                 )
             memory = await _in_thread(lambda: self.memories.get(number))
-            # A number must not reach the memories of another workspace.
+            # A number must not give access to a memory of another workspace.
             if memory.scope not in self.scopes:
                 raise UsageError(
                     f"There is no memory {number} here.",
@@ -377,7 +378,7 @@ class LongTermMemory:
         if agent.parent:
             raise ToolDenied(
                 "Only an agent that talks with the user can save memories.",
-                hint="Say so in your answer.",
+                hint="Include the information in your answer.",
             )
         if await self._is_off():
             raise ToolDenied(
@@ -428,7 +429,7 @@ class LongTermMemory:
 
     async def _learn(self, material: RunMaterial) -> None:
         """Learn from a run. Errors are only recorded as events."""
-        # One run at a time, so that each run can build on the memories of the previous one.
+        # Process one run at a time, so that each run can build on the memories of the previous one.
         async with self._turn:
             with trio.move_on_after(LEARNING_TIMEOUT) as scope:
                 try:
@@ -437,7 +438,7 @@ class LongTermMemory:
                     self._report_failure(error)
                 except HilumError as error:
                     self._report_refusal(error)
-                except Exception as error:  # from a gateway; raised here, it would end the session
+                except Exception as error:  # a gateway may raise anything; the session must survive
                     message = f"The model failed: {type(error).__name__}: {error}."
                     self._report_refusal(HilumError(message, code=errors.E_LLM_FAIL))
             if scope.cancelled_caught:
@@ -458,7 +459,8 @@ class LongTermMemory:
         for one in found[:MAX_PER_RUN]:
             scope = self._choose_scope(everywhere=one.about == "user")
             own = [memory.id for memory in known if memory.scope == scope]
-            # The model may name only memories that it was shown, and only those of the same scope.
+            # The model may replace only memories that it was shown, and only those with the same
+            # scope.
             ids = [id for id in own if id in one.replaces]
             memory = Memory(
                 scope=scope,

@@ -9,7 +9,7 @@ from hilum import section, setting
 
 @section("longterm")
 class LongTermSettings:
-    """What is remembered across sessions. A project cannot change these settings."""
+    """Memory across sessions. A project cannot change these settings."""
 
     enabled: bool = setting(default=True, project=False, help="Recall and write memories.")
     write: Literal["auto", "off"] = setting(
@@ -42,7 +42,7 @@ class LongTermSettings:
         minimum=1,
         project=False,
         help=(
-            "Days after which a memory is deleted if the user did not ask for it and it was not"
-            " used since."
+            "Days after which a memory is deleted if the user did not ask for it and it has not"
+            " been used since."
         ),
     )

@@ -48,12 +48,13 @@ def split_runs(text: str) -> list[str]:
 def tokenize(text: str, *, whole: bool = False) -> list[str]:
     """Return the stems of the words in a text, in order.
 
-    Names are also split into their parts, and text without spaces into characters and pairs.
+    Names are also split into their parts, and text without spaces into characters and pairs of
+    characters.
 
     Args:
         text: The text.
-        whole: Whether the text is a query, whose stems are returned without duplicates and without
-            the single characters of pairs, which are not significant.
+        whole: Whether the text is a query. Its stems are returned without duplicates and without
+            single characters that are part of a pair.
     """
     found: list[str] = []
     runs = split_runs(text)
@@ -67,7 +68,7 @@ def tokenize(text: str, *, whole: bool = False) -> list[str]:
 
 def _split_cjk(run: str, whole: bool) -> list[str]:
     pairs = [run[at : at + 2] for at in range(len(run) - 1)]
-    # The index has single characters as well, so that a query of one character finds something.
+    # The index also contains single characters, so that a single-character query finds something.
     return pairs if whole and pairs else [*run, *pairs]
 
 
@@ -96,7 +97,7 @@ def stem(word: str) -> str:
 def find_significant_words(text: str) -> list[str]:
     """Return the stems of a text's significant words.
 
-    In a script without spaces, these are its characters.
+    In a script without spaces, each character counts as a word.
     """
     found: list[str] = []
     for piece in split_runs(text):
@@ -114,7 +115,7 @@ def subject_key(text: str) -> str:
     """
     # "Use tabs" and "do not use tabs" have the same subject, and often only a number has changed.
     plain = re.sub(_NOT, " ", text)
-    # Sorted, so that the order of words makes no difference.
+    # The words are sorted, so that their order makes no difference.
     about = sorted(word for word in find_significant_words(plain) if not word.isdigit())
     return " ".join(about) or comparison_key(text)
 

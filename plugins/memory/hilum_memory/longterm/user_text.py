@@ -1,4 +1,4 @@
-"""Interprets the user's words: requests to remember, lasting statements, support for memories.
+"""Interprets the user's words: requests to remember, lasting statements, and support for memories.
 
 Memories are derived only from the user's words and from commands that ran. Piped, quoted or fenced
 text may come from somebody else and is ignored. Tool results and model answers are not read, so a
@@ -123,7 +123,7 @@ def _split_request(part: str) -> tuple[str, str]:
 
 def guess_kind(text: str) -> Kind:
     """Return the kind of a sentence, guessed from its words."""
-    # First, because "we decided that we always …" contains words of both kinds.
+    # Check for decisions first, because "we decided that we always …" contains words of both kinds.
     if re.search(_DECISION, text):
         return "decision"
     if re.search(_PREFERENCE, text):
@@ -134,7 +134,8 @@ def guess_kind(text: str) -> Kind:
 def applies_everywhere(text: str) -> bool:
     """Return whether a sentence applies to all workspaces.
 
-    Such a sentence mentions all projects, or is about the user and not about this project.
+    A sentence applies to all workspaces if it mentions all projects, or is about the user and not
+    about this project.
     """
     if re.search(_EVERYWHERE, text):
         return True
@@ -152,14 +153,14 @@ def may_last(text: str) -> bool:
 
 
 def asks_to_forget(text: str) -> bool:
-    """Return whether the user mentions forgetting."""
+    """Return whether the user asks to forget something."""
     return re.search(_FORGETS, remove_foreign_text(text)) is not None
 
 
 def _find_code_names(text: str) -> Iterator[str]:
     """Yield names that contain punctuation, words with digits, and options."""
     for word in text.split():
-        # A regular expression for this would take quadratic time on a long word.
+        # A regular expression for such names would take quadratic time on a long word.
         letters = [at for at, mark in enumerate(word) if mark.isalnum() or mark == "_"]
         inside = word[letters[0] + 1 : letters[-1]] if letters else ""
         if not _CODE_MARKS.isdisjoint(inside) or re.search(r"\d", word):
@@ -171,12 +172,13 @@ def _find_code_names(text: str) -> Iterator[str]:
 def is_drawn_from(text: str, sources: Iterable[str], *, part: float = 0.6) -> bool:
     """Return whether the sources support a text.
 
-    The sources must contain most of its words, and all of its names, numbers, paths and options.
+    The sources must contain most of the text's words, and all of its names, numbers, paths and
+    options.
 
     Args:
         text: The text to remember.
         sources: The user's words, and the commands that ran.
-        part: The minimum share of its significant words that the sources must contain.
+        part: The minimum share of the text's significant words that the sources must contain.
     """
     whole = "\n".join(sources)
     theirs = set(find_significant_words(whole))

@@ -36,13 +36,15 @@ def _redactor() -> Redactor:
 
 
 def check_text(text: str) -> str:
-    """Return a text as one line, without invisible characters. The first call takes 10 ms.
+    """Return a text as one line, without invisible characters.
+
+    The first call compiles patterns, which takes 10 ms.
 
     Raises:
         ToolError: The text is empty, too long, or seems to contain a secret. The message does not
             repeat the text.
     """
-    # Before the patterns run, because they would take long on megabytes.
+    # Check the length first, because the patterns would take a long time on megabytes of text.
     if len(text) > MAX_CHECKED:
         raise _too_long(len(text))
     # Invisible characters could hide an instruction from the user who lists the memories.

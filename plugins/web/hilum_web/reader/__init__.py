@@ -1,1 +1,4 @@
-"""Makes pages readable in a separate process. Imports nothing from hilum, to start quickly."""
+"""Makes pages readable in a separate process.
+
+The package imports nothing from hilum, so that the process starts quickly.
+"""

@@ -33,8 +33,8 @@ _ALIASES = {
     "x-mac-cyrillic": "mac-cyrillic",
     "x-euc-jp": "euc_jp",
 }
-# The encodings in that standard. Python supports more, but some of them, such as punycode, take
-# minutes to decode a malicious page.
+# The encodings in the WHATWG Encoding Standard. Python supports more, but some of them, such as
+# punycode, take minutes to decode a malicious page.
 _KNOWN = frozenset(
     "utf-8 utf-16 utf-16-le utf-16-be cp866 cp874 cp932 cp949 koi8-r koi8-u mac-roman mac-cyrillic"
     " gb18030 big5hkscs euc_jp iso2022_jp cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257"
@@ -78,7 +78,7 @@ def decode(data: bytes, content_type: str) -> str:
 
 
 def _find_codec(label: str) -> str:
-    """Return Python's codec for a label, or an empty string if the web does not use it."""
+    """Return Python's codec for an encoding label, or "" if the web does not use the encoding."""
     try:
         name = codecs.lookup(_ALIASES.get(label.lower(), label)).name
     except (LookupError, UnicodeError):

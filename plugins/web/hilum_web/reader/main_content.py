@@ -1,7 +1,7 @@
 """Chooses the main content of a page.
 
-The main content is the part that the page marks as such. If there is none, it is the page without
-its navigation, header and footer.
+The main content is the part that the page marks as such. If the page marks no part, the main
+content is the page without its navigation, header and footer.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _MAIN = (
 
 
 class Choice(NamedTuple):
-    """The choice of a page's main content.
+    """The chosen main content of a page.
 
     Args:
         number: The index of the element among the matches of ``_MAIN``; -1 for the body.
-        size: The length of its text in characters.
-        is_last: Whether it extends to the end of the parsed HTML.
-        is_clear: Whether no candidate inside it extends to the end of the parsed HTML. The rest of
-            the page could make such a candidate the better choice.
+        size: The length of the element's text in characters.
+        is_last: Whether the element extends to the end of the parsed HTML.
+        is_clear: Whether no candidate inside the element extends to the end of the parsed HTML. The
+            rest of the page could make such a candidate the better choice.
     """
 
     number: int
@@ -54,7 +54,7 @@ def remove_noise(tree: LexborHTMLParser) -> None:
 
 
 def choose_main_content(tree: LexborHTMLParser) -> Choice:
-    """Choose the main content of a page. Its noise must have been removed.
+    """Choose the main content of a page. Elements without text for readers must already be removed.
 
     A marked part is chosen if it has a fair share of the text. If parts are nested, the innermost
     one with nearly all of the prose is chosen.

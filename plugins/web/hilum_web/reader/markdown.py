@@ -127,7 +127,7 @@ class Markdown:
         self._base = join_url(self.url, href)
 
     def parts(self) -> Iterator[tuple[str, int]]:
-        """Yield texts, each with the offset of the requested element in the text or -1."""
+        """Yield texts, each with the offset of the requested element in it, or -1 for none."""
         done = 0
         while len(self._ends) > 1:
             for piece in _hold_back_end(islice(self._cut(), done, None)):
@@ -158,11 +158,12 @@ class Markdown:
         return is_large and not _may_mark_main(self._html, end, following)
 
     def _cut(self) -> Iterator[str]:
-        tree = self._tree  # its nodes are valid only as long as the tree exists
+        tree = self._tree  # nodes are valid only as long as their tree exists
         if tree.body is None:
             return
         main = extract_main_content(tree.body, self._choice)
-        if re.fullmatch(r"[\w.:%-]{1,200}", self._fragment):  # others could end the selector
+        # Other characters could end the selector.
+        if re.fullmatch(r"[\w.:%-]{1,200}", self._fragment):
             found = tree.css_first(f'[id="{self._fragment}"], a[name="{self._fragment}"]')
             if found is not None:
                 found.insert_before(_MARK)
@@ -272,7 +273,7 @@ def _is_long(node: LexborNode) -> bool:
         if tag == "-text":
             size += len(each.text_content or "")
         else:
-            size += 2 * len(tag) + 5  # both tags, as in <b></b>
+            size += 2 * len(tag) + 5  # the start and end tags, as in <b></b>
         if size > PIECE:
             return True
     return False
@@ -298,7 +299,7 @@ def _surround_rows(table: LexborNode, before: str, after: str) -> tuple[str, str
     for each in table.iter():
         if each.tag == "thead":
             before += each.html or ""
-            each.decompose()  # otherwise the first piece would contain it twice
+            each.decompose()  # otherwise, the first piece would contain the head twice
             break
     return before, f"</table>{after}"
 
@@ -330,7 +331,7 @@ def _unwrap_blocks(body: LexborNode) -> None:
         each.unwrap()
     for each in body.css("pre"):
         each.unwrap_tags(["a"])
-        if len(each.css("pre")) > 1:  # css() finds the element itself, too
+        if len(each.css("pre")) > 1:  # css() also finds the element itself
             each.unwrap()
     for table in body.css("table:has(pre)"):
         _unwrap_code_table(table)

@@ -9,7 +9,8 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from .charsets import decode
 
-# Longer than the texts that the tool shows, because the tool shortens and cleans them itself.
+# The limit exceeds the length of the texts that the tool shows, because the tool itself shortens
+# and cleans them.
 MAX_TEXT = 5_000
 MAX_RESULTS = 50
 _RESULTS = ".result, .results, .no-results, #links"

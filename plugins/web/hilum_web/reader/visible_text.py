@@ -25,7 +25,7 @@ STEP = 1 << 16
 def remove_invisible(text: str) -> str:
     """Return a text without invisible characters, and with ``\\n`` as its only newline."""
     if text.isascii():
-        # This is several times as fast as the pattern, and most texts are ASCII.
+        # For ASCII, which most texts are, this method is several times as fast as the pattern.
         lines = text.replace("\r\n", "\n").replace("\r", "\n")
         return lines.encode().translate(None, _CONTROLS).decode()
     text = _LINE_ENDS.sub("\n", text)

@@ -27,15 +27,15 @@ def main(kind: str) -> None:
     """Read the request and the page, and write the frames of the output.
 
     Args:
-        kind: The probable kind of the page. The module for it is imported while waiting for the
-            site to respond.
+        kind: The probable kind of the page. The module for this kind is imported while waiting for
+            the site to respond.
     """
     with suppress(ImportError, ValueError, OSError):  # not every system supports these limits
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
-    gc.disable()  # the process is short-lived, and its trees have very many nodes
-    with suppress(Exception):  # the same error is raised and reported below
+    gc.disable()  # collection would be slow with large trees, and the process is short-lived
+    with suppress(Exception):  # an error is raised again and reported below
         _load(kind)
     request = json.loads(sys.stdin.buffer.readline())
     body = sys.stdin.buffer.read(request["size"])
@@ -46,7 +46,7 @@ def main(kind: str) -> None:
         sys.stderr.close()  # otherwise, Python would report that it cannot flush standard output
     except MemoryError:
         _write({"error": "it requires too much memory"})
-    except Exception as error:  # a page can be made to cause nearly any error
+    except Exception as error:  # a malicious page can cause nearly any error
         message = " ".join(str(error).split())
         _write({"error": message[:200] or type(error).__name__})
 
