@@ -25,7 +25,7 @@ KINDS: tuple[str, ...] = get_args(SessionKind)
 
 @section("")
 class KernelSettings:
-    """The kernel's settings; they are at the top of the file, outside any table."""
+    """The kernel's settings, which are at the top of the file, outside any table."""
 
     # A project must not choose the model: it could be expensive, or send the user's code to another
     # provider.
