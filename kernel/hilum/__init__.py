@@ -7,12 +7,12 @@ sub-packages that ``_MODULES`` lists, but nothing below those. Names are importe
 
 import sys
 
-TYPE_CHECKING = False  # importing typing takes longer than all other imports
+TYPE_CHECKING = False  # importing typing takes longer than all other imports together
 if TYPE_CHECKING:
     import signal as _signal
     from typing import Any
 else:
-    import _signal  # signal imports enum, which takes long enough to be interrupted
+    import _signal  # signal imports enum, slowly enough for Ctrl-C to hit
 
 # While the program `hilum` starts, Ctrl-C simply ends the process, because an interrupt during an
 # import would show a traceback. Both `python -m hilum`, whose sys.argv[0] is still "-m" at this

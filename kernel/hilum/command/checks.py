@@ -13,13 +13,13 @@ def check_text(texts: Sequence[str]) -> None:
     """Reject arguments that are not text.
 
     Raises:
-        UsageError: One of them is not UTF-8.
+        UsageError: An argument is not UTF-8.
     """
     for text in texts:
         try:
             text.encode()
         except UnicodeEncodeError:
-            # Python decodes bytes of the command line that are not UTF-8 as surrogates (PEP 383).
+            # Python decodes bytes on the command line that are not UTF-8 as surrogates (PEP 383).
             shown = text.encode(errors="surrogateescape").decode(errors="backslashreplace")
             hint = "Set the locale to UTF-8, and rename files whose names are not."
             raise UsageError(

@@ -1,8 +1,8 @@
-"""Options of other agents' command lines, each with hilum's own option.
+"""Options of other coding agents, each with hilum's equivalent.
 
-People who come from another agent type its options first. Some of them exist in hilum, too
-(``-p``, ``-c``, ``--resume``, ``--model``, ``--max-turns``). For the others, the error names what
-to type instead. ``Parser`` looks them up.
+People who switch to hilum from another coding agent first type that agent's options. Some of these
+options also exist in hilum (``-p``, ``-c``, ``--resume``, ``--model``, ``--max-turns``). For the
+others, the error states what to type instead. ``Parser`` looks the options up.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _GIT = (
 _FORMAT = "--output-format text, json or stream-json."
 
 FOREIGN_OPTIONS: Mapping[str, str] = {
-    # Approvals: claude, codex, gemini, aider, opencode, cursor.
+    # Approval options of claude, codex, gemini, aider, opencode and cursor.
     "--dangerously-skip-permissions": _AUTO,
     "--allow-dangerously-skip-permissions": _AUTO,
     "--dangerously-bypass-approvals-and-sandbox": _AUTO,
@@ -154,14 +154,14 @@ FOREIGN_OPTIONS: Mapping[str, str] = {
 
 
 def find_foreign_option(arguments: Sequence[str], known: Sequence[str] = ()) -> tuple[str, str]:
-    """Return the first option of another agent on a command line, with hilum's own option.
+    """Return the first option of another coding agent on a command line, with advice for hilum.
 
     Args:
-        arguments: The arguments that were not understood.
+        arguments: The arguments that the parser did not recognize.
         known: The options of the command itself, which are never foreign.
 
     Returns:
-        The option and the advice; two empty strings if there is none.
+        The option and the advice; two empty strings if there is no such option.
     """
     for argument in arguments:
         if argument == "--":
