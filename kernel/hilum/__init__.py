@@ -1,8 +1,8 @@
 """hilum: a coding agent whose every ability is a plugin.
 
-This is the public API. Plugins import ``hilum``, ``hilum.testing`` and the public modules and
-sub-packages that ``_MODULES`` lists, but nothing below those. Names are imported on first use, so
-``import hilum`` takes almost no time.
+This package is the public API. Plugins import ``hilum``, ``hilum.testing`` and the public modules
+and sub-packages that ``_MODULES`` lists, but nothing below those. Names are imported on first use,
+so ``import hilum`` takes almost no time.
 """
 
 import sys

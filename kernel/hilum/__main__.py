@@ -23,7 +23,7 @@ else:
 
 TRACEBACK = "HILUM_TRACEBACK"
 CHAT = "chat"
-"""The command that runs if none is named."""
+"""The command that runs if the user names none."""
 _PROGRAM_COMMANDS = (
     "run",
     "chat",
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _print("", end="")
         return code
     except HilumError as error:
-        from hilum.command import escape_terminal  # only where something went wrong
+        from hilum.command import escape_terminal  # needed only for an error
 
         # The message may contain text from a plugin.
         text = f"hilum: {error.code}: {error.message}\n{error.hint}".rstrip("\n")
@@ -115,7 +115,7 @@ def _print(text: str, end: str = "\n") -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        from hilum.command import output_error  # only where something went wrong
+        from hilum.command import output_error  # needed only for an error
 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise output_error(error) from None
@@ -157,7 +157,7 @@ def _find_command(name: str, commands: dict[str, list[EntryPoint]]) -> EntryPoin
         if len(points) > 1:
             raise PluginError(clash("command", points))
         return points[0]
-    from hilum.extras import advice_for_command  # only where something went wrong
+    from hilum.extras import advice_for_command  # needed only for an error
 
     advice = advice_for_command(name)
     if not advice and name in _PROGRAM_COMMANDS and "run" not in commands:
@@ -199,7 +199,7 @@ def _run(point: EntryPoint, arguments: list[str]) -> int:
             f"`hilum plugins` shows what is wrong with plugins; {TRACEBACK}=1 in the environment"
             " shows where it happened."
         )
-        from hilum.hooks import describe_error  # only where something went wrong
+        from hilum.hooks import describe_error  # needed only for an error
 
         text = f"The command {point.name} of {point.distribution} failed: {describe_error(error)}."
         raise HilumError(text, code="E_PLUGIN", hint=hint) from None

@@ -113,7 +113,7 @@ class Agent(msgspec.Struct, eq=False):
 
     @property
     def run(self) -> RunState:
-        """The current run; one must exist."""
+        """The agent's current run, which must exist."""
         assert self.conversation.run is not None
         return self.conversation.run
 

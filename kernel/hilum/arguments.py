@@ -24,8 +24,8 @@ from hilum.signature import nesting
 MAX_DEPTH = 100
 MAX_LENGTH = 4_000_000  # characters; even the longest model responses have fewer than 1,000,000
 MAX_CALLS = 128  # maximum number of calls in one response that are run
-# Characters that every terminal shows unchanged. Kimi writes `functions.NAME:0` and expects it
-# back; gateways of stricter vendors encode it.
+# Characters that every terminal shows unchanged. Kimi writes ids such as `functions.NAME:0` and
+# expects them back; gateways of stricter vendors encode these ids.
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 NO_TOOL = "There is no tool"
 CALL_TOOL = "call_tool"  # the tool that calls deferred tools

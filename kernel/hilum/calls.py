@@ -105,7 +105,7 @@ def end_calls(agent: Agent, code: str, why: str) -> None:
 
     Args:
         agent: The agent that made the calls.
-        code: The code of their results.
+        code: The error code of the calls' results.
         why: The reason why the run ended, as a clause.
     """
     for state in agent.conversation.open_calls():
@@ -383,7 +383,7 @@ def _find(agent: Agent, call: ToolCall) -> Tool:
         )
     if not agent.profile.tools.admits(tool.name, tool.risk) or not tool.serves(agent):
         raise ToolDenied(
-            f"The agent {agent.name} may not use {tool.name}.", hint="Continue without it."
+            f"The agent {agent.name} may not use {tool.name}.", hint="Continue without this tool."
         )
     return tool
 
@@ -395,11 +395,11 @@ def _unknown_tool(agent: Agent, name: str) -> ToolError:
     advice = advice_for_tool(name)
     if withdrawn:
         problem = withdrawn
-        hint = "Continue without it and tell the user."
+        hint = "Continue without this tool, and tell the user."
     elif advice:
         # The name of the tool comes first, because a terminal cuts long lines.
         problem = f"{name} is not installed. {advice}"
-        hint = "Do without it, and tell the user."
+        hint = "Continue without this tool, and tell the user."
     else:
         hint = _suggest_tools(agent, name)
     return ToolError(problem, code="E_UNKNOWN_TOOL", hint=hint)

@@ -145,6 +145,6 @@ class CallsInFlight:
         if approval not in self._approvals:
             raise UsageError(
                 f"There is no open approval {approval!r}.",
-                hint="It was already answered, or it expired.",
+                hint="The approval was already answered, or it expired.",
             )
         return self._approvals[approval]

@@ -35,7 +35,7 @@ class Check(msgspec.Struct, frozen=True):
     Attributes:
         grade: ``ok``, ``warn`` (hilum works, but something is missing) or ``fail``.
         subject: What was checked, in one or two words.
-        found: The result, in a sentence.
+        found: A sentence about the result.
         fix: What the user can do about the result; empty if nothing needs to be done.
     """
 
@@ -68,7 +68,7 @@ def run_checks(folder: Path, *, online: bool = False) -> Iterator[Check]:
             thread.join(TIME_LIMIT)
         if thread.is_alive():
             run.fail(f"could not be checked: it takes longer than {TIME_LIMIT:g} seconds")
-        # A copy, because a thread that hangs may still add checks.
+        # The list is copied, because a thread that hangs may still add checks.
         yield from tuple(run.checks)
 
 

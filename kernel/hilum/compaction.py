@@ -52,7 +52,7 @@ def room(info: ModelInfo, head: int) -> int:
 
     Args:
         info: The model.
-        head: Tokens of the system prompt and the tools.
+        head: Number of tokens in the system prompt and the tools.
     """
     usable = info.window - reserve(info)
     share = int(usable * COMPACT_AT) - head
@@ -73,9 +73,9 @@ def window_error(info: ModelInfo, prompt: int, tools: int, request: int) -> Usag
 
     Args:
         info: The model.
-        prompt: Tokens of the system prompt.
-        tools: Tokens of the tools.
-        request: Tokens of the user's request.
+        prompt: Number of tokens in the system prompt.
+        tools: Number of tokens in the tools.
+        request: Number of tokens in the user's request.
     """
     kept = reserve(info)
     message = (
@@ -171,7 +171,7 @@ def shorten_results(
     Args:
         results: The results of a round, in call order.
         window: The model's window in tokens.
-        free: Tokens that messages may still take before they are compacted.
+        free: Number of tokens that messages may still take before a compaction.
         measure: A function that returns the number of tokens in a text.
         recall: How the agent calls the tool that reads the rest; empty if the agent has no such
             tool.
@@ -324,8 +324,8 @@ def plain_compaction(
 
     Args:
         messages: The conversation.
-        sizes: Tokens of each message.
-        budget: Tokens that the conversation may take afterwards.
+        sizes: Number of tokens in each message.
+        budget: Number of tokens that the conversation may take after the compaction.
         request: Index of the request that is always kept.
         measure: A function that returns the number of tokens in a text.
         recall: How the agent calls the tool that reads the rest of a result; empty if the agent has
@@ -347,7 +347,7 @@ def plain_compaction(
         left = max(budget, left)
     else:
         left = max(budget - sizes[request], left)
-    # The last quarter is for the summary.
+    # The last quarter of this budget is for the summary.
     for_turns = left * 3 // 4
     # As many of the latest turns are kept as fit.
     upto = last
@@ -359,7 +359,7 @@ def plain_compaction(
         count = max(len(_results(messages[upto:])), 1)
         thinned |= shortener.shorten(upto, len(messages), max(left // (2 * count), 30))
     if shortener.total(upto, thinned, request=False) > left:
-        # Even the calls of the last turn are too large: only the summary mentions them.
+        # Even the calls in the last turn are too large, so only the summary mentions them.
         upto = len(messages)
     dropped = [message for index, message in enumerate(messages[:upto]) if index != request]
     summary = _summarize(dropped, max(left // 4, 100), measure)

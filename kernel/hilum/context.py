@@ -21,7 +21,7 @@ class ContextRequest(msgspec.Struct, frozen=True):
 
     Args:
         text: The prompt, without attached data.
-        budget: Maximum number of tokens of all blocks together.
+        budget: Maximum number of tokens in all blocks together.
         state: State of the user's workspace that the face reports (open files, cursor,
             diagnostics), as plain data.
         piped: Whether another program, and not the user, wrote the prompt.

@@ -1,9 +1,9 @@
 """The events of a session: facts that are written once and in order.
 
-The state of a session is a fold over them (``hilum.state``).
+The state of a session is a fold over these events (``hilum.state``).
 
-A *phase event* records a step of the loop, of a run or of a call. The other events are for faces
-and traces and do not change the phase.
+A *phase event* records a step of the loop, of a run or of a call. All other events are for faces
+and traces, and do not change the phase.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class SteeringQueued(Event, frozen=True):
 
 
 class SteeringWithdrawn(Event, frozen=True):
-    """The user took back a steering message before the agent read it."""
+    """The user withdrew a steering message before the agent read it."""
 
     id: str
 
@@ -167,7 +167,7 @@ class CompactionRequested(Event, frozen=True):
 
 
 class Compacted(Event, frozen=True):
-    """Phase event: the conversation of about ``before`` tokens was compacted.
+    """Phase event: the conversation, which had about ``before`` tokens, was compacted.
 
     ``cause`` is ``window`` (the conversation was too large), ``model`` (the new model has a smaller
     window), ``too_long`` (the provider refused the conversation as too long) or ``asked`` (the user
@@ -185,7 +185,7 @@ class Compacted(Event, frozen=True):
 
 
 class ModelStarted(Event, frozen=True):
-    """Phase event: a request of about ``estimate`` tokens is sent.
+    """Phase event: a request with about ``estimate`` tokens is sent.
 
     ``size`` is the uncorrected estimate, by kind of text. When a new attempt begins, faces drop the
     output of the previous one.

@@ -3,12 +3,12 @@
 Each specification states when the hook is called, how implementations are combined, and what a
 failure means.
 
-An implementation is a function of the same name, marked with ``@hookimpl``, that takes any of the
-hook's arguments. It is defined in a plugin's module, or as a method of the instance that a plugin
-yields from ``open_session``. Implementations marked ``tryfirst`` are called first and those marked
-``trylast`` last; all others are called in the order of the plugins, and those of a plugin's module
-before those of its instance. The shape of a hook decides how its implementations are called and
-combined:
+An implementation is a function with the hook's name that is marked with ``@hookimpl`` and takes any
+of the hook's arguments. An implementation is defined in a plugin's module, or as a method of the
+instance that a plugin yields from ``open_session``. Implementations marked ``tryfirst`` are called
+first and those marked ``trylast`` last; all others are called in the order of the plugins, and
+those of a plugin's module before those of its instance. The shape of a hook decides how its
+implementations are called and combined:
 
 - ``collect``: every implementation is a plain ``def`` and returns an iterable; the results are
   joined.
@@ -61,7 +61,7 @@ hookspec: Specifier = specifier(PROJECT)
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """The verdict of a gate on a call: ``allow`` it, ``ask`` the user, or ``deny`` it.
+    """A gate's verdict on a call: ``allow`` it, ``ask`` the user, or ``deny`` it.
 
     The strictest of all verdicts wins.
 
@@ -71,7 +71,7 @@ class Verdict(msgspec.Struct, frozen=True):
         scope: With ``ask``: the calls that a lasting approval covers, as a rule that the user can
             read; by default, all calls of the tool.
         rule: With ``ask``: a rule that allows such calls without asking, as ``hilum permissions
-            allow`` takes it. hilum shows it if no user is present to answer.
+            allow`` takes it. hilum shows the rule if no user is present to answer.
         settled: With ``allow``: whether one of the user's rules decided this, so that the approval
             policy does not request an approval.
         code: With ``deny``: the error code of the call's result.
@@ -81,7 +81,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
     Raises:
         ValueError: The kind is unknown, or it does not allow these arguments.
-        TypeError: A value is of the wrong type.
+        TypeError: A value has the wrong type.
     """
 
     kind: Literal["allow", "ask", "deny"]
@@ -236,9 +236,9 @@ async def interpret_prompt(session: Session, text: str) -> Interpretation | None
 def list_commands(session: Session) -> Iterable[PromptCommand] | None:
     """List the commands that the plugin's ``interpret_prompt`` carries out in a session.
 
-    Faces show and complete them. If a face has a command of the same name, the face's command takes
-    precedence. The hook is called whenever a face shows its commands, so an implementation must be
-    fast.
+    Faces show and complete these commands. If a face has a command of the same name, the face's
+    command takes precedence. The hook is called whenever a face shows its commands, so an
+    implementation must be fast.
     """
 
 

@@ -109,7 +109,7 @@ def _list(options: Namespace) -> list[dict[str, Any]]:
 
 
 async def _show(options: Namespace) -> list[dict[str, Any]]:
-    """Open a kernel and a session in memory, to list tools and failures as well."""
+    """Open a kernel and an in-memory session, and list plugins with tools and failures."""
     usable, left_out = await trio.to_thread.run_sync(_project_files, options.workspace)
     installed = None
     if options.names:
@@ -174,7 +174,7 @@ def _closed_gates(plugin: str, session: Session) -> list[str]:
 
 
 def _project_files(workspace: Path) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the plugin files of a project that may be loaded, and rows for those that may not."""
+    """Return the plugin files of a project that may be loaded, and rows for all others."""
     usable, refused = project_plugins(workspace)
     installed = {normal(name): name for name in entry_points("hilum")}
     rows = []

@@ -115,12 +115,14 @@ class Kernel:
         Args:
             workspace: The folder to work in; a resumed session keeps its own.
             resume: Id of the session to resume, or the beginning of the id.
-            kind: ``main``, ``shared`` or ``headless``; the setting ``session_kind`` by default.
+            kind: The kind of session (``main``, ``shared`` or ``headless``); the setting
+                ``session_kind`` by default.
             attended: Whether a user is present to answer approvals and questions; by default, true
                 unless the kind is ``headless``.
             mode: Initial mode; the setting by default.
-            model: ``provider/name``; the setting by default.
-            approve: ``ask_first``, ``auto`` or ``readonly``; the setting by default.
+            model: The model, as ``provider/name``; the setting by default.
+            approve: The approval policy (``ask_first``, ``auto`` or ``readonly``); the setting by
+                default.
 
         Raises:
             UsageError: The folder, kind, mode, model or approval policy does not exist.
@@ -160,7 +162,7 @@ class Kernel:
             async with open_nursery() as nursery:
                 await session._open(nursery)
                 _note_ignored_settings(session, settings)
-                # A resumed session may be in a mode that no longer exists; it then allows only
+                # A resumed session may be in a mode that no longer exists, and then allows only
                 # reading.
                 mode = mode or (None if resume else session.mode.name)
                 session.set(mode=mode, model=model, approve=approve)
@@ -335,9 +337,9 @@ async def open_kernel(
         plugins: Names of installed plugins; modules, objects and functions with hook
             implementations; and Python files. ``None`` selects all installed plugins.
         extra_plugins: Further plugins, in addition to ``plugins``.
-        without: Names of plugins to leave out, in addition to those that the settings block.
-        tools: Functions, and tools that ``tool`` created from functions, for every session.
-        model: ``provider/name``; short for the setting ``model``.
+        without: Names of plugins to leave out, in addition to plugins that the settings block.
+        tools: Tools for every session: functions, or tools that ``tool`` created.
+        model: The model, as ``provider/name``; short for the setting ``model``.
         settings: Settings that take precedence over all others, by dotted key:
             ``{"turns": 5, "shell.timeout": 20}``.
         workspace: Folder whose project settings also apply to the kernel.

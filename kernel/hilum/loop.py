@@ -11,7 +11,7 @@ The log alone determines the phase, so a resumed run continues where the log end
                           └─────► check ──► think …   (an objection, or an answer that was cut off)
 
 A run ends in ``think`` (a limit is reached, or no model responds) or in ``check`` (the answer is
-final). A stop, the time limit or an error ends it in any phase.
+final). A stop, the time limit or an error ends a run in any phase.
 """
 
 from __future__ import annotations
@@ -415,9 +415,9 @@ async def _plan_compaction(
     Args:
         agent: The agent.
         calibrator: The calibrator that estimates tokens for the model.
-        sizes: Tokens of each message.
-        message_tokens: Tokens of all messages.
-        available: Tokens that messages may take.
+        sizes: Number of tokens in each message.
+        message_tokens: Number of tokens in all messages.
+        available: Number of tokens that messages may take.
     """
     cause = _cause(agent)
     messages = list(agent.conversation.messages)
@@ -517,7 +517,7 @@ async def _planned(
 
 
 def _cause(agent: Agent) -> Literal["window", "model", "too_long", "asked"]:
-    """Return why a compaction would happen now."""
+    """Return the cause of a compaction that happens now."""
     conversation = agent.conversation
     run = conversation.run
     if run is not None and run.failed is not None and run.failed.action == "compact":
@@ -532,7 +532,7 @@ def _cause(agent: Agent) -> Literal["window", "model", "too_long", "asked"]:
 async def _round(agent: Agent) -> None:
     """Close a round of calls with the notes for the model.
 
-    The notes are reminders from plugins, changes, and repeated failures.
+    The notes are about reminders from plugins, changes, and repeated failures.
     """
     run = agent.run
     failures = agent.conversation.failures
@@ -588,7 +588,7 @@ def _recall(agent: Agent) -> str:
     """Return how the agent calls the tool that rereads results; empty if it has no such tool."""
     if all(tool.name != RECALL for tool in agent.tools()):
         return ""
-    # A deferred tool is not in the tool list.
+    # A tool that is not in the tool list is deferred.
     if any(spec.name == RECALL for spec in agent.conversation.frozen.tools):
         return RECALL
     return f"call_tool with {RECALL}"

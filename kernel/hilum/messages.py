@@ -44,7 +44,7 @@ def escape_notes(text: str) -> str:
 
 
 def unescape_notes(text: str) -> str:
-    """Return the original text of ``escape_notes``."""
+    """Return the original of a text that ``escape_notes`` returned."""
     return re.sub(_ESCAPED_NOTE, "<", text)
 
 
@@ -201,7 +201,7 @@ class Block(Data, frozen=True):
 
 
 class ToolSpec(Data, frozen=True):
-    """A tool as a model sees it. ``parameters`` is a JSON Schema of type ``object``."""
+    """The description of a tool for a model. ``parameters`` is a JSON Schema of type ``object``."""
 
     name: str
     description: str
@@ -209,7 +209,7 @@ class ToolSpec(Data, frozen=True):
 
 
 class Compaction(Data, frozen=True):
-    """A plan of ``trim_context`` that makes a conversation fit its budget.
+    """A plan, made by ``trim_context``, that makes a conversation fit in its budget.
 
     Args:
         upto: The summary replaces the messages before this index; 0 keeps all messages. The kernel

@@ -27,7 +27,7 @@ class ProviderStatus(msgspec.Struct, frozen=True):
         state: ``ready`` (the provider responded), ``unchecked`` (nothing is missing, but the
             provider was not contacted), or what is missing.
         found: A sentence about the result of the check.
-        fix: What the user can do about it; empty if nothing needs to be done.
+        fix: What the user can do about a problem; empty if nothing needs to be done.
         address: Scheme, host and port of the provider's server; empty if it has no server.
         local: Whether the server is on this machine.
         key: The location of the key: the name of an environment variable, the keyring, or a file;

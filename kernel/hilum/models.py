@@ -157,7 +157,7 @@ class Model(Protocol):
 
     @property
     def wire(self) -> Wire:
-        """The wire format of its requests."""
+        """The wire format of the model's requests."""
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[Chunk]]:
         """Send the request; the chunks end with ``Done``.

@@ -38,7 +38,7 @@ def check_file(path: str | os.PathLike[str]) -> str:
     absolute = os.path.abspath(os.path.expanduser(path))
     shown = repr(os.fspath(path))
     if os.path.isdir(absolute):
-        hint = "Name one of its Python files."
+        hint = "Name a Python file in this folder."
         raise UsageError(f"The plugin file {shown} is a folder.", hint=hint)
     if not os.path.isfile(absolute):
         hint = "Name an existing file that ends with .py."

@@ -68,7 +68,7 @@ class GateTable(hooks.Table):
         """Return why no call may run; empty if calls may run.
 
         Calls may not run while a required distribution is missing, or while a plugin that guards
-        them is not in working order.
+        them does not work.
 
         Args:
             gate: The only gate to check; all gates by default.
@@ -221,7 +221,7 @@ class Host:
         self._move_foreign_back(first)
 
     def _move_foreign_back(self, first: Sequence[str]) -> None:
-        """Move other authors' plugins behind those of hilum, unless the settings order them."""
+        """Move other authors' plugins behind hilum's own, unless the settings order them."""
         for name, plugin in [*self.plugins.items()]:
             if plugin.point is None or normal(name) in first:
                 continue
@@ -265,7 +265,7 @@ class Host:
     def _block(self, chosen: PluginSettings, without: Sequence[str]) -> None:
         """Block the plugins that the settings and the caller leave out.
 
-        Two distributions that claim one name are a mistake, unless the name is blocked.
+        It is a mistake if two distributions claim one name, unless the name is blocked.
         """
         names = {*self._installed, *self.plugins}
         known = {*map(normal, names)}
@@ -383,7 +383,9 @@ class Host:
             failure, rest = split_failure(error)
             if isinstance(error, trio.Cancelled):
                 # Nothing here has a checkpoint at which it could be cancelled.
-                failure = RuntimeError("It raised trio.Cancelled although nothing was cancelled.")
+                failure = RuntimeError(
+                    "The plugin raised trio.Cancelled although nothing was cancelled."
+                )
                 rest = None
             if failure is None or rest is not None:
                 raise
@@ -433,7 +435,7 @@ class Host:
         """Return the hooks that the module itself specifies, by name."""
         found = {}
         for name, value in vars(module).items():
-            # A hook that a module only imports belongs to another plugin.
+            # A specification that a module only imports belongs to another plugin.
             if hasattr(value, "hilum_spec_info") and value.__module__ == module.__name__:
                 found[name] = value.hilum_spec_info
         return found

@@ -147,7 +147,7 @@ class Redaction:
     # --- texts and events -------------------------------------------------------------------------
 
     def event(self, event: E, *, by_model: bool = False) -> E:
-        """Return an event in the form in which it is written to the log.
+        """Return an event in the form in which the log may contain it.
 
         Texts that cannot be searched are withheld.
 
@@ -318,7 +318,7 @@ class Redaction:
         """Keep the results of texts that were searched.
 
         Raises:
-            PluginError: There are not as many results as texts.
+            PluginError: The number of results differs from the number of texts.
         """
         # A string must not pass as a list of texts, one for each of its characters.
         if isinstance(answers, str) or len(answers) != len(texts):
@@ -555,7 +555,7 @@ def _walk_json(value: Any, lookup: Lookup) -> Any:
         return walked
     if isinstance(value, list):
         return [_walk_json(inner, lookup) for inner in value]
-    # A secret that consists only of digits may be written as a number.
+    # A secret that consists only of digits may be a JSON number.
     if isinstance(value, int | float) and not isinstance(value, bool):
         spelled = repr(value)
         cleaned = lookup(spelled, "arguments")

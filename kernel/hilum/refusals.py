@@ -127,7 +127,7 @@ def find_refusal(outcomes: Sequence[CallOutcome], approve: str) -> Refusal | Non
     """Return why a run with a final answer is not complete; ``None`` if it is complete.
 
     Args:
-        outcomes: The calls of the run, in order.
+        outcomes: The calls in the run, in order.
         approve: The approval policy of the session.
     """
     broken = _broken(outcomes)
@@ -147,7 +147,7 @@ def _gate_refusal(broken: Sequence[CallOutcome], count: int) -> Refusal:
 
     Args:
         broken: The refused calls.
-        count: Number of calls of the run.
+        count: Number of calls in the run.
     """
     if len(broken) == count:
         what = "No call was run."

@@ -81,7 +81,7 @@ class Failures(msgspec.Struct):
             self.noted = self.noted and self.count >= MAX_REPEATED_FAILURES
 
     def compare(self, text: str) -> None:
-        """Record whether a result is the same as the previous one.
+        """Record whether a result differs from the previous one.
 
         Args:
             text: Digest of the result; empty if the call cannot change anything.
@@ -107,7 +107,7 @@ class FailureCounts(msgspec.Struct):
     results: dict[str, SameResults] = {}
 
     def refusal(self, call: ToolCall) -> str:
-        """Return why this call is not run again; empty if it may run."""
+        """Return why the given call must not run again; empty if it may run."""
         key = _fingerprint(call)
         failures = self.calls.get(key)
         if failures is not None and failures.count >= MAX_REPEATED_FAILURES:
@@ -286,7 +286,7 @@ def _with_code(failures: Failures) -> str:
 
 
 def may_have_changed(started: CallStarted, result: ToolResult) -> bool:
-    """Return whether a call that ran may have changed anything outside the conversation.
+    """Return whether a call may have changed anything outside the conversation.
 
     Args:
         started: The event of the call's start.

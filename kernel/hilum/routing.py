@@ -96,7 +96,7 @@ class Router(msgspec.Struct, eq=False):
         return name
 
     def model(self, name: str) -> Model:
-        """Return a model by ``provider/name`` or by role.
+        """Return the model for a ``provider/name`` or a role.
 
         Raises:
             UsageError: The name does not begin with a known provider, or no plugin provides the
@@ -116,7 +116,7 @@ class Router(msgspec.Struct, eq=False):
                 hint = f"Try {' or '.join(f'{each}/{name}' for each in known)}."
             raise UsageError(f"{name!r} is not a model name: write provider/name.", hint=hint)
         if provider not in self.providers:
-            hint = "Install a plugin that provides it."
+            hint = "Install a plugin for this provider."
             raise unknown_name_error("provider of models", provider, self.providers, hint=hint)
         try:
             return self.providers[provider].model(rest)

@@ -1,8 +1,8 @@
 """Services that one plugin may provide to others, described as protocols.
 
-A plugin whose session instance has these methods provides the service. Other plugins get it with,
-for example, ``session.plugin(ReadingPolicy)``, and must work without the service if no plugin
-provides it. The plugins do not depend on each other's packages.
+A plugin provides a service if its session instance has the methods of the service's protocol. Other
+plugins get it with, for example, ``session.plugin(ReadingPolicy)``, and must work without the
+service if no plugin provides it. The plugins do not depend on each other's packages.
 
 A service without session state is provided through an entry point instead: ``find_address_policy``,
 for example, loads such a service, no matter which plugins the session has.
@@ -160,7 +160,7 @@ class AddressPolicy(Protocol):
     """A policy on which network addresses a URL from a model, a page or a server may lead to.
 
     Addresses outside the public network are refused unless the user has listed them. The metadata
-    services of clouds are always refused. The web plugin provides the policy; find it with
+    services of clouds are always refused. The web plugin provides this policy; find it with
     ``find_address_policy``.
     """
 
@@ -211,7 +211,7 @@ class AddressPolicy(Protocol):
         Args:
             hosts: Hosts outside the public network that are allowed.
             loopback: Whether this machine is allowed.
-            options: Arguments of ``httpx.AsyncClient``, except those about connections.
+            options: Further arguments for ``httpx.AsyncClient``, except those about connections.
         """
         ...
 
@@ -219,7 +219,7 @@ class AddressPolicy(Protocol):
 class FileSaver(Protocol):
     """A service that saves a tool's output as files, whose changes can be shown and undone.
 
-    The files plugin provides it; find it with ``find_file_saver``.
+    The files plugin provides this service; find it with ``find_file_saver``.
     """
 
     async def save_file(
@@ -501,7 +501,7 @@ class FileHistory(Protocol):
             name: The id of the part.
             keep_going: Whether to restore the other files if a file cannot be restored.
             merge: Whether to restore files that others have changed in the meantime, and to keep
-                these other changes. If not, these files are not restored.
+                these other changes. If false, these files are not restored.
 
         Raises:
             UsageError: The history has no such part, or commands are running (``E_BUSY``).
@@ -511,7 +511,7 @@ class FileHistory(Protocol):
         ...
 
     async def summarize_runs(self, runs: Sequence[str]) -> Mapping[str, RunChanges]:
-        """Return what each of several runs changed, including their sub-agents.
+        """Return what each of several runs changed, including changes by its sub-agents.
 
         Args:
             runs: Ids of runs that the user prompted; runs without changes are left out.
@@ -601,7 +601,7 @@ class PlanProposal(Protocol):
 
 
 class OpenItem(Protocol):
-    """An item of a todo list that is not finished."""
+    """An unfinished item on a todo list."""
 
     @property
     def content(self) -> str:
@@ -788,8 +788,8 @@ _PROTOCOLS: dict[str, type] = {
 def find_content_policy(session: Session | None = None) -> ContentPolicy | None:
     """Return the content policy of a session or, by default, of the first plugin with one.
 
-    Secrets are thus replaced even in a session whose guard was deliberately left out. The result is
-    None if no plugin with a policy is installed.
+    Secrets are thus replaced even in a session whose guard was deliberately left out. If no
+    installed plugin has a policy, the result is None.
 
     Args:
         session: The session, if there is one.

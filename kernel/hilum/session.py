@@ -254,7 +254,7 @@ class Session:
         return run
 
     async def _interpret(self, given: ev.PromptQueued) -> Interpretation:
-        """Return how plugins interpret a prompt.
+        """Return the plugins' interpretation of a prompt.
 
         Text from another program is never a command and does not choose the agent. Otherwise a
         piped file could switch modes or approve something.
@@ -334,7 +334,7 @@ class Session:
         actor = self._find_agent(agent)
         _check_retryable(actor)
         await self.kernel.router.ready(actor)
-        _check_retryable(actor)  # another task may have retried it meanwhile
+        _check_retryable(actor)  # another task may have retried the run meanwhile
         ended = actor.conversation.ended
         assert ended is not None
         run = self._new_run(agent)
@@ -403,7 +403,7 @@ class Session:
         return message.id
 
     def withdraw(self, message: str, *, agent: str = "main") -> bool:
-        """Take back a steering message, and return whether the agent had not read it yet.
+        """Withdraw a steering message, and return whether the agent had not read it yet.
 
         Args:
             message: The id of the message.
@@ -553,8 +553,8 @@ class Session:
         self.model = change.model
         for agent in self.agents.values():
             if agent.conversation.run:
-                # The model that a run uses, such as a fallback, would take precedence over the
-                # user's choice.
+                # Otherwise the run's current model, such as a fallback, would take precedence over
+                # the user's choice.
                 agent.conversation.run.model = ""
 
     @property

@@ -198,8 +198,8 @@ def _parse_quoted(value: Any) -> Any:
 def nesting(text: str) -> int:
     """Return the nesting depth of the lists and objects in a JSON text.
 
-    The text is not decoded, because decoders recurse. Invalid JSON is measured at least up to the
-    point where a decoder would stop.
+    The text is not decoded, because JSON decoders are recursive. Invalid JSON is measured at least
+    up to the point where a decoder would stop.
     """
     opening = text.count("[") + text.count("{")
     if opening <= MAX_UNQUOTED_DEPTH:

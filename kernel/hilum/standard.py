@@ -62,22 +62,24 @@ async def open_standard_session(
             settings of its project.
         resume: Id of the session to resume, or the beginning of the id; ``last`` for the folder's
             last session.
-        kind: ``main``, ``shared`` or ``headless``; the setting ``session_kind`` by default.
+        kind: The kind of session (``main``, ``shared`` or ``headless``); the setting
+            ``session_kind`` by default.
         attended: Whether a user is present to answer questions. If not, a ``main`` session becomes
             ``headless``; a ``shared`` one stays ``shared``. By default, a user is present unless
             the session is ``headless``.
         mode: Initial mode; the setting by default.
-        model: ``provider/name``; the setting by default.
-        approve: ``ask_first``, ``auto`` or ``readonly``; the setting by default.
+        model: The model, as ``provider/name``; the setting by default.
+        approve: The approval policy (``ask_first``, ``auto`` or ``readonly``); the setting by
+            default.
         plugins: As for ``open_kernel``. If plugins are named, no others are loaded, not even the
             guard.
         extra_plugins: Additional modules, objects, functions and files.
         without: Names of plugins to leave out.
-        tools: Functions, and tools that ``tool`` created from functions.
+        tools: Functions, or tools that ``tool`` created.
         required: Distributions that must be installed for calls to run, in addition to the guard
             and those in the setting ``required``. Calls run without the guard only if it is left
             out by name (``without``, the setting ``plugins.block``).
-        settings: Settings that override all others, by dotted key.
+        settings: Settings that take precedence over all others, by dotted key.
         store: Where to keep sessions; by default, in a plugin's store.
         environ: As for ``open_kernel``.
         needs_model: Whether a new session without any model is an error.
@@ -219,7 +221,7 @@ async def _folder_of(
 
     Args:
         session: The id of the session, or the beginning of the id.
-        store: The store, if it is known.
+        store: The store, if the caller knows it.
         opened: A function that opens a kernel without a project, whose plugins provide the store.
             The kernel is closed again.
 

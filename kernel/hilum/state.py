@@ -133,8 +133,8 @@ class Conversation(msgspec.Struct, eq=False):
         messages: The messages, oldest first; the prompt consists of the layers and these messages.
         request: Index in ``messages`` of the user's request for the last run; ``None`` if there is
             no such request.
-        shortened: Whether an earlier run had a result that was too large for the window and was
-            shortened.
+        shortened: Whether a result in an earlier run was shortened because it was too large for the
+            window.
         epoch: A number that increases with each compaction. Encoded messages from an earlier epoch
             are invalid.
         frozen: The prompt's layers and tools as they were sent; empty before the first request.
@@ -306,7 +306,7 @@ class Conversation(msgspec.Struct, eq=False):
         run.failures[event.kind] = run.failures.get(event.kind, 0) + 1
         run.failed = event
         run.attempt = event.attempt
-        # The retries of the fallback are counted separately.
+        # Retries with the fallback are counted separately.
         if event.action == "fallback":
             run.model = event.next
             run.failures = {}

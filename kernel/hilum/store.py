@@ -25,7 +25,7 @@ def spell_folder(folder: str | os.PathLike[str]) -> str:
     """Return the path of a folder as text that JSON files and databases can contain.
 
     A path whose bytes are not UTF-8 becomes a ``file:`` URL, which cannot be confused with an
-    absolute path; other paths stay as they are.
+    absolute path; other paths stay unchanged.
     """
     path = os.fspath(folder)
     try:
@@ -189,7 +189,7 @@ class MemoryStore:
             raise StoreError(
                 f"Session {log.info.id} is in use.",
                 code="E_BUSY",
-                hint="Close it in the other process first.",
+                hint="Close the session in the other process first.",
             )
         return log
 

@@ -128,10 +128,10 @@ def _remove_folder(folder: str, owner: str) -> None:
 
 
 def _lock(fd: int) -> None:
-    """Lock an open file without waiting.
+    """Lock an open file, without waiting for other processes.
 
     Raises:
-        OSError: Another process has locked it.
+        OSError: Another process has locked the file.
     """
     if sys.platform != "win32":
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -49,9 +49,9 @@ class Output(msgspec.Struct, frozen=True):
         images: Images for the model.
         data: Plain data for faces (a diff, an exit code); never sent to the model.
         code: An ``E_…`` code, if the result is a failure with a long description.
-        changed: False if the call was meant to change something, but found everything already in
-            the requested state. Such a call is not progress, so it counts as a repetition, as a
-            call that only reads does.
+        changed: Set to false by a tool that was meant to change something, but found everything
+            already in the requested state. Such a call is not progress, so it counts as a
+            repetition, as a call that only reads does.
     """
 
     text: str = ""
@@ -132,8 +132,8 @@ class Tool:
     Args:
         name: The name for the model, which must match ``[a-zA-Z0-9_-]{1,64}``.
         description: The description for the model.
-        function: ``async def`` or ``def`` (a ``def`` must not block); returns ``str``, ``Output``, or
-            plain data.
+        function: The function, an ``async def`` or a ``def`` that does not block, which returns
+            ``str``, ``Output`` or plain data.
         risk: The tool's permission category: ``read``, ``write``, ``execute`` or ``network``.
         effect: Whether a resumed session repeats an interrupted call: ``pure`` and ``idempotent``
             calls run again, ``once`` calls do not.
@@ -236,7 +236,7 @@ class Tool:
 
     @property
     def spec(self) -> ToolSpec:
-        """The tool as a model sees it."""
+        """The tool's description for a model."""
         parameters = self.schema if self.schema is not None else self.signature.schema
         return ToolSpec(self.name, self.description, parameters)
 
@@ -244,10 +244,10 @@ class Tool:
         """Parse and check arguments that a model wrote.
 
         Args:
-            arguments: JSON text; empty for no arguments.
+            arguments: JSON text; empty if there are no arguments.
 
         Returns:
-            The arguments by name, of the types that the function declares.
+            The arguments by name, with the types that the function declares.
 
         Raises:
             ToolError: ``"E_BAD_ARGS"``, with a message that names the argument.

@@ -222,7 +222,7 @@ def _rewritten(call: ToolCall, tool: Tool, verdict: Verdict) -> ToolCall:
     # rewrite a call forever.
     if normalized(text) == normalized(call.arguments):
         return call
-    # Arguments that a gate wrote are checked like those of a model.
+    # Arguments from a gate are checked in the same way as a model's.
     tool.check(text)
     return replace(call, arguments=text)
 
@@ -249,7 +249,7 @@ def _strictest(agent: Agent, call: ToolCall, tool: Tool, verdicts: list[Verdict]
 
 
 def _session_questions(agent: Agent, tool: Tool, is_settled: bool) -> Iterator[Verdict]:
-    """Yield the session's own reasons to request approval for a call.
+    """Yield the reasons of the mode and the approval policy to request approval for a call.
 
     Args:
         agent: The agent that makes the call.

@@ -55,7 +55,7 @@ class WindowUse(msgspec.Struct, frozen=True):
     """A summary of what fills an agent's context window.
 
     Attributes:
-        model: The model, provider/name.
+        model: The name of the model, ``provider/name``.
         window: The size of the model's context window in tokens.
         reserved: Tokens that are reserved for the response.
         compact_at: Number of tokens in a request at which the conversation is compacted.

@@ -48,7 +48,7 @@ class PathError(ToolError):
 class Place(NamedTuple):
     """The location of a file: a name in a folder that is held open.
 
-    Use the name together with the folder: ``os.stat(place.name, dir_fd=place.folder)``.
+    Always use the name together with the folder: ``os.stat(place.name, dir_fd=place.folder)``.
 
     On systems without ``openat``, ``folder`` is ``None`` and ``name`` is the whole path. For a root
     itself, ``name`` is ``.``. ``path`` is the resolved absolute path, for messages.
@@ -117,10 +117,10 @@ class Workspace:
     def resolve(self, path: str | Path, *, must_exist: bool = False, follow: bool = True) -> Path:
         """Return the absolute form of a path, with links resolved.
 
-        The result is for checks and messages. To access a file, use the other methods.
+        The result is meant only for checks and messages. To access a file, use the other methods.
 
         Args:
-            path: Relative to the root, or absolute.
+            path: The path, which may be relative to the root or absolute.
             must_exist: Whether to refuse a path that does not exist.
             follow: Whether to follow a link at the end of the path; all other links are always
                 followed.
@@ -173,7 +173,7 @@ class Workspace:
         An ``OSError`` in the block also becomes a ``PathError``.
 
         Args:
-            path: Relative to the root, or absolute.
+            path: The path, which may be relative to the root or absolute.
             make: Whether to create missing parent folders.
             follow: Whether to follow a link at the end of the path; all other links are always
                 followed.
@@ -198,7 +198,7 @@ class Workspace:
         """Read a whole file.
 
         Args:
-            path: Relative to the root, or absolute.
+            path: The path, which may be relative to the root or absolute.
             limit: Maximum number of bytes to read; a longer file is refused.
 
         Raises:
@@ -216,7 +216,7 @@ class Workspace:
         data = await trio.to_thread.run_sync(read, abandon_on_cancel=True)
         if len(data) > limit:
             raise PathError(
-                f"{str(path)!r} has more than {limit:,} bytes.", hint="Read a part of it."
+                f"{str(path)!r} has more than {limit:,} bytes.", hint="Read a part of the file."
             )
         return data
 
@@ -230,7 +230,7 @@ class Workspace:
         if b"\0" in data[:8192]:
             raise PathError(
                 f"{str(path)!r} is a binary file of {len(data):,} bytes.",
-                hint="It has no text to read.",
+                hint="A binary file has no text to read.",
             )
         try:
             return data.decode("utf-8-sig")
@@ -244,7 +244,7 @@ class Workspace:
 
     def _text(self, path: str | Path) -> str:
         text = str(path)
-        # 4,096 is PATH_MAX on Linux; system calls end a path at a NUL.
+        # On Linux, PATH_MAX is 4,096. For system calls, a path ends at a NUL.
         if "\0" in text or len(text) > 4096:
             raise PathError(
                 f"{text[:100]!r} is not a path.",
@@ -285,7 +285,8 @@ class Locks:
 
         Tasks that acquire them in this order cannot deadlock.
         """
-        # Sorted, so that two calls that lock the same files cannot wait for each other.
+        # The names are sorted, so that two calls that lock the same files cannot wait for each
+        # other.
         names = sorted({self._name(str(path)) for path in paths})
         return [self._held.setdefault(name, trio.Lock()) for name in names]
 

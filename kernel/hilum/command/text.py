@@ -36,7 +36,7 @@ def say(text: str, *, to: TextIO | None = None) -> None:
 
     Args:
         text: The text, which is escaped for a terminal.
-        to: Another stream to print to.
+        to: The stream to print to; by default, standard output.
     """
     _write(escape_terminal(text), to or sys.stdout)
 
@@ -69,5 +69,5 @@ def _write(text: str, to: TextIO) -> None:
 def output_error(error: OSError) -> HilumError:
     """Return the error for output that cannot be written, for example because the disk is full."""
     reason = error.strerror or str(error)
-    hint = "The output is incomplete. Write it to another location, or free some disk space."
+    hint = "The output is incomplete. Write to another location, or free some disk space."
     return HilumError(f"Cannot write to standard output: {reason}.", code="E_FAILED", hint=hint)

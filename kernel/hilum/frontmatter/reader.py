@@ -70,7 +70,7 @@ def _split_at_fence(text: str, start: int, is_indented: bool) -> tuple[str, str,
 
     Args:
         text: The text.
-        start: The index after the opening fence.
+        start: The index of the first character after the opening fence.
         is_indented: Whether the opening fence is indented.
 
     Returns:

@@ -170,7 +170,7 @@ def make_error(mistakes: Sequence[Mistake], error: type[Exception] = HookError) 
     """Create the error for a plugin's mistakes: one sentence, or one line for each mistake.
 
     Args:
-        mistakes: The mistakes, at least one.
+        mistakes: The mistakes, of which there must be at least one.
         error: The class of the error, which takes a message and a ``hint``.
     """
     first = mistakes[0]

@@ -89,7 +89,7 @@ class Lifespans(msgspec.Struct, eq=False):
         if not lifespan.settled.is_set():
             ended = await lifespan.abandon()
             raise trio.TooSlowError(
-                "" if ended else "It ignored its cancellation and was abandoned."
+                "" if ended else "The task ignored its cancellation and was abandoned."
             )
         if not lifespan.up:
             raise lifespan.failure()
@@ -152,7 +152,7 @@ class _Lifespan:
             return
         failure = self._find_failure()
         if failure is None and not self._stop.is_set() and not self._task.scope.cancel_called:
-            failure = RuntimeError("It ended too early, before it was requested to stop.")
+            failure = RuntimeError("The lifespan ended before it was requested to stop.")
         if failure is not None:
             self._crashed(self._plugin, failure)
 
@@ -161,7 +161,7 @@ class _Lifespan:
         failure = self._find_failure()
         if failure is not None:
             return unwrap_group(failure)
-        return RuntimeError("It ended before it had opened.")
+        return RuntimeError("The lifespan ended before it opened.")
 
     def _find_failure(self) -> BaseException | None:
         """Return the exception that ended the task, without cancellations."""
@@ -185,7 +185,7 @@ class _Lifespan:
             await self._task.over.wait()
         if not self._task.over.is_set() and not await self._task.cancel(CLOSE_SECONDS):
             self._abandoned = True
-            late = trio.TooSlowError("It ignored its cancellation and was abandoned.")
+            late = trio.TooSlowError("The task ignored its cancellation and was abandoned.")
             self._crashed(self._plugin, late)
 
 

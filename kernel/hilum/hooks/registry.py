@@ -167,9 +167,9 @@ class Registry(pluggy.PluginManager):
     def _in_order(self, hook: str) -> Iterator[Implementation]:
         """Yield the implementations of a hook.
 
-        pluggy orders them by ``tryfirst`` and ``trylast``. Within such a rank, pluggy would call
-        the last registered implementation first. This method yields implementations in plugin
-        order, a module before its instance, no matter when a plugin opened.
+        pluggy orders implementations by ``tryfirst`` and ``trylast``. Within such a rank, pluggy
+        would call the last registered implementation first. This method yields implementations in
+        plugin order, a module before its instance, no matter when a plugin opened.
         """
         caller = getattr(self.hook, hook, None)
         if caller is None:
@@ -264,7 +264,7 @@ def _own_attributes(owner: object) -> dict[str, object]:
         return dict(vars(owner))
     if isinstance(owner, type):
         found: dict[str, object] = {}
-        # Base classes first, so that the attributes of subclasses replace theirs.
+        # Base classes come first, so that the attributes of subclasses replace theirs.
         for kind in reversed(owner.__mro__):
             found.update(vars(kind))
         return found

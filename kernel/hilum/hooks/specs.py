@@ -67,7 +67,7 @@ class Spec(msgspec.Struct, frozen=True):
         """Check the type of a result and return the result.
 
         Raises:
-            WrongAnswer: The result is of the wrong type.
+            WrongAnswer: The result has the wrong type.
         """
         if value is None or isinstance(value, self.returns):
             return value

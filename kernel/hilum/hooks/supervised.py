@@ -117,12 +117,12 @@ async def call_within(
         if not task.returned and task.error is None:
             raise
     if not task.over.is_set() and not await task.cancel(0):
-        raise trio.TooSlowError("It ignored its cancellation and was abandoned.")
+        raise trio.TooSlowError("The task ignored its cancellation and was abandoned.")
     if task.error is not None:
         if isinstance(task.error, trio.Cancelled) and not task.scope.cancel_called:
             await trio.lowlevel.checkpoint_if_cancelled()
             raise RuntimeError(
-                "It raised trio.Cancelled although nothing was cancelled."
+                "The plugin raised trio.Cancelled although nothing was cancelled."
             ) from task.error
         raise task.error
     # A function that blocked, or that caught its cancellation and returned, was also too slow.

@@ -340,14 +340,14 @@ class Table:
             value = impl.function(*given)
         except trio.Cancelled as error:
             # A plain function has no checkpoint at which it could be cancelled.
-            message = "It raised trio.Cancelled although nothing was cancelled."
+            message = "The plugin raised trio.Cancelled although nothing was cancelled."
             raise RuntimeError(message) from error
         if time.perf_counter() - began > self.specs[hook].deadline:
             if inspect.iscoroutine(value):
                 # Otherwise Python would warn that the coroutine was never awaited.
                 value.close()
             raise trio.TooSlowError(
-                "It blocked all of hilum: write async def, and block only in a thread."
+                "The function blocked all of hilum: write async def, and block only in a thread."
             )
         return value
 

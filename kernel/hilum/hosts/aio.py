@@ -156,7 +156,7 @@ def hosted(
 def from_trio(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     """Convert a coroutine function of the current asyncio loop into one for trio tasks.
 
-    Trio tasks on any thread may await it.
+    Trio tasks on any thread can await the new function.
 
     If the trio task is cancelled, it cancels the coroutine and waits until that has ended. The trio
     task gets a ``RuntimeError`` if the coroutine's own loop cancelled it, or if the loop is closed.

@@ -63,7 +63,7 @@ def call(portal: Portal, function: Callable[..., Awaitable[T]], *args: Any, **na
     """Run an async function on the trio side and wait for it.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C was pressed. The function was cancelled and has unwound.
+        KeyboardInterrupt: The user pressed Ctrl-C. The function was cancelled and has unwound.
         BaseException: The exception that the function raised.
     """
     job = portal.job(function, *args, **named)

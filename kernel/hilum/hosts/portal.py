@@ -67,7 +67,8 @@ class Portal:
         name: Name of the thread.
 
     Attributes:
-        main: The job that contains all others. Cancelling it closes the portal without waiting.
+        main: The job that contains all other jobs. Cancelling this job closes the portal without
+            waiting.
 
     Raises:
         OSError: The system has no resources for another event loop.

@@ -28,7 +28,7 @@ GRACE = 0.15
 """Default number of seconds between SIGTERM and SIGKILL: stopping a command takes less than 0.2."""
 
 _PATIENCE = 4.5  # seconds that the keeper has to end a process tree, in addition to the grace
-_DRAIN = 2.0  # seconds to read the rest of an ended command's output
+_DRAIN = 2.0  # seconds in which the rest of an ended command's output is read
 _LOST = "The process that supervises this command was killed, and the command was ended with it."
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _START = (
@@ -45,7 +45,7 @@ class CommandError(ToolError):
 
 @attrs.frozen
 class Command:
-    """A child process before it starts.
+    """The description of a child process to start.
 
     Args:
         argv: Program and arguments; no shell is involved.
@@ -70,7 +70,7 @@ class Completed(NamedTuple):
             part.
         stderr: The standard error, limited in the same way.
         seconds: Seconds that the command took.
-        dropped: Number of bytes cut out of the middle of the two streams.
+        dropped: Number of bytes that were left out of the two streams.
     """
 
     returncode: int
@@ -341,7 +341,7 @@ class Process:
 
     def _code(self) -> int:
         if self._end[0] == "lost":
-            raise CommandError(_LOST, hint="Run it again if it is safe to repeat.")
+            raise CommandError(_LOST, hint="Run the command again if it is safe to repeat.")
         self.left = self._end[0] == "ended" and self._end[2] == "1"
         return int(self._end[1])
 
@@ -421,7 +421,7 @@ class Process:
             message = f"There is no program {program!r} on the PATH."
             return CommandError(message, hint="Check the name, or install it.")
         message = f"The program {program!r} cannot be started: {reason}."
-        hint = "Check its path, mode and arguments."
+        hint = "Check the path and mode of the program, and its arguments."
         if number == E2BIG:
             hint = "Put the long argument into a file."
         return CommandError(message, hint=hint)

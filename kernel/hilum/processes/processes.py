@@ -67,7 +67,7 @@ class Processes:
 
         Args:
             argv: Program and arguments; no shell is involved.
-            cwd: Working directory; relative to ``cwd`` of this object.
+            cwd: Working directory; a relative one is relative to this object's ``cwd``.
             env: Variables to add to the environment that commands inherit.
             input: The standard input of the command; empty by default.
             on_output: Called with ``"stdout"`` or ``"stderr"`` and each chunk as it arrives.
@@ -106,7 +106,7 @@ class Processes:
 
         Args:
             argv: Program and arguments; no shell is involved.
-            cwd: Working directory; relative to ``cwd`` of this object.
+            cwd: Working directory; a relative one is relative to this object's ``cwd``.
             env: Variables to add to the environment that commands inherit.
             stdin: Whether the command gets a pipe to read from; otherwise its standard input is
                 empty.

@@ -204,7 +204,7 @@ def fork(body: Callable[[], int]) -> int:
     The exit code is 1 if the function raises an exception.
 
     Returns:
-        The process id, or 0 if the system cannot create another process.
+        The id of the new process, or 0 if the system cannot create another process.
     """
     try:
         pid = os.fork()
@@ -295,7 +295,8 @@ class Keeper:
         main: Process id of the command.
         notice: File descriptor on which a sandbox reports that the command inside it has exited and
             left processes running; -1 for none.
-        hold: Whether processes that an exited command left may continue until the owner ends them.
+        hold: Whether processes that an exited command left running may continue until the owner
+            ends them.
     """
 
     def __init__(
@@ -475,7 +476,7 @@ def be_keeper(sock: _socket.socket, news: int, seats: int, lifeline: int) -> Non
                 request = marshal.load(file)
                 run(channel, [lifeline], wake, stdio, request)
             seat = seat or os.read(seats, 1)
-        except (EOFError, BlockingIOError):  # the owner withdrew the request; no seat is free
+        except (EOFError, BlockingIOError):  # the owner withdrew the request, or no seat is free
             return
         os.write(news, b"-")
 
@@ -498,8 +499,8 @@ def serve(fd: int, owner: int) -> None:
     # A pipe serves as a semaphore: each byte is a seat, and reading one is atomic between
     # processes.
     os.write(seat, b"-" * SEATS)
-    # A process that the owner forked may have a copy of the socket, so the owner itself is watched
-    # as well.
+    # A process that the owner forked may have a copy of the socket, so the owner itself is also
+    # watched.
     poll = watch(told, wake, *watch_process(owner))
     poll.register(fd, 0)  # only its closing, because the keepers read the requests
     keepers: set[int] = set()

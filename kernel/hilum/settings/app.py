@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Explained(NamedTuple):
-    """One effective value and its source: ``default``, a file, a variable, or ``command line``.
+    """An effective value and its source: ``default``, a file, a variable, or ``command line``.
 
     The value of a secret is ``set`` or ``not set``.
     """
@@ -210,7 +210,7 @@ class App(NamedTuple):
 
 
 def _by_name(sections: Iterable[type]) -> dict[str, Any]:
-    """Return the sections by their names.
+    """Return the sections by name.
 
     Raises:
         PluginError: Two different classes declare one section.

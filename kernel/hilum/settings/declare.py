@@ -54,9 +54,9 @@ def setting(
 ) -> Any:
     """Declare one setting of a section, or of a table nested in it.
 
-    Its annotation may be ``bool``, ``int``, ``float``, ``str``, ``Literal``, ``Any``, ``list[…]``,
-    ``dict[str, …]``, an attrs class, or one of these ``| None``. Types are checked strictly:
-    neither ``true`` nor ``"5"`` is a number.
+    The annotation of a setting may be ``bool``, ``int``, ``float``, ``str``, ``Literal``, ``Any``,
+    ``list[…]``, ``dict[str, …]``, an attrs class, or one of these ``| None``. Types are checked
+    strictly: neither ``true`` nor ``"5"`` is a number.
 
     Args:
         default: The value if no source sets one. Without ``default`` and ``factory``, a value is

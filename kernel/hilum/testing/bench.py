@@ -96,7 +96,7 @@ class Bench:
             arguments: Arguments of the call.
 
         Returns:
-            The result as the model reads it.
+            The result of the call, as the model reads it.
         """
         if not isinstance(self.model, ScriptedModel):
             raise TypeError("bench.call needs a ScriptedModel.")
@@ -143,7 +143,7 @@ class Bench:
 
     @property
     def events(self) -> list[AnyEvent]:
-        """All events of the session so far."""
+        """All events in the session so far."""
         while page := self.session.journal.since(self._events[-1].seq if self._events else 0):
             self._events += page
         return self._events

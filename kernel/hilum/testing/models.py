@@ -294,10 +294,10 @@ class ChaosModel:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Chunk]]:
-        """Forward the request, or fail.
+        """Forward the request, or fail randomly.
 
         Raises:
-            ModelError: Randomly.
+            ModelError: The request was chosen to fail.
         """
         rolled = [(kind, self._random.random() < odds) for kind, odds in self._odds.items()]
         what = next((kind for kind, hit in rolled if hit), "")

@@ -119,7 +119,7 @@ class TrustedFolders:
         """Return the digests of the trusted folders, by real path in the form of ``spell_folder``.
 
         Raises:
-            UsageError: The file cannot be read.
+            UsageError: The file of trusted folders cannot be read.
         """
         if not os.path.lexists(self.file):
             return {}
