@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import signal as _signal
     from typing import Any
 else:
-    import _signal  # signal imports enum, slowly enough for Ctrl-C to hit
+    import _signal  # `signal` imports enum, and Ctrl-C could interrupt that
 
 # While the program `hilum` starts, Ctrl-C simply ends the process, because an interrupt during an
 # import would show a traceback. Both `python -m hilum`, whose sys.argv[0] is still "-m" at this

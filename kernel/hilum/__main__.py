@@ -75,8 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _split(arguments: list[str]) -> tuple[str, list[str]]:
     """Return the name of the command and its arguments.
 
-    Without a command, ``hilum`` starts a conversation. It also does so if its first argument is an
-    option or contains a space, as a prompt does.
+    Without a command, ``hilum`` starts a conversation. A first argument that is an option, or that
+    contains a space as a prompt does, also starts a conversation.
     """
     first = arguments[0] if arguments else ""
     is_option = first.startswith("-") and first not in ("-h", "--help", "-V", "--version")
@@ -88,8 +88,8 @@ def _split(arguments: list[str]) -> tuple[str, list[str]]:
 def _replace_closed_streams() -> None:
     """Open the null device in place of closed standard streams.
 
-    Otherwise the next file that is opened would get the descriptor of a closed stream, and messages
-    would be written to that file.
+    If a standard stream stayed closed, the next file that is opened would get its descriptor, and
+    messages would be written to that file.
     """
     if None not in (sys.stdin, sys.stdout, sys.stderr):
         return
@@ -129,7 +129,7 @@ def _run_command(name: str, arguments: list[str]) -> int:
         _print(f"hilum {__version__}")
         return 0
     commands = all_entry_points("hilum.commands")
-    # This command must work even if every plugin is broken, so no plugin can replace it.
+    # `hilum plugins` must work even if every plugin is broken, so no plugin can replace it.
     commands["plugins"] = [EntryPoint("plugins", "hilum.inventory:main", "hilum", "")]
     # Without hilum-terminal, for example if only the kernel is installed, the help is shown.
     is_missing = name == CHAT and not arguments and CHAT not in commands
@@ -148,7 +148,7 @@ def _find_command(name: str, commands: dict[str, list[EntryPoint]]) -> EntryPoin
         commands: The installed commands by normalized name, so that clashes are found.
 
     Raises:
-        UsageError: There is no such command.
+        UsageError: The command does not exist.
         PluginError: Several distributions provide the command.
     """
     points = commands.get(normal(name))

@@ -33,7 +33,7 @@ class ToolFilter(msgspec.Struct, frozen=True):
     deny: tuple[str, ...] = ()
 
     def admits(self, name: str, risk: str) -> bool:
-        """Return whether a tool with this name and risk is admitted."""
+        """Return whether the filter admits a tool with the given name and risk."""
 
         def names_tool(entry: str) -> bool:
             return entry == risk if entry in RISKS else fnmatchcase(name, entry)

@@ -222,7 +222,8 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
         ToolError: The call may not run, failed, or did not end in time.
     """
     session = agent.session
-    # This check comes first, because a call that may have had its effect must not be judged again.
+    # Interrupted calls are refused first, because a call that may have had its effect must not be
+    # judged again.
     _check_interrupted(state)
     prepared = _prepare_unless_repeated(agent, state)
 
@@ -246,8 +247,8 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
         reason = session.hooks.refusal()
         if reason:  # a gate may have closed while this call waited
             raise ToolDenied(reason)
-        # A stop does not cancel the waits above if they are already over. Without this checkpoint,
-        # the tool would run up to its first await.
+        # A stop does not cancel the waits above if they are already over; without this checkpoint,
+        # the tool would then run up to its first await.
         await trio.lowlevel.checkpoint_if_cancelled()
         started = CallStarted(
             call=state.to_run,
@@ -366,7 +367,7 @@ def _find(agent: Agent, call: ToolCall) -> Tool:
     """Return the tool of a call.
 
     Raises:
-        ToolError: There is no such tool, or the agent may not use it.
+        ToolError: The tool does not exist, or the agent may not use it.
     """
     # A plugin's tool takes precedence over the kernel's own tool of the same name.
     tool = agent.session.tools.get(call.name) or ACCESS_TOOLS.get(call.name)

@@ -178,7 +178,7 @@ def shorten_results(
     """
     shortened = {}
     for result in results:
-        # One result may take at most a quarter of the free tokens. Otherwise a few large results in
+        # One result may take at most a quarter of the free tokens; otherwise a few large results in
         # a row would cause a compaction at every second turn.
         limit = max(window // 20, min(window // 4, free // 4))
         cost = 0
@@ -256,7 +256,7 @@ def fit_request(message: UserMessage, space: int, measure: Measure) -> UserMessa
         limit = space // 2
     if measure(text) > limit:
         text = shorten(text, limit, measure, note)
-    # A joined text counts as the user's only if all of its parts are the user's. Otherwise text
+    # A joined text counts as the user's only if all of its parts are the user's; otherwise text
     # from another program would gain the user's authority.
     source = "piped" if any(part.source == "piped" for part in own.parts) else "user"
     return replace(own, parts=(Text(text, source), *images))

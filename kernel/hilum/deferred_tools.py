@@ -104,7 +104,7 @@ def unwrap(call: ToolCall) -> ToolCall:
 def wrap(outer: ToolCall, inner: ToolCall) -> ToolCall:
     """Return the ``call_tool`` call that a model would write to run ``inner``.
 
-    This is the reverse of ``unwrap``.
+    The function reverses ``unwrap``.
     """
     if outer.name != call_tool.name:
         return inner

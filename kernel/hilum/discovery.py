@@ -141,8 +141,8 @@ def _declared(path: tuple[str, ...]) -> list[tuple[str, str]]:
 def normal(name: str) -> str:
     """Return the form in which plugin names are compared.
 
-    This form is in lower case, has ``-`` in place of ``_`` and ``.``, and lacks the prefix
-    ``hilum-``.
+    In this form, a name is in lower case, has ``-`` in place of ``_`` and ``.``, and lacks the
+    prefix ``hilum-``.
     """
     return re.sub(r"[-_.]+", "-", name).lower().removeprefix("hilum-")
 
@@ -172,7 +172,7 @@ def sources(target: str) -> Iterator[str]:
 def mentions(text: str, names: Iterable[str]) -> bool:
     """Return whether source code contains one of the names as a word.
 
-    This is a cautious check for files that cannot be imported.
+    The check serves for files that cannot be imported, and may report too much.
     """
     return re.search(rf"\b({'|'.join(names)})\b", text) is not None
 

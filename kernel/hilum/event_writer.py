@@ -63,7 +63,8 @@ class EventWriter:
             _keep_unwritten(event, agent)
             state = agent.conversation.state
             if state != before:
-                # Both events are appended together, so that no reader sees one without the other.
+                # The event and its change of state are appended together, so that no reader sees
+                # one without the other.
                 changed = ev.StateChanged(seq=seq + 1, at=at, state=state, previous=before, **whose)
                 events.append(changed)
         shown = None
@@ -72,8 +73,7 @@ class EventWriter:
             question = replace(event, seq=seq, at=at, **whose)
             shown = [question, *events[1:]]
         self._journal.append(events, shown)
-        # This comes after the append, so that a task that waits for the end of the run finds the
-        # event in the log.
+        # Waiting tasks are woken after the append, so that they find the end of the run in the log.
         self._end_output(written)
         return seq
 

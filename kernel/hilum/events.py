@@ -387,7 +387,7 @@ class RunEnded(Event, frozen=True):
 class StateChanged(Event, frozen=True):
     """The state of an agent changed.
 
-    This event is written together with the event that caused the change.
+    ``StateChanged`` is written together with the event that caused the change.
     """
 
     state: State

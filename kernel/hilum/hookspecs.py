@@ -114,7 +114,7 @@ class Verdict(msgspec.Struct, frozen=True):
         return _KINDS.index(self.kind)
 
 
-# From the mildest to the strictest, so that the index is the rank.
+# The kinds of verdict from the mildest to the strictest; the index is the rank.
 _KINDS = ("allow", "ask", "deny")
 
 
@@ -179,8 +179,8 @@ async def open_kernel(kernel: Kernel) -> AsyncIterator[object]:
     """Create the plugin's instance for the kernel, such as connections that all sessions share.
 
     The hook is an async generator that yields one object, the plugin's kernel instance
-    (``kernel.plugin(Type)``). Its code after the ``yield`` runs when the kernel closes. The
-    generator runs in a separate task, so a crash ends only this plugin.
+    (``kernel.plugin(Type)``). Code after the ``yield`` runs when the kernel closes. The generator
+    runs in a separate task, so a crash ends only this plugin.
     """
     yield None
 

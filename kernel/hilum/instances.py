@@ -31,8 +31,8 @@ class PluginInstances:
     Attributes:
         hooks: The hooks of the session: those of the kernel's plugins, and those of the instances.
         tools: The session's tools by name.
-        withdrawn: Names of tools that were removed because their plugin was switched off, each with
-            a sentence about the reason.
+        withdrawn: Names of tools that were removed because their plugins were switched off, each
+            with a sentence about the reason.
     """
 
     def __init__(self, session: Session) -> None:

@@ -142,7 +142,7 @@ class Journal:
         """End the readers and release the log."""
         self.closed = True
         self._wake()
-        # A session that is cancelled must release its lease. Otherwise it could not be opened
+        # A session that is cancelled must release its lease; otherwise it could not be opened
         # again.
         with trio.CancelScope(shield=True):
             await self._log.close()
@@ -151,7 +151,7 @@ class Journal:
 class Reader:
     """A reader that returns a journal's events in order, until the journal closes or breaks.
 
-    It is an async iterator but not a generator, so it can be abandoned without being closed.
+    A reader is an async iterator but not a generator, so it can be abandoned without being closed.
 
     Args:
         journal: The journal.

@@ -1,6 +1,6 @@
 """The kernel, which owns the plugins, settings, models, the store and the warden.
 
-It only connects these parts.
+The kernel only connects these parts.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class Kernel:
             if attended is not None:
                 session.attended = attended
         except BaseException:
-            # If opening fails, the lease must be released. Otherwise the session could never be
+            # If opening fails, the lease must be released; otherwise the session could never be
             # opened again.
             with trio.CancelScope(shield=True):
                 await log.close()
@@ -192,8 +192,8 @@ class Kernel:
         Args:
             session: Id of the session, or the beginning of the id.
             upto: Sequence number of the last event to copy; all events by default.
-            queued: Whether to keep prompts that are still queued at ``upto``. If not, these prompts
-                do not run in the copy.
+            queued: Whether to keep prompts that are still queued at ``upto``. Otherwise queued
+                prompts do not run in the copy.
         """
         old = await self.store.info(session)
         left_out = set() if queued else await self._find_queued(old.id, upto)
@@ -345,9 +345,9 @@ async def open_kernel(
         workspace: Folder whose project settings also apply to the kernel.
         store: Where to keep sessions; by default, in a plugin's store or, if there is none, in
             memory.
-        environ: The environment from which settings are read and which commands inherit. It also
-            determines the home, configuration, data and cache folders. The default is the
-            environment of the process.
+        environ: The environment from which settings are read and which commands inherit. The
+            environment also determines the home, configuration, data and cache folders. The default
+            is the environment of the process.
         project_plugins: Plugin files of the project, which the user trusts.
         required: Distributions without which no call runs, in addition to those in the setting
             ``required``.
@@ -371,7 +371,7 @@ async def open_kernel(
     if tools:
         extra.append(tools_plugin(tools))
     # The settings determine which plugins are loaded, and the plugins declare which settings are
-    # valid. So the settings are read twice, and only the second reading reports mistakes.
+    # valid. The settings are therefore read twice, and only the second reading reports mistakes.
     first = read([KernelSettings], workspace=root, known=None, strict=False).get(KernelSettings)
     host.find(plugins, first.plugins, without, extra, project_plugins)
     if host.clashes:
@@ -385,8 +385,8 @@ async def open_kernel(
     read = partial(read, host.sections(), known=host.absent())
     loaded = read(workspace=root)
     options = loaded.get(KernelSettings)
-    # This comes after loading, because hilum must also refuse all calls if a required plugin did
-    # not load.
+    # Required plugins are checked after loading, because hilum must also refuse all calls if one of
+    # them did not load.
     host.require(dict.fromkeys((*options.required, *required)))
     roles = dict(options.roles)
     if options.model:

@@ -155,8 +155,8 @@ def _end_failed(agent: Agent, error: BaseException) -> None:
     if isinstance(error, HilumError):
         give_up(agent, "failed", error.code, error.message, error.hint)
         return
-    # This is a defect in the kernel itself. The run ends; the session and its other agents
-    # continue.
+    # Any other exception is a defect in the kernel itself. The run ends; the session and its other
+    # agents continue.
     agent.session.report(PluginFailure("kernel", agent.conversation.phase, error))
     text = f"The kernel failed: {type(error).__name__}: {error}"
     give_up(agent, "failed", "E_FAILED", text)
@@ -483,7 +483,8 @@ def _check_window(agent: Agent, model: Model, fixed_tokens: int, available: int)
     size = 0
     if isinstance(request, UserMessage):
         size = message_size(without_context(request), calibrator.text)
-    # Later in the run, a request that takes more than half of the available tokens is shortened.
+    # Only after the first turn, a request that takes more than half of the available tokens is
+    # shortened.
     wanted = min(size, available // 2) if run.turn else size
     if wanted + least_room(model.info) <= available:
         return
@@ -541,11 +542,11 @@ async def _round(agent: Agent) -> None:
     notes = [text for _, text in reminders if text and not isinstance(text, PluginFailure)]
     for failed in failures.reached():
         agent.emit(UserNeeded(code=failed.code, message=failed_note(failed)))
-    # These notes come after the plugins' reminders, because the last note has the most weight for a
-    # model.
+    # Notes about failures come after the plugins' reminders, because the last note has the most
+    # weight for a model.
     notes += failures.due()
     turns = agent.limit("turns")
-    # Without this note, the model could spend the last turn on a call whose result it never reads.
+    # Without a note, the model could spend the last turn on a call whose result it never reads.
     if run.turn == turns - 1 and turns > 1:
         notes.append(
             "One turn is left. Call no more tools: say what is done and what is left to do."

@@ -84,7 +84,7 @@ class ModelAccess(Protocol):
             known_only: Whether to contact no server at all.
 
         Raises:
-            UsageError: There is no such provider.
+            UsageError: The provider does not exist.
         """
         ...
 
@@ -105,7 +105,7 @@ class ModelAccess(Protocol):
     async def keep_key(self, kernel: Kernel, provider: str, key: str) -> str:
         """Keep a key for the user, in the system's keyring if there is one, or else in a file.
 
-        From then on, the provider uses this key, unless an environment variable contains one.
+        The provider then uses this key, unless an environment variable contains a key.
 
         Returns:
             A description of where the key is kept.

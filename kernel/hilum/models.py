@@ -96,7 +96,7 @@ class KeepAlive(msgspec.Struct, frozen=True):
 class Done(msgspec.Struct, frozen=True):
     """The complete response, which is always the last chunk.
 
-    This chunk is yielded only if the provider reported that the response is complete.
+    ``Done`` is yielded only if the provider reported that the response is complete.
     """
 
     message: AssistantMessage
@@ -269,7 +269,7 @@ async def ask_model(
         The complete response.
 
     Raises:
-        HilumError: There is no such model, or it did not respond.
+        HilumError: The model does not exist or did not respond.
     """
     session = agent.session
     model = session.kernel.router.model(name)
@@ -319,7 +319,7 @@ class Provider(Protocol):
         """Return the model with the given name (the part after the slash).
 
         Raises:
-            UsageError: There is no such model, or it cannot currently be used (no key). The hint
+            UsageError: The model does not exist or cannot currently be used (no key). The hint
                 states the next step.
         """
 

@@ -154,7 +154,7 @@ class Place(msgspec.Struct, eq=False):
     def overtaken(self) -> bool:
         """Return whether a later call that should have waited for this one has begun.
 
-        This happens if a gate changes the claims of this call too late.
+        A later call can begin too early if a gate changes this call's claims late.
         """
         return any(place.begun and place.claims.meets(self.claims) for place in self.later)
 

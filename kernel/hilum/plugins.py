@@ -357,8 +357,8 @@ class Host:
     def _guards(self, plugin: Plugin) -> bool:
         """Return whether a plugin that cannot be imported may have gates.
 
-        This is the case if its metadata declares gates, or if its source mentions the name of a
-        gate. Without an import, nothing more certain is known, and no gate must be overlooked.
+        A plugin may have gates if its metadata declares gates, or if its source mentions the name
+        of a gate. Without an import, nothing more certain is known, and no gate must be overlooked.
         """
         if self._in_metadata(plugin):
             return True

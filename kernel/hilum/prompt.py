@@ -83,7 +83,7 @@ def encode_conversation(agent: Agent, model: Model) -> EncodedConversation:
 def _without_forged_notes(message: Message) -> Message:
     """Return a message in the form in which it is sent, with note tags escaped.
 
-    Thus no text from outside hilum can contain a note.
+    With this escaping, no text from outside hilum can contain a note.
     """
     if isinstance(message, UserMessage):
         return UserMessage(_escape_parts(message.parts))
@@ -167,8 +167,8 @@ def specs(agent: Agent) -> list[ToolSpec]:
     for tool in agent.tools():
         try:
             if tool.is_deferred(agent):
-                # Tools of other systems come and go, which would change the list. Their plugin
-                # lists them in a layer instead.
+                # Tools of other systems come and go, which would change the list. The plugin that
+                # connects them lists them in a layer instead.
                 if tool.schema is None:
                     deferred.append(tool.name)
             else:

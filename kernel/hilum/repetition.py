@@ -164,7 +164,7 @@ class FailureCounts(msgspec.Struct):
         self.aims = {
             other: failures for other, failures in self.aims.items() if other[:2] != aim[:2]
         }
-        # This call shows that the model can form a valid call of the tool.
+        # The success shows that the model can form a valid call of the tool.
         for code in _WRONG_CALL:
             self.aims.pop((aim[0], "", code), None)
 

@@ -199,7 +199,8 @@ async def attempt(agent: Agent) -> ModelFailed | None:
     await trio.lowlevel.checkpoint_if_cancelled()
     run = agent.run
     session = agent.session
-    # Without this check, the user would pay for a request whose response must be withheld.
+    # If texts cannot be searched for secrets, the user would pay for a request whose response must
+    # be withheld.
     session.redaction.check()
     router = session.kernel.router
     name = router.current(agent)
@@ -313,8 +314,8 @@ def _decide(agent: Agent, kind: str, asked: float | None, name: str) -> dict[str
         The fields ``action`` and, if necessary, ``wait``, ``next`` and ``hint`` of ``ModelFailed``.
     """
     before = agent.run.failures.get(kind, 0)
-    # This happens only once: if the compacted conversation is also too long, compaction does not
-    # help.
+    # A compaction is tried only once: if the compacted conversation is also too long, compaction
+    # does not help.
     if kind == "too_long" and not before:
         return {"action": "compact"}
     if kind not in RETRIES:
@@ -346,7 +347,7 @@ def _fall_back(agent: Agent, name: str) -> dict[str, Any]:
 def _tidy(message: AssistantMessage, name: str) -> AssistantMessage:
     """Add the model's name, and make the ids of calls unique in the response.
 
-    Before that, arguments that could not be read back from the log are left out.
+    Arguments that could not be read back from the log are left out.
     """
     message = safe_answer(message)
     parts = list(message.parts)

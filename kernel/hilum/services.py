@@ -1,8 +1,8 @@
 """Services that one plugin may provide to others, described as protocols.
 
 A plugin provides a service if its session instance has the methods of the service's protocol. Other
-plugins get it with, for example, ``session.plugin(ReadingPolicy)``, and must work without the
-service if no plugin provides it. The plugins do not depend on each other's packages.
+plugins get a service with, for example, ``session.plugin(ReadingPolicy)``, and must also work if no
+plugin provides the service. The plugins do not depend on each other's packages.
 
 A service without session state is provided through an entry point instead: ``find_address_policy``,
 for example, loads such a service, no matter which plugins the session has.
@@ -258,8 +258,8 @@ class Danger:
     Attributes:
         text: A phrase without a subject, on one line and without control characters: ``deletes src
             recursively``.
-        grave: Whether the call could destroy something, run unknown code or give up protection. If
-            so, a face offers to approve only this call, and no lasting approval.
+        grave: Whether the call could destroy something, run unknown code or give up protection. For
+            a grave danger, a face offers to approve only this call, and no lasting approval.
     """
 
     text: str
@@ -505,7 +505,7 @@ class FileHistory(Protocol):
 
         Raises:
             UsageError: The history has no such part, or commands are running (``E_BUSY``).
-            ToolError: A file cannot be restored (``E_STALE``), or the undo failed. In both cases,
+            ToolError: A file cannot be restored (``E_STALE``), or the undo failed. After an error,
                 nothing is undone.
         """
         ...

@@ -170,9 +170,9 @@ class Session:
             agent: Name of the agent, unless the text addresses another one.
             state: State of the user's workspace that the face reports (open files, cursor), as
                 plain data.
-            piped: Whether another program, and not the user, wrote the text. If so, the text is
-                never a command or a call to another agent, and plugins that trust the user's words
-                do not trust it.
+            piped: Whether another program, and not the user, wrote the text. A text from another
+                program is never a command or a call to another agent, and plugins that trust the
+                user's words do not trust it.
             attached: Data from another program that comes with the text, such as the output of a
                 command. The agent reads this data as a separate block.
 
@@ -205,8 +205,8 @@ class Session:
             run._finish(ev.RunEnded(state="completed", text=meant.reply))
             return run
         actor = self._find_agent(agent)
-        # This comes before anything is logged, because without a model, the prompt is refused and
-        # not queued.
+        # The model is checked before anything is logged, because without a model, the prompt is
+        # refused and not queued.
         await self.kernel.router.ready(actor)
         # Plugins interpret the full text of a prompt; only then is it redacted.
         queued = await self.redaction.prompt(
@@ -239,7 +239,7 @@ class Session:
         """Return an agent by its name.
 
         Raises:
-            UsageError: There is no such agent.
+            UsageError: The agent does not exist.
         """
         if name not in self.agents:
             raise unknown_name_error("agent", name, self.agents)
@@ -256,7 +256,7 @@ class Session:
     async def _interpret(self, given: ev.PromptQueued) -> Interpretation:
         """Return the plugins' interpretation of a prompt.
 
-        Text from another program is never a command and does not choose the agent. Otherwise a
+        Text from another program is never a command and does not choose the agent; otherwise a
         piped file could switch modes or approve something.
         """
         plain = Interpretation(given.text)
@@ -410,7 +410,7 @@ class Session:
             agent: The agent.
 
         Raises:
-            UsageError: There is no such agent.
+            UsageError: The agent does not exist.
         """
         actor = self._find_agent(agent)
         queued = [each for each in actor.conversation.steering if each.id == message]
@@ -430,7 +430,7 @@ class Session:
             focus: The subject on which the summary should concentrate.
 
         Raises:
-            UsageError: There is no such agent.
+            UsageError: The agent does not exist.
         """
         actor = self._find_agent(agent)
         self.emit(ev.CompactionRequested(focus=focus), actor)
@@ -462,8 +462,8 @@ class Session:
 
         Raises:
             UsageError: The approval is not open, because it was answered, it expired, or its run
-                ended. It is also raised if the arguments do not fit the tool; the approval then
-                stays open.
+                ended. The error is also raised if the arguments do not fit the tool; the approval
+                then stays open.
         """
         if arguments is not None:
             self._check_edited(approval, arguments)
@@ -477,8 +477,8 @@ class Session:
             arguments=arguments if accepted else None,
         )
         self.emit(answer, opened.agent)
-        # These are set after the event, because the call may run only once its approval is in the
-        # log.
+        # The call is released after the event is written, because it may run only once its approval
+        # is in the log.
         opened.answered.set()
         opened.first.set()
 
@@ -532,7 +532,7 @@ class Session:
         if approve is not None and approve not in POLICIES:
             raise unknown_name_error("approval policy", approve, POLICIES)
         if model is not None:
-            # This raises an error for an unknown model before anything is changed.
+            # An unknown model must raise an error before anything is changed.
             self.kernel.router.model(model)
         change = ev.SessionChanged(
             mode=mode if mode != self._mode else None,

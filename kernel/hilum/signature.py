@@ -149,8 +149,8 @@ def _shorten(schema: Any) -> Any:
     """Return a schema without the parts that cost tokens and do not help a model.
 
     Titles repeat names. ``null`` as an alternative and empty defaults only repeat that a parameter
-    is optional, as does ``required``. This does not change what a function accepts, because its
-    struct decides that.
+    is optional, as does ``required``. The shortening does not change what a function accepts, which
+    its struct decides.
     """
     if isinstance(schema, list):
         return [_shorten(item) for item in schema]
@@ -161,7 +161,8 @@ def _shorten(schema: Any) -> Any:
         if key == "title" or (key == "default" and _is_empty(value)):
             continue
         if key in ("properties", "$defs"):
-            # These keys are names that the author chose, perhaps "title".
+            # The keys in ``properties`` and ``$defs`` are names that the author chose, perhaps
+            # "title".
             shortened[key] = {name: _shorten(item) for name, item in value.items()}
         elif key in ("default", "enum"):
             shortened[key] = value

@@ -64,9 +64,9 @@ async def open_standard_session(
             last session.
         kind: The kind of session (``main``, ``shared`` or ``headless``); the setting
             ``session_kind`` by default.
-        attended: Whether a user is present to answer questions. If not, a ``main`` session becomes
-            ``headless``; a ``shared`` one stays ``shared``. By default, a user is present unless
-            the session is ``headless``.
+        attended: Whether a user is present to answer questions. Without a user, a ``main`` session
+            becomes ``headless``, but a ``shared`` session stays ``shared``. By default, a user is
+            present unless the session is ``headless``.
         mode: Initial mode; the setting by default.
         model: The model, as ``provider/name``; the setting by default.
         approve: The approval policy (``ask_first``, ``auto`` or ``readonly``); the setting by
@@ -202,7 +202,7 @@ async def _choose_model(kernel: Kernel, model: str, *, needed: bool) -> None:
     Args:
         kernel: The kernel.
         model: The model; empty for the model in the settings.
-        needed: Whether it is an error if there is no model.
+        needed: Whether to raise an error if there is no model.
 
     Raises:
         UsageError: The model does not exist, or there is no model.
@@ -223,10 +223,10 @@ async def _folder_of(
         session: The id of the session, or the beginning of the id.
         store: The store, if the caller knows it.
         opened: A function that opens a kernel without a project, whose plugins provide the store.
-            The kernel is closed again.
+            This kernel is closed again.
 
     Raises:
-        StoreError: There is no such session.
+        StoreError: The session does not exist.
     """
     if store is not None:
         return unspell_folder((await store.info(session)).workspace)
@@ -272,7 +272,7 @@ async def find_session(kernel: Kernel, wanted: str, workspace: str | os.PathLike
     A session without a prompt does not count as the last session.
 
     Raises:
-        UsageError: There is no such session.
+        UsageError: The session does not exist.
     """
     if wanted != LAST:
         return (await kernel.store.info(wanted)).id

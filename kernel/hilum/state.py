@@ -252,7 +252,7 @@ class Conversation(msgspec.Struct, eq=False):
     def kept_request(self) -> int | None:
         """The index of the request that every compaction keeps.
 
-        This is the request for the current run, or for a run that may be retried.
+        The kept request is that of the current run, or of a run that may be retried.
         """
         if self.run is not None or self._ended_early:
             return self.request

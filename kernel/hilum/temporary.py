@@ -37,8 +37,8 @@ def make_temporary_folder(kind: str = "") -> tuple[str, int]:
         kind: A part of the folder's name that shows people its purpose.
 
     Returns:
-        The folder's path, and the file descriptor of the lock, to be closed after the folder was
-        removed.
+        The folder's path, and a file descriptor that holds the lock. Close it after removing the
+        folder.
     """
     while True:
         folder = tempfile.mkdtemp(prefix=f"{PREFIX}{kind}-" if kind else PREFIX)
@@ -71,7 +71,7 @@ def sweep_temporary_folders() -> None:
     with suppress(OSError), os.scandir(base) as found:
         for entry in found:
             mine = entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False)
-            # The base folder may be shared, and other users' folders are left to them.
+            # The base folder may be shared, so other users' folders are not touched.
             if mine and entry.stat(follow_symlinks=False).st_uid == os.getuid():
                 _remove_unowned(entry.path)
 
@@ -86,7 +86,7 @@ def _remove_unowned(folder: str) -> None:
 
 
 def _is_abandoned(folder: str) -> bool:
-    """Return whether hilum named a folder without an owner that is too old to still get one."""
+    """Return whether an ownerless folder has a name from hilum and is too old to get an owner."""
     with suppress(OSError):
         old = time.time() - os.lstat(folder).st_mtime > _ABANDONED_SECONDS
         return old and bool(re.fullmatch(_RANDOM_NAME, os.path.basename(folder)))

@@ -79,7 +79,7 @@ class TimedCall(msgspec.Struct, eq=False):
         except trio.Cancelled:
             self.cancel()
             # The wait is shielded, because the run must not end while the tool still changes
-            # something. It has a deadline, because the tool may ignore its cancellation.
+            # something. The wait also has a deadline, because the tool may ignore its cancellation.
             with trio.CancelScope(shield=True, deadline=self._patience.deadline):
                 await self._ended.wait()
             self._leave()

@@ -1,7 +1,8 @@
 """The verdict on a call, which depends on approval policy, mode, the plugins' gates and the user.
 
 A gate may rewrite the arguments of a call. All gates then judge the rewritten call, until no gate
-rewrites it again. Thus every gate has judged the exact call that is approved, logged and run.
+rewrites it again. In this way, every gate has judged the exact call that is approved, logged and
+run.
 """
 
 from __future__ import annotations
@@ -86,8 +87,8 @@ async def permit(
             return Judgement(verdict, judged.call, rewritten_by)
         if same and verdict == approved:
             return Judgement(verdict, judged.call, rewritten_by)
-        # After the approval, the gates judge the call again. If they now rewrite it to a different
-        # call, the user has approved something else.
+        # After the approval, the gates judge the call again. If the gates now rewrite the call
+        # differently, the user has approved something else.
         if approved is not None and (approved.scope or call.name) not in agent.session.grants:
             raise ToolDenied(
                 "The effect of the call changed after approval was requested.", code=verdict.code
@@ -132,7 +133,7 @@ async def judge_call(agent: Agent, name: str, arguments: str) -> Verdict:
         arguments: Its arguments, as JSON.
 
     Raises:
-        UsageError: There is no such tool.
+        UsageError: The tool does not exist.
     """
     tool = agent.session.tools.get(name)
     if tool is None:
@@ -142,7 +143,7 @@ async def judge_call(agent: Agent, name: str, arguments: str) -> Verdict:
 
 
 async def _judge(agent: Agent, call: ToolCall, tool: Tool) -> Judgement:
-    """Judge a call, and judge it again while gates rewrite it.
+    """Judge a call, and repeat this as long as gates rewrite it.
 
     If the approval policy refuses the call, no plugin is called.
     """
@@ -218,7 +219,7 @@ def _rewritten(call: ToolCall, tool: Tool, verdict: Verdict) -> ToolCall:
     reason = problem_of(text)
     if reason:
         raise ValueError(f"the arguments {reason}")
-    # A different spelling of the same JSON does not count as a rewrite. Otherwise two gates could
+    # A different spelling of the same JSON does not count as a rewrite; otherwise two gates could
     # rewrite a call forever.
     if normalized(text) == normalized(call.arguments):
         return call

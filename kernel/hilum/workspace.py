@@ -41,7 +41,7 @@ _HAVE_CONTENT = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 class PathError(ToolError):
     """A path leads out of the workspace, does not exist, or the system rejects the operation.
 
-    Its code is ``"E_PATH_TRAVERSAL"``, ``"E_FILE_NOT_FOUND"`` or ``"E_FAILED"``.
+    The error's code is ``"E_PATH_TRAVERSAL"``, ``"E_FILE_NOT_FOUND"`` or ``"E_FAILED"``.
     """
 
 
@@ -107,8 +107,8 @@ class Workspace:
     roots: tuple[Path, ...]
 
     def __init__(self, root: str | Path, extra: Iterable[str | Path] = ()) -> None:
-        # Otherwise a single string would be iterated by character, and its first character, a
-        # slash, would give access to the whole file system.
+        # A single string is treated as one path; iterated by character, its slash would give access
+        # to the whole file system.
         given = [root, extra] if isinstance(extra, str) else [root, *extra]
         plain = [os.path.expanduser(self._text(path)) for path in given]
         roots = tuple(Path(os.path.realpath(os.path.join(plain[0], path))) for path in plain)

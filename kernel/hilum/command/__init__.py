@@ -1,7 +1,7 @@
 """Helpers that all commands share.
 
-They parse arguments, with errors that explain what to do, and print text so that a terminal does
-not interpret it.
+These helpers parse arguments, with errors that explain what to do, and print text so that a
+terminal does not interpret it.
 """
 
 from hilum.command.checks import check_folder, check_text

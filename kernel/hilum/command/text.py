@@ -23,7 +23,7 @@ _HARMFUL = (
 
 def escape_terminal(text: str) -> str:
     """Return text with all control characters except newlines and tabs escaped."""
-    # These two checks are faster than the search below, and most texts pass them.
+    # For most texts, these two checks suffice, and they are faster than the search below.
     if text.isascii() and text.isprintable():
         return text
     return re.sub(

@@ -1,6 +1,6 @@
 """Repair of front matter that is not YAML.
 
-It works key by key, so that an error affects only one key.
+The repair works key by key, so that an error affects only one key.
 
 Each entry is read in the first of three ways that works: as YAML, as YAML with quotes around its
 plain values, or line by line as text.
@@ -19,8 +19,8 @@ MAX_REPAIRED = 300
 """Maximum number of entries that are tried as YAML; later ones are read line by line."""
 
 _KEY = r"(\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|(?![#\s]|-\s)[^\n]{1,200}?)[ \t]*:(?=\s|$)"
-# The pattern does not match the colon in a URL such as `https://`. It also matches the full-width
-# colon of Chinese and Japanese keyboards.
+# The pattern does not match the colon in a URL such as `https://`. The pattern also matches the
+# full-width colon of Chinese and Japanese keyboards.
 _TIGHT_KEY = r"([A-Za-z][\w.-]{0,63})[ \t]*(?::(?!//)|：)"
 _LINE = (
     r"(\s*(?:- +)*)(?:((?:\"[^\"]{1,200}\"|'[^']{1,200}'|[^\s#:\"'\[{][^:\[{]{0,200}?))[ \t]*:["

@@ -161,8 +161,8 @@ class _Builder:
     def alias(self, anchor: str, line: int) -> object:
         if anchor not in self.anchors:
             raise NotYaml(line, f"'*{anchor}' refers to nothing")
-        # An alias counts as all the values in it. Otherwise nested aliases could make a short text
-        # grow exponentially ("billion laughs").
+        # An alias counts as all the values that it stands for; otherwise nested aliases could make
+        # a short text grow exponentially ("billion laughs").
         value, size = self.anchors[anchor]
         self.used.add(anchor)
         self.grow(size, line)

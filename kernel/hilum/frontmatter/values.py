@@ -69,8 +69,8 @@ def names(document: Document, key: str) -> tuple[str, ...] | None:
         key: The field.
 
     Returns:
-        The names. None if the field is missing or has no value, which usually means *all*; an empty
-        tuple, *none*, for an empty list.
+        The names; None, which usually means *all*, if the field is missing or has no value; an
+        empty tuple, which means *none*, for an empty list.
     """
     value = document.fields.get(key)
     if value is None:

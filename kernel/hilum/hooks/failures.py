@@ -95,7 +95,7 @@ def split_failure(error: BaseException) -> tuple[BaseException | None, BaseExcep
 
 def _is_failure(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
-        return False  # `split` passes the whole group first, but only its members decide
+        return False  # `split` also passes the group itself, but only its members decide
     return not isinstance(error, trio.Cancelled) and not is_interrupt(error)
 
 

@@ -22,7 +22,7 @@ CLOSE_SECONDS = 5.0
 
 
 class Lifespans(msgspec.Struct, eq=False):
-    """The lifespans of all plugins in a program, or in a part of it.
+    """The lifespans of all plugins in a program or a part of the program.
 
     Args:
         hook: Name of the function in a plugin's module that opens its lifespan.

@@ -38,8 +38,8 @@ class Implementation(msgspec.Struct, frozen=True, eq=False):
 class Contribution:
     """The marked functions of a plugin's module or instance: what pluggy registers.
 
-    This object is registered instead of the plugin's own. pluggy compares registered objects with
-    ``==``, which may run the plugin's code, and two plugins may yield equal objects.
+    A ``Contribution`` is registered in place of the plugin's own object. pluggy compares registered
+    objects with ``==``, which may run the plugin's code, and two plugins may yield equal objects.
 
     Args:
         plugin: Name of the plugin.
@@ -168,8 +168,8 @@ class Registry(pluggy.PluginManager):
         """Yield the implementations of a hook.
 
         pluggy orders implementations by ``tryfirst`` and ``trylast``. Within such a rank, pluggy
-        would call the last registered implementation first. This method yields implementations in
-        plugin order, a module before its instance, no matter when a plugin opened.
+        would call the last registered implementation first. hilum calls implementations in plugin
+        order, a module before its instance, no matter when a plugin opened.
         """
         caller = getattr(self.hook, hook, None)
         if caller is None:

@@ -45,7 +45,7 @@ Observer = Callable[[str, str, str, float, BaseException | None], None]
 
 
 class Table:
-    """The hooks of a program, or of a part of it.
+    """The hooks of a program or a part of the program.
 
     Args:
         report: Called with each failure; at the third failure in a row, the plugin is already off.
@@ -186,7 +186,7 @@ class Table:
         """Declare a plugin's gates, which the plugin must implement and ``close`` closes.
 
         Raises:
-            HookError: There is no such gate.
+            HookError: The gate does not exist.
         """
         gates = set(gates)
         for gate in gates - {ALL_GATES}:
@@ -324,7 +324,8 @@ class Table:
                 value = await call_within(spec.deadline, impl.function, *given, name=name)
             else:
                 value = self._inline(hook, impl, given)
-                # This happens, for example, with a functools.partial of a coroutine function.
+                # A functools.partial of a coroutine function, for example, is not recognized as
+                # async.
                 if inspect.isawaitable(value):
                     value = await call_within(spec.deadline, _awaited, value, name=name)
             return spec.checked(value)
@@ -344,7 +345,7 @@ class Table:
             raise RuntimeError(message) from error
         if time.perf_counter() - began > self.specs[hook].deadline:
             if inspect.iscoroutine(value):
-                # Otherwise Python would warn that the coroutine was never awaited.
+                # An unclosed coroutine would make Python warn that it was never awaited.
                 value.close()
             raise trio.TooSlowError(
                 "The function blocked all of hilum: write async def, and block only in a thread."
@@ -353,7 +354,7 @@ class Table:
 
     @contextmanager
     def _guard(self, hook: str, impl: Implementation) -> Iterator[list[PluginFailure]]:
-        """Isolate one implementation: an exception in it becomes a failure in the yielded list.
+        """Isolate one implementation, whose exceptions become failures in the yielded list.
 
         A cancellation propagates.
         """
@@ -426,6 +427,6 @@ def _quietly(function: Callable[..., Any], given: list[Any]) -> Any:
             f"it raised {type(error).__name__} (the message is left out, because it may quote the"
             " text)"
         )
-    # This is raised outside the except block, so that the original exception is not kept as its
-    # context.
+    # The new error is raised outside the except block, so that the original exception is not kept
+    # as its context.
     raise RuntimeError(problem)

@@ -40,7 +40,7 @@ async def wait(job: Job[Any], future: Future[T] | None = None) -> T:
     """Wait for a job, or for a future that the job will complete.
 
     Raises:
-        asyncio.CancelledError: This task was cancelled, once or more often. The job was also
+        asyncio.CancelledError: The current task was cancelled, once or more often. The job was also
             cancelled and has unwound.
         BaseException: The job's exception, even if it was raised while the job unwound.
     """

@@ -45,8 +45,8 @@ class Job(Generic[T]):
     """A function that runs, or will run, on the trio side.
 
     Attributes:
-        start: Starts the function, with a copy of the caller's context variables. It must be called
-            only once, and raises ``trio.RunFinishedError`` if the portal was closed.
+        start: Starts the function, with a copy of the caller's context variables. ``start`` must be
+            called only once, and raises ``trio.RunFinishedError`` if the portal was closed.
         cancel: Cancels the function; can be called from any thread at any time, even before
             ``start`` takes effect on the trio thread.
         future: The outcome of the function. The future completes only after the function has
@@ -161,7 +161,7 @@ class Portal:
             try:
                 with scope:
                     job.future.set_result(await function(*args, **named))
-            # Every exception is for the caller of the job. If it propagated here, it would cancel
+            # Every exception goes to the caller of the job. If one propagated here, it would cancel
             # all other jobs.
             except BaseException as error:
                 job.future.set_exception(error)
@@ -207,8 +207,8 @@ class Held(Generic[T]):
     Attributes:
         entered: The value that the context manager yields, or the exception if it could not be
             entered.
-        job: The job that holds the context manager open. Its result is whether the context manager
-            suppressed the error with which it was left.
+        job: The job that holds the context manager open. The job's result is whether the context
+            manager suppressed the error with which it was left.
     """
 
     def __init__(self, portal: Portal, manager: AbstractAsyncContextManager[T]) -> None:

@@ -441,7 +441,7 @@ class _Window:
         self._head += chunk[:free]
         self._tail += chunk[free:]
         self._total += len(chunk)
-        if len(self._tail) > 2 * self._half + 65536:  # seldom, as it copies the tail
+        if len(self._tail) > 2 * self._half + 65536:  # seldom, because it copies
             del self._tail[: -self._half]
 
     @property

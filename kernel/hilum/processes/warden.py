@@ -27,7 +27,7 @@ that outlives its parent becomes their child, even after ``setsid`` or a double 
 - If a keeper dies, the processes in its tree become the warden's children, and are ended.
 - If the owner dies, its end of every socket closes, and all of the above happens.
 
-This module runs outside the package and imports only small modules of the standard library, so that
+The module runs outside the package and imports only small modules of the standard library, so that
 starting and forking stay fast. On systems without subreapers (all except Linux), the same code ends
 only the command's process group.
 """
@@ -448,7 +448,7 @@ def run(
 def be_keeper(sock: _socket.socket, news: int, seats: int, lifeline: int) -> None:
     """Wait for a request on the owner's socket, report the request to the warden, and carry it out.
 
-    After that, the keeper waits for another request if there is a free seat.
+    The keeper then waits for another request if there is a free seat.
     """
     wake = become_subreaper()
     poll = watch(sock.fileno(), lifeline)
@@ -485,7 +485,7 @@ def serve(fd: int, owner: int) -> None:
     """Run the warden of the process ``owner`` until either of them ends.
 
     Requests arrive over the socket ``fd``. An idle keeper always exists and takes the next request
-    itself: this halves the time that starting a command takes.
+    itself, which halves the time needed to start a command.
     """
     os.set_inheritable(fd, False)
     os.chdir("/")

@@ -170,8 +170,8 @@ class App(NamedTuple):
             environ: The environment.
             known: Names of further sections, which are not checked. ``None`` leaves all other
                 sections unchecked.
-            strict: Whether mistakes are raised. If not, the result's ``problems`` lists them, and
-                invalid values are ignored.
+            strict: Whether mistakes are raised. If mistakes are not raised, ``problems`` lists
+                them, and invalid values are ignored.
 
         Raises:
             SettingsError: A source has mistakes; the error lists the mistakes in all sources.

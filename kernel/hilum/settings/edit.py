@@ -45,7 +45,7 @@ def change(path: Path, key: str | Sequence[str], value: Any | Callable[[Any], An
 
     Raises:
         ChangeError: The file cannot be changed safely, so it was not changed.
-        StoreError: There is no space left on the device; the file was not changed.
+        StoreError: No space is left on the device; the file was not changed.
     """
     # A settings file is often a link into a repository of dotfiles, and must stay a link.
     path = Path(os.path.realpath(path))
@@ -61,7 +61,8 @@ def change(path: Path, key: str | Sequence[str], value: Any | Callable[[Any], An
                 _write(path, _changed(text, data, keys, old, new))
     except OSError as error:
         reason = error.strerror or str(error)
-        # This is not a ChangeError, for which users are advised to correct or remove the file.
+        # A ChangeError would be wrong here, because users are then advised to correct or remove the
+        # file.
         if error.errno in _NO_SPACE:
             message = f"{path} cannot be changed: {reason}. It is unchanged."
             raise StoreError(message, hint="Free some space.") from None
@@ -230,8 +231,8 @@ def _write(path: Path, text: str) -> None:
         with open(handle, "wb") as file:
             file.write(text.encode())
             file.flush()
-            # The data is synced before the renaming. Otherwise, after a power failure, the file
-            # could be empty.
+            # The data is synced before the file is renamed; otherwise the file could be empty after
+            # a power failure.
             os.fsync(handle)
             if exists:
                 os.fchmod(handle, path.stat().st_mode & 0o7777)

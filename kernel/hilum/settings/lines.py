@@ -1,8 +1,8 @@
 """Finding the lines on which a settings file sets its keys, for messages about mistakes.
 
-``tomllib`` reports no positions, and another parser would read some files differently. So the text
-is parsed up to each line that mentions the key. If the key exists with this line but not without
-it, the key is on this line.
+``tomllib`` reports no positions, and another parser would read some files differently. The text is
+therefore parsed up to each line that mentions the key. If the key exists with this line but not
+without it, the key is on this line.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class _LineFinder:
     """A finder for the lines of keys in one text, which caches what it parses."""
 
     def __init__(self, text: str) -> None:
-        # Without this, a part of the text could end in the middle of a line break and be invalid.
+        # CRLF is replaced, because a part of the text that ended within a line break would be
+        # invalid.
         text = text.removeprefix("\ufeff").replace("\r\n", "\n")
         self._lines = text.split("\n")
         self._parents = {key: (parent, name) for key, parent, name in _spelled(tomllib.loads(text))}

@@ -125,8 +125,8 @@ class Reader(NamedTuple):
         known = members(kind, value, info) if isinstance(value, Mapping) else None
         if known and value:
             return self._table(kind, info, value, key, known)
-        # This is checked before the value, because the message about a key or token in a project's
-        # file must not quote it.
+        # Permission is checked before the value, because the message about a key or token in a
+        # project's file must not quote it.
         if self.project and (info.secret or info.project is False):
             return self._wrong(
                 key, "only the user may set this, in a file of their own and not in a project"

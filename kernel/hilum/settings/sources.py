@@ -12,9 +12,10 @@ from hilum.settings.declare import Info, members, plain
 from hilum.settings.errors import explain_invalid_toml, near
 
 FILE = "settings.toml"
-# Variables, without the application's prefix, that look like settings but are not. They name
-# folders, change the output after a crash, set the token of `hilum mcp serve`, and mark commands in
-# the background. Reporting them as mistakes would make every command fail for users who set them.
+# Variables, without the application's prefix, that look like settings but are not. These variables
+# name folders, change the output after a crash, set the token of `hilum mcp serve`, and mark
+# commands in the background. Reporting them as mistakes would make every command fail for users who
+# set them.
 OTHER_VARIABLES = frozenset({"CONFIG", "DATA", "CACHE", "TRACEBACK", "MCP_TOKEN", "BACKGROUND"})
 
 
@@ -36,7 +37,7 @@ class Raw(str):
             is_text = isinstance(get_args(kind)[0], str)
         with suppress(ValueError, RecursionError):  # int() raises ValueError for very long numbers
             document = tomllib.loads(f"value = {self}")
-            # Without this check, a value with a newline could set further keys.
+            # The value must be the only key, because a value with a newline could set further keys.
             if len(document) == 1 and (isinstance(document["value"], str) or not is_text):
                 return document["value"]
         return str(self)

@@ -170,7 +170,7 @@ class Bench:
             of: Name of the tool, or id of the call.
 
         Raises:
-            AssertionError: There is no such result.
+            AssertionError: No such call has ended.
         """
         for result in reversed(self.results):
             if of in (result.name, result.call_id):
@@ -287,7 +287,8 @@ async def open_bench(
             async with open_kernel(
                 plugins, settings=chosen, workspace=root, store=store, environ=os.environ
             ) as kernel:
-                # This comes after the plugins, so that none of their providers can take the name.
+                # The scripted models are added after the plugins, so that none of the plugins'
+                # providers can take the name.
                 kernel.router.replace(ModelProvider({"model": model, **(models or {})}))
                 observed: list[Observed] = []
                 kernel.observe(lambda *call: observed.append(Observed(*call)))

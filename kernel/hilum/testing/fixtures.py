@@ -49,7 +49,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[Bench]]
         except Exception as error:
             if not stop.is_set():
                 raise
-            # The error is raised at the end of the test. Here, it would cancel the other benches
+            # The error is raised at the end of the test; here, it would cancel the other benches
             # before they are closed.
             errors.append(error)
         finally:

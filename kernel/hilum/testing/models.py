@@ -199,7 +199,7 @@ class ScriptedModel:
     def _identity(self, request: Request) -> str:
         """Return an id that no call in the conversation has.
 
-        This includes calls from before a resume.
+        The calls of the conversation include those from before a resume.
         """
         said = sum(
             len(message.calls)
@@ -228,7 +228,7 @@ def _words(text: str) -> list[str]:
 
 
 class EchoModel(ScriptedModel):
-    """A model that responds with the user's text or, after a round of calls, with their results.
+    """A model that responds with the user's text or, after calls, with the results of the calls.
 
     If a prompt has the form ``tool {"argument": 1}`` and there is such a tool, the model calls it.
     """

@@ -1,6 +1,6 @@
 """The files of a project that extend what an agent can do in it, and a hash of each.
 
-These are all files in ``.hilum``, except those that are only text or can only restrict, and all
+The files are all those in ``.hilum``, except those that are only text or can only restrict, and all
 files in the folders from which hilum reads other programs' skills and agents. Such a file can name
 tools, give instructions and contain scripts.
 """

@@ -160,7 +160,7 @@ class TrustedFolders:
         """Trust a folder again if only one file, which hilum itself changed, differs.
 
         Args:
-            workspace: The folder. It must have been trusted before the change.
+            workspace: The folder, which must have been trusted before the change.
             path: The file.
         """
         changed = [change.partition(" ")[2] for change in self.changes(workspace)]
