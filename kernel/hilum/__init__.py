@@ -7,7 +7,7 @@ so ``import hilum`` takes almost no time.
 
 import sys
 
-TYPE_CHECKING = False  # importing typing takes longer than all other imports together
+TYPE_CHECKING = False  # importing typing takes longer than all other imports combined
 if TYPE_CHECKING:
     import signal as _signal
     from typing import Any

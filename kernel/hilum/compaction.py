@@ -228,8 +228,8 @@ def fit_request(message: UserMessage, space: int, measure: Measure) -> UserMessa
     """Return the user's request in the form that a compacted conversation keeps.
 
     If the message takes more than a quarter of ``space``, the context that was gathered for it is
-    dropped. If its text alone still takes more than half of ``space``, only the beginning and the
-    end of the text are kept, with a note between them.
+    dropped. If the text of the message alone takes more than half of ``space``, only the beginning
+    and the end of the text are kept, with a note between them.
 
     Args:
         message: The request.

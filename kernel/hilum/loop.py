@@ -483,8 +483,8 @@ def _check_window(agent: Agent, model: Model, fixed_tokens: int, available: int)
     size = 0
     if isinstance(request, UserMessage):
         size = message_size(without_context(request), calibrator.text)
-    # Only after the first turn, a request that takes more than half of the available tokens is
-    # shortened.
+    # A request that takes more than half of the available tokens is shortened only after the first
+    # turn.
     wanted = min(size, available // 2) if run.turn else size
     if wanted + least_room(model.info) <= available:
         return

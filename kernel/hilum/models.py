@@ -34,8 +34,8 @@ class Price(msgspec.Struct, frozen=True):
 
     def cost(self, usage: Usage) -> float:
         """Return the cost of the given usage in US dollars."""
-        # Providers charge less for cached tokens. If their price is not known, the full price
-        # counts, so that a cost limit is reached too early rather than too late.
+        # Providers charge less for cached tokens. If the price of cached tokens is not known, the
+        # full price counts, so that a cost limit is reached too early rather than too late.
         cached = self.input if self.cached is None else self.cached
         written = self.input if self.cache_write is None else self.cache_write
         fresh = usage.input - usage.cached - usage.cache_write

@@ -168,7 +168,7 @@ def specs(agent: Agent) -> list[ToolSpec]:
         try:
             if tool.is_deferred(agent):
                 # Tools of other systems come and go, which would change the list. The plugin that
-                # connects them lists them in a layer instead.
+                # connects such tools lists them in a layer instead.
                 if tool.schema is None:
                     deferred.append(tool.name)
             else:

@@ -194,8 +194,8 @@ class AddressPolicy(Protocol):
             loopback: Whether this machine is allowed.
 
         Returns:
-            The parsed URL and the addresses. Connect to these addresses, because another lookup
-            could return others.
+            The parsed URL and the addresses. The caller must connect to one of these addresses,
+            because another DNS lookup could return others.
 
         Raises:
             AddressRefused: The address must not be contacted or, with the code ``E_UNREACHABLE``,

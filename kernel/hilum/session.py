@@ -553,8 +553,8 @@ class Session:
         self.model = change.model
         for agent in self.agents.values():
             if agent.conversation.run:
-                # Otherwise the run's current model, such as a fallback, would take precedence over
-                # the user's choice.
+                # The run's current model, such as a fallback, must not take precedence over the
+                # user's choice.
                 agent.conversation.run.model = ""
 
     @property

@@ -250,7 +250,7 @@ class Tool:
             The arguments by name, with the types that the function declares.
 
         Raises:
-            ToolError: ``"E_BAD_ARGS"``, with a message that names the argument.
+            ToolError: ``"E_BAD_ARGS"``; the message names the invalid argument.
         """
         try:
             raw = decode_arguments(arguments)

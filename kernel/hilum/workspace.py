@@ -283,7 +283,7 @@ class Locks:
     def of(self, paths: Iterable[object]) -> list[trio.Lock]:
         """Return the locks for files, each lock once.
 
-        Tasks that acquire them in this order cannot deadlock.
+        Tasks that acquire the locks in the returned order cannot deadlock.
         """
         # The names are sorted, so that two calls that lock the same files cannot wait for each
         # other.

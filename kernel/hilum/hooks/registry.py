@@ -20,7 +20,7 @@ Marks = Mapping[str, Any]
 
 
 class Implementation(msgspec.Struct, frozen=True, eq=False):
-    """One implementation of a hook, as it is called.
+    """One implementation of a hook, ready to be called.
 
     Attributes:
         plugin: Name of the plugin.

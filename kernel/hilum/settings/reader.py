@@ -147,7 +147,7 @@ class Reader(NamedTuple):
         return float(value) if kind is float else value
 
     def _list(self, kind: Any, info: Info, values: list[Any], key: str) -> tuple[Any, bool]:
-        """Read the items of a list.
+        """Read the items in a list.
 
         Returns:
             The items (``NOTHING`` if an item is wrong), and whether an item is a secret.

@@ -151,8 +151,8 @@ class TrustedFolders:
             )
         hashes = hash_files(root)
         self._change(root, combine_hashes(hashes))
-        # The list is written after the digest, which alone decides. If hilum ends in between, only
-        # the names of changed files are unknown.
+        # The list of files is written after the digest, which alone decides about trust. If hilum
+        # ends in between, only the names of changed files are unknown.
         self._write_list(root, hashes)
         return list(hashes)
 
