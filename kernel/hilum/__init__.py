@@ -1,18 +1,18 @@
 """hilum: a coding agent whose every ability is a plugin.
 
-This is the public API. Plugins import ``hilum``, ``hilum.testing`` and the public modules and
-sub-packages that ``_MODULES`` lists, but nothing below those. Names are imported on first use, so
-``import hilum`` takes almost no time.
+This package is the public API. Plugins import ``hilum``, ``hilum.testing`` and the public modules
+and sub-packages that ``_MODULES`` lists, but nothing below those. Names are imported on first use,
+so ``import hilum`` takes almost no time.
 """
 
 import sys
 
-TYPE_CHECKING = False  # importing typing takes longer than all other imports
+TYPE_CHECKING = False  # importing typing takes longer than all other imports combined
 if TYPE_CHECKING:
     import signal as _signal
     from typing import Any
 else:
-    import _signal  # signal imports enum, which takes long enough to be interrupted
+    import _signal  # `signal` imports enum, and Ctrl-C could interrupt that
 
 # While the program `hilum` starts, Ctrl-C simply ends the process, because an interrupt during an
 # import would show a traceback. Both `python -m hilum`, whose sys.argv[0] is still "-m" at this

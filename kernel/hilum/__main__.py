@@ -1,4 +1,4 @@
-"""The thin ``hilum`` script: it lists commands without importing them, and runs one.
+"""The thin ``hilum`` script, which lists commands without importing them and runs one.
 
 This module contains only what works even if every plugin is broken: the help, the version and
 ``hilum plugins``.
@@ -23,7 +23,7 @@ else:
 
 TRACEBACK = "HILUM_TRACEBACK"
 CHAT = "chat"
-"""The command that runs if none is named."""
+"""The command that runs if the user names none."""
 _PROGRAM_COMMANDS = (
     "run",
     "chat",
@@ -51,11 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = _run_command(*_split(given))
-        # Python would report an error of its own flush with a traceback.
+        # If Python flushed the output at exit instead, an error would show a traceback.
         _print("", end="")
         return code
     except HilumError as error:
-        from hilum.command import escape_terminal  # only where something went wrong
+        from hilum.command import escape_terminal  # needed only for an error
 
         # The message may contain text from a plugin.
         text = f"hilum: {error.code}: {error.message}\n{error.hint}".rstrip("\n")
@@ -65,18 +65,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # 128 + SIGINT, as shells report a program that Ctrl-C ended.
         return 130
     except BrokenPipeError:
-        # The process that reads our output is gone (`hilum … | head`); Python must not report an
-        # error when it flushes.
+        # The process that reads our output has exited (`hilum … | head`). Python must not report an
+        # error when it flushes the output at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         # 128 + SIGPIPE, as shells report it.
         return 141
 
 
 def _split(arguments: list[str]) -> tuple[str, list[str]]:
-    """Return the name of the command, and its arguments.
+    """Return the name of the command and its arguments.
 
-    Without a command, ``hilum`` starts a conversation: also if it gets options of its own, or a
-    prompt, which contains a blank, as its first argument.
+    Without a command, ``hilum`` starts a conversation. A first argument that is an option, or that
+    contains a space as a prompt does, also starts a conversation.
     """
     first = arguments[0] if arguments else ""
     is_option = first.startswith("-") and first not in ("-h", "--help", "-V", "--version")
@@ -88,8 +88,8 @@ def _split(arguments: list[str]) -> tuple[str, list[str]]:
 def _replace_closed_streams() -> None:
     """Open the null device in place of closed standard streams.
 
-    Otherwise the next file that is opened would get the number of a closed stream, and messages
-    would be written into it.
+    If a standard stream stayed closed, the next file that is opened would get its descriptor, and
+    messages would be written to that file.
     """
     if None not in (sys.stdin, sys.stdout, sys.stderr):
         return
@@ -104,34 +104,34 @@ def _replace_closed_streams() -> None:
 
 
 def _print(text: str, end: str = "\n") -> None:
-    """Print on standard output, and write everything that was printed earlier.
+    """Print to standard output and flush it.
 
     Raises:
-        HilumError: ``"E_FAILED"``, it cannot be written.
-        BrokenPipeError: The reader of the output is gone.
+        HilumError: ``"E_FAILED"``: the text cannot be written.
+        BrokenPipeError: The process that reads the output has exited.
     """
     try:
         print(text, end=end, flush=True)
     except BrokenPipeError:
         raise
     except OSError as error:
-        from hilum.command import output_error  # only where something went wrong
+        from hilum.command import output_error  # needed only for an error
 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise output_error(error) from None
 
 
 def _run_command(name: str, arguments: list[str]) -> int:
-    """Run the command of a name, or print the version or the help; return the exit code."""
+    """Run the named command, or print the version or the help; return the exit code."""
     if name in ("--version", "-V", "version"):
         from hilum import __version__
 
         _print(f"hilum {__version__}")
         return 0
     commands = all_entry_points("hilum.commands")
-    # This command must work even if every plugin is broken, so no plugin can replace it.
+    # `hilum plugins` must work even if every plugin is broken, so no plugin can replace it.
     commands["plugins"] = [EntryPoint("plugins", "hilum.inventory:main", "hilum", "")]
-    # Without the terminal, as in a program that installs only the kernel, the help is shown.
+    # Without hilum-terminal, for example if only the kernel is installed, the help is shown.
     is_missing = name == CHAT and not arguments and CHAT not in commands
     if name in ("-h", "--help", "help") or is_missing:
         lines = map(_line, sorted(commands.values(), key=_order))
@@ -148,16 +148,16 @@ def _find_command(name: str, commands: dict[str, list[EntryPoint]]) -> EntryPoin
         commands: The installed commands by normalized name, so that clashes are found.
 
     Raises:
-        UsageError: There is no such command.
-        PluginError: Several distributions provide it.
+        UsageError: The command does not exist.
+        PluginError: Several distributions provide the command.
     """
     points = commands.get(normal(name))
-    # A command is called by its exact name.
+    # A command runs only under its exact name.
     if points and points[0].name == name:
         if len(points) > 1:
             raise PluginError(clash("command", points))
         return points[0]
-    from hilum.extras import advice_for_command  # only where something went wrong
+    from hilum.extras import advice_for_command  # needed only for an error
 
     advice = advice_for_command(name)
     if not advice and name in _PROGRAM_COMMANDS and "run" not in commands:
@@ -168,11 +168,11 @@ def _find_command(name: str, commands: dict[str, list[EntryPoint]]) -> EntryPoin
 
 
 def _run(point: EntryPoint, arguments: list[str]) -> int:
-    """Run a command, and return its exit code.
+    """Run a command and return its exit code.
 
     Raises:
-        HilumError: The command failed. With ``HILUM_TRACEBACK`` in the environment, an unexpected
-            error is raised unchanged.
+        HilumError: The command failed. If ``HILUM_TRACEBACK`` is set in the environment, an
+            unexpected error is raised unchanged.
     """
     try:
         command = _load(point)
@@ -186,19 +186,20 @@ def _run(point: EntryPoint, arguments: list[str]) -> int:
         if os.environ.get(TRACEBACK):
             raise
         if isinstance(error, OSError):
-            # The error may be one of standard output, which still has text to write.
+            # The error may come from standard output, whose buffer still contains text.
             _print("", end="")
         if isinstance(error, FileNotFoundError) and not _is_in_folder():
             text = "The current folder no longer exists."
             raise UsageError(text, hint="Change to another folder.") from None
-        # The text of a nursery's group only counts its members, so the first member is shown.
+        # The message of a nursery's exception group only states how many exceptions it has, so the
+        # first one is shown.
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         hint = (
             f"`hilum plugins` shows what is wrong with plugins; {TRACEBACK}=1 in the environment"
             " shows where it happened."
         )
-        from hilum.hooks import describe_error  # only where something went wrong
+        from hilum.hooks import describe_error  # needed only for an error
 
         text = f"The command {point.name} of {point.distribution} failed: {describe_error(error)}."
         raise HilumError(text, code="E_PLUGIN", hint=hint) from None
@@ -236,7 +237,7 @@ def _load(point: EntryPoint) -> Any:
     """Import a command's function.
 
     Raises:
-        HilumError: It cannot be imported.
+        HilumError: The function cannot be imported.
     """
     try:
         return point.load()

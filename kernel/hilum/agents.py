@@ -1,4 +1,4 @@
-"""Agents of a session: their profiles, the tools that each may use, and modes."""
+"""The agents of a session: their profiles, the tools that they may use, and modes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ToolFilter(msgspec.Struct, frozen=True):
     deny: tuple[str, ...] = ()
 
     def admits(self, name: str, risk: str) -> bool:
-        """Return whether a tool with this name and risk is admitted."""
+        """Return whether the filter admits a tool with the given name and risk."""
 
         def names_tool(entry: str) -> bool:
             return entry == risk if entry in RISKS else fnmatchcase(name, entry)
@@ -44,13 +44,13 @@ class ToolFilter(msgspec.Struct, frozen=True):
 
 
 class Mode(msgspec.Struct, frozen=True):
-    """A mode: which tools are available, and which of them need approval for each call.
+    """A mode, which decides which tools are available and which calls need approval.
 
     Args:
         name: For example ``plan``.
         tools: The tools that are available.
         ask: Permission categories whose calls need approval under every approval policy.
-        description: One line that faces show.
+        description: A one-line description for faces to show.
     """
 
     name: str
@@ -62,16 +62,16 @@ class Mode(msgspec.Struct, frozen=True):
 class Profile(msgspec.Struct, frozen=True):
     """The instructions, model, tools and limits of an agent.
 
-    ``None`` means the session's setting.
+    A value of ``None`` means that the session's setting applies.
 
     Args:
-        name: Name, ``main`` for the session's own agent.
-        prompt: Its instructions, a layer of its system prompt.
+        name: Name of the agent; ``main`` for the session's own agent.
+        prompt: The agent's instructions, which become a layer of its system prompt.
         model: ``provider/name`` or a role; empty for the session's model.
-        tools: Which tools it may use.
-        turns: Maximum number of model calls of a run.
+        tools: The tools that the agent may use.
+        turns: Maximum number of model calls in a run.
         timeout: Maximum duration of a run, in seconds.
-        token_limit: Maximum number of tokens of a run.
+        token_limit: Maximum number of tokens that a run may use.
         cost_limit: Maximum cost of a run, in US dollars; ``None`` for no limit.
     """
 
@@ -90,12 +90,12 @@ class Agent(msgspec.Struct, eq=False):
 
     Attributes:
         name: Unique in the session.
-        session: Its session.
-        profile: Its instructions, model, tools and limits.
-        parent: Name of the agent that created it; empty if there is none.
-        conversation: Its messages and the state of its run.
-        began: Time on trio's clock at which this process began to work on the run; the system clock
-            may jump.
+        session: The session that the agent belongs to.
+        profile: The agent's instructions, model, tools and limits.
+        parent: Name of the agent that created this one; empty if no agent did.
+        conversation: The agent's messages and the state of its run.
+        began: Time on trio's clock at which this process began to work on the run. (The system
+            clock may jump.)
     """
 
     name: str
@@ -113,7 +113,7 @@ class Agent(msgspec.Struct, eq=False):
 
     @property
     def run(self) -> RunState:
-        """The current run; one must exist."""
+        """The agent's current run, which must exist."""
         assert self.conversation.run is not None
         return self.conversation.run
 
@@ -134,14 +134,14 @@ class Agent(msgspec.Struct, eq=False):
     def limit(self, name: str) -> Any:
         """Return ``turns``, ``timeout`` or ``token_limit`` from the profile or the settings."""
         own = getattr(self.profile, name)
-        # 0 in the profile is a value: it does not fall back to the setting.
+        # Only None falls back to the setting: 0 in the profile is a value.
         if own is None:
             return getattr(self.session.options, name)
         return own
 
     def tools(self) -> list[Tool]:
         """Return the tools that policy, mode and profile allow, in the order of their plugins."""
-        # An empty filter admits every tool: leaving it out saves a check for each of them.
+        # An empty filter admits every tool, so leaving it out saves one check per tool.
         filters = [each for each in (self.mode.tools, self.profile.tools) if each != ToolFilter()]
         # The policy denies all other calls, so their tools would only cost tokens.
         if self.session.approve == "readonly":

@@ -1,6 +1,6 @@
-"""hilum's asyncio API: the kernel runs on a separate trio thread.
+"""The asyncio API of hilum; the kernel runs on a separate trio thread.
 
-Cancelling a task waits until the trio side has unwound.
+A cancelled task ends only when the trio side has unwound.
 
 ::
 
@@ -25,7 +25,7 @@ from hilum.tools import Options, Tool
 from hilum.tools import tool as trio_tool
 
 if TYPE_CHECKING:
-    # The function that `hosted` returns takes the arguments of the original.
+    # The functions that `hosted` returns take the same arguments as the originals.
     from hilum.kernel import open_kernel as open_kernel
     from hilum.standard import open_standard_session as open_standard_session
 else:
@@ -40,8 +40,8 @@ def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Awaitable[Any]]]
 
     The options are those of ``hilum.tool``.
 
-    A call that is cancelled (because it was stopped or timed out) cancels the coroutine on that
-    loop and waits until it has ended.
+    If the tool call is cancelled (because it was stopped or timed out), the coroutine is cancelled
+    on that loop, and the call waits until it has ended.
 
     Raises:
         PluginError: No asyncio loop is running, for example at the top level of a module.

@@ -2,8 +2,8 @@
 
 Within these limits, the log, every wire format and every face can handle a call.
 
-A call is checked once, before it is logged. A call that passes can be encoded, decoded and shown by
-every part of the program.
+Each call is checked once, before it is logged. Every part of the program can encode, decode and
+show a call that passes the check.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from hilum.messages import AssistantMessage, Text, Thinking, ToolCall, replace_s
 from hilum.signature import nesting
 
 # Maximum nesting depth of lists and objects. JSON decoders fail at about 1,000 levels, and faces
-# decode the arguments, too.
+# also decode the arguments.
 MAX_DEPTH = 100
-MAX_LENGTH = 4_000_000  # in characters; the longest answers of models are below 1,000,000
-MAX_CALLS = 128  # maximum number of calls in one answer that are run
-# Characters that every terminal shows unchanged. Kimi writes `functions.NAME:0` and expects it
-# back; gateways of stricter vendors encode it.
+MAX_LENGTH = 4_000_000  # characters; even the longest model responses have fewer than 1,000,000
+MAX_CALLS = 128  # maximum number of calls in one response that are run
+# Characters that every terminal shows unchanged. Kimi writes ids such as `functions.NAME:0` and
+# expects them back; gateways of stricter vendors encode these ids.
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 NO_TOOL = "There is no tool"
-CALL_TOOL = "call_tool"  # the tool through which deferred tools are called
+CALL_TOOL = "call_tool"  # the tool that calls deferred tools
 CUT_OFF = (
     "Your answer was cut off at the output limit in the middle of this call, so it was not carried"
     " out. Send it in smaller pieces, each in a separate answer: write the beginning of a long"
@@ -55,7 +55,7 @@ def decode_arguments(text: str) -> dict[str, Any]:
     """
     try:
         decoded = msgspec.json.decode(text or "{}", type=dict[str, Any])
-        # msgspec keeps the last of two equal keys, but the model may have meant the first one.
+        # Of two equal keys, msgspec keeps the last one, but the model may have meant the first one.
         json.loads(text or "{}", object_pairs_hook=_without_duplicates)
     except BadArguments:
         raise
@@ -74,7 +74,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> None:
 
 
 def normalized(text: str) -> str:
-    """Return arguments in canonical form: equal objects become equal texts.
+    """Return arguments in canonical form, in which equal objects have equal texts.
 
     Text that is not JSON is returned unchanged.
     """
@@ -92,7 +92,7 @@ def encode_arguments(arguments: Mapping[str, Any]) -> str:
 def problem_of(text: str) -> str:
     """Return why arguments cannot be stored, as the end of the sentence "The arguments …".
 
-    The result is empty if they can be stored.
+    The result is empty if the arguments can be stored.
     """
     if len(text) > MAX_LENGTH:
         return f"are {len(text):,} characters long; at most {MAX_LENGTH:,} are accepted"
@@ -104,11 +104,11 @@ def problem_of(text: str) -> str:
 
 
 def _has_half_character(text: str) -> bool:
-    """Return whether an escape sequence is half of a surrogate pair.
+    """Return whether a text contains an escape sequence for half of a surrogate pair.
 
     JSON decoders disagree on how to read such a sequence.
     """
-    # Only the few texts with such an escape need to be decoded.
+    # Only a text with an escape for a surrogate needs to be decoded.
     if "\\ud" not in text and "\\uD" not in text:
         return False
     try:
@@ -121,8 +121,8 @@ def _has_half_character(text: str) -> bool:
 def safe_call(call: ToolCall) -> ToolCall:
     """Return a call that can be logged and sent back to any provider.
 
-    Arguments that cannot be stored are left out, and ``problem`` says why; such a call is refused
-    with that text.
+    Arguments that cannot be stored are left out. The call's ``problem`` then contains the reason,
+    and the call is refused with it.
     """
     problem = ""
     # Some models prefix the name with the namespace that tools had in their training data.
@@ -148,10 +148,10 @@ def safe_id(identity: str) -> str:
 
 
 def safe_answer(message: AssistantMessage) -> AssistantMessage:
-    """Return a model's answer in a form that can be logged; see ``safe_call`` for its calls.
+    """Return a model's response in a form that can be logged; see ``safe_call`` for its calls.
 
-    Calls beyond ``MAX_CALLS`` are left out, except the first of them, which is kept so that it can
-    be refused with the reason.
+    Calls beyond ``MAX_CALLS`` are left out. The first of these calls is kept, so that it can be
+    refused with the reason.
     """
     parts: list[Text | Thinking | ToolCall] = []
     calls = 0
@@ -171,7 +171,7 @@ def safe_answer(message: AssistantMessage) -> AssistantMessage:
             parts.append(Thinking(replace_surrogates(part.text), _safe_vendor(part.vendor)))
         else:
             parts.append(replace(part, text=replace_surrogates(part.text)))
-    # Only the last part can be incomplete: the model had finished the earlier ones.
+    # Only the last part can be incomplete, because the model finished all earlier parts.
     if message.stop == "length" and parts:
         last = parts[-1]
         if isinstance(last, ToolCall) and _is_incomplete(last):
@@ -180,9 +180,9 @@ def safe_answer(message: AssistantMessage) -> AssistantMessage:
 
 
 def _is_incomplete(call: ToolCall) -> bool:
-    """Return whether the last call of an answer that was cut off is incomplete.
+    """Return whether the last call of a response that was cut off is incomplete.
 
-    A call without any arguments counts as incomplete: they may have been cut off.
+    A call without arguments counts as incomplete, because its arguments may have been cut off.
     """
     if call.problem:
         return False
@@ -199,7 +199,7 @@ def is_readable(text: str) -> bool:
 
 
 def _safe_vendor(vendor: dict[str, Any]) -> dict[str, Any]:
-    """Return a vendor's opaque fields, or none if they could not be read back from the log."""
+    """Return a vendor's opaque fields; empty if they could not be read back from the log."""
     if not vendor:
         return vendor
     try:

@@ -1,4 +1,4 @@
-"""hilum's synchronous API: the kernel's functions and classes as blocking calls.
+"""The synchronous API of hilum: the kernel's functions and classes with blocking calls.
 
 ::
 

@@ -1,8 +1,8 @@
-"""Tool calls: all calls of an answer run in parallel, and each ends exactly once.
+"""Tool calls: all calls in a response run in parallel, and each ends exactly once.
 
-A call waits for its turn. Its tool, its arguments and earlier failures are checked, then gates,
-mode, policy and the user decide whether it may run. Its start is *logged*, it runs within a time
-limit, and its result is checked and logged.
+A call waits for its turn. After a check of its tool, its arguments and its earlier failures, the
+gates, the mode, the approval policy and the user decide whether it may run. The call's start is
+*logged*, the call runs within a time limit, and its result is checked and logged.
 """
 
 from __future__ import annotations
@@ -44,12 +44,14 @@ if TYPE_CHECKING:
     from hilum.agents import Agent
     from hilum.session import Session
 
-# Characters of a result that the log keeps. The model may get less: see ``shorten_results``.
+# Maximum number of characters of a result that the log keeps. The model may get a shorter text: see
+# ``shorten_results``.
 RESULT_LIMIT = 200_000
-# Seconds by which a call may exceed its time limit without counting as a failure of its plugin: on
-# a loaded machine, it may end late.
+# Seconds by which a call may exceed its time limit before this counts as a failure of its plugin.
+# On a loaded machine, a cancelled call may end late.
 LATE = 1.0
-# Seconds that plugins have to check the output of a stopped call, because a stop must be quick.
+# Seconds that plugins have to check the output of a stopped call. The limit is short, because a
+# stop must be quick.
 CHECK_TIMEOUT = 1.0
 
 
@@ -65,12 +67,12 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 async def run_calls(agent: Agent) -> None:
-    """Run the open calls of the last answer until all have ended.
+    """Run the open calls of the last response until all have ended.
 
-    They run in parallel, unless they use the same files or queues.
+    Calls that use the same files or queues run one after another, all others in parallel.
     """
     calls = agent.conversation.open_calls()
-    # The common case, a single call, needs neither places nor another task.
+    # A single call, the common case, needs no place in an order and no separate task.
     if len(calls) == 1:
         await _run_one_call(agent, calls[0], Place(Claims()))
         return
@@ -87,7 +89,7 @@ async def run_calls(agent: Agent) -> None:
 def _claims(agent: Agent, state: CallState) -> tuple[Claims, ToolError | None]:
     """Return a call's claims, or no claims and the error that its tool's plugin raised.
 
-    The error has already been logged. A call that will be refused has no claims either.
+    The error is already in the log. A call that will be refused has no claims either.
     """
     if state.lost:
         return Claims(), None
@@ -103,8 +105,8 @@ def end_calls(agent: Agent, code: str, why: str) -> None:
 
     Args:
         agent: The agent that made the calls.
-        code: The code of their results.
-        why: Why the run ended, as a clause.
+        code: The error code of the calls' results.
+        why: The reason why the run ended, as a clause.
     """
     for state in agent.conversation.open_calls():
         title = describe_call(state.call)
@@ -115,7 +117,7 @@ def end_calls(agent: Agent, code: str, why: str) -> None:
         result = _failure(state.call, code, text)
         if state.printed:
             introduction = Text(f"{result.text} Its output so far:", "kernel")
-            # A separate part: the output of a tool must not be taken for a text of the kernel.
+            # The output is a separate part, so that it is not taken for a text of the kernel.
             output = Text(state.printed, f"tool:{state.call.name}")
             result = replace(result, parts=(introduction, output))
         agent.emit(CallDone(result=result, seconds=_seconds(state)))
@@ -124,13 +126,13 @@ def end_calls(agent: Agent, code: str, why: str) -> None:
 async def _run_one_call(
     agent: Agent, state: CallState, place: Place, fault: ToolError | None = None
 ) -> None:
-    """Run one call, and log its end.
+    """Run one call and log its end.
 
     Args:
         agent: The agent that made the call.
         state: The state of the call.
-        place: Its place among the calls of the answer.
-        fault: The error that its tool's plugin raised, if that is why the call cannot run.
+        place: The call's place among the calls of the response.
+        fault: The error of the tool's plugin, if it prevents the call from running.
     """
     call = state.to_run
     try:
@@ -149,13 +151,12 @@ async def _run_one_call(
             if isinstance(error, ToolDenied) and error.rule:
                 result = replace(result, data={RULE: error.rule})
         reason = agent.session.hooks.refusal("check_result")
-        # The call ran, but its result can no longer be checked for secrets or injected
-        # instructions.
+        # The call ran, but its result cannot be checked for secrets and injected instructions.
         if reason and state.began is not None:
             result = _failure(state.call, "E_PLUGIN", f"{RESULT_WITHHELD}. {reason}")
         result = await _check_result(agent, call, result)
         done = CallDone(result=result, seconds=_seconds(state))
-        with suppress(PluginError):  # the text is then withheld
+        with suppress(PluginError):  # if this fails, the text is withheld
             await agent.session.redaction.prepare(done)
         agent.emit(done)
     except trio.Cancelled:
@@ -166,15 +167,15 @@ async def _run_one_call(
 
 
 async def _check_printed(agent: Agent, call: ToolCall, state: CallState) -> None:
-    """Have plugins check a stopped call's output, as they check any result.
+    """Pass a stopped call's output to the plugins that check results.
 
-    Output that is not checked in time is left out of the log.
+    Output that is not checked within ``CHECK_TIMEOUT`` seconds is not logged.
     """
     printed = state.printed
     state.printed = ""
     if not printed or agent.session.hooks.refusal("check_result"):
         return
-    # A stop must not skip the check, but the check must not delay the stop for long either.
+    # A stop must not skip this check, and the check must not delay the stop for long.
     part = Text(replace_surrogates(printed), f"tool:{state.call.name}")
     result = ToolResult(state.call.id, state.call.name, (part,), "E_STOPPED")
     with trio.CancelScope(shield=True, deadline=trio.current_time() + CHECK_TIMEOUT):
@@ -185,7 +186,7 @@ async def _check_printed(agent: Agent, call: ToolCall, state: CallState) -> None
 def _seconds(state: CallState) -> float:
     """Return how many seconds a call has run.
 
-    Time spent waiting for the user, or in an earlier process, does not count.
+    The time that the call waited for the user or ran in an earlier process does not count.
     """
     if state.began is None:
         return 0.0
@@ -218,10 +219,11 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
     """Check whether a call may run, and run it.
 
     Raises:
-        ToolError: It may not run, it failed, or it did not end in time.
+        ToolError: The call may not run, failed, or did not end in time.
     """
     session = agent.session
-    # Before everything else: a call that may have had its effect must not even be judged again.
+    # Interrupted calls are refused first, because a call that may have had its effect must not be
+    # judged again.
     _check_interrupted(state)
     prepared = _prepare_unless_repeated(agent, state)
 
@@ -237,16 +239,16 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
         _move(place, prepared.claims)
     await place.turn()
     tool = prepared.tool
-    # Places order the calls of one answer; the locks order those of different agents.
+    # Places order the calls in one response; locks order calls from different agents.
     locks = session._calls_in_flight.locks.of(tool.paths_written(prepared.arguments))
     async with AsyncExitStack() as stack:
         for lock in locks:
             await stack.enter_async_context(lock)
         reason = session.hooks.refusal()
-        if reason:  # a gate may have closed while the call waited for its turn
+        if reason:  # a gate may have closed while this call waited
             raise ToolDenied(reason)
-        # A stop cannot cancel a wait that is already over. Without this check the tool would run up
-        # to its first await.
+        # A stop does not cancel the waits above if they are already over; without this checkpoint,
+        # the tool would then run up to its first await.
         await trio.lowlevel.checkpoint_if_cancelled()
         started = CallStarted(
             call=state.to_run,
@@ -263,8 +265,8 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
                 original=state.to_run.arguments,
                 rewritten_by=judged.rewritten_by,
             )
-        # Logged before the tool runs: if hilum ends meanwhile, a resume must know that the call may
-        # have had its effect.
+        # The start is logged before the tool runs. If hilum ends while the tool runs, the log thus
+        # shows that the call may have had its effect.
         seq = agent.emit(started)
         state.began = trio.current_time()
         output = await _run(agent, state, prepared, place, seq)
@@ -280,7 +282,7 @@ def _check_interrupted(state: CallState) -> None:
     """Check that a call that was interrupted by a crash may run again.
 
     Raises:
-        ToolError: It may have had its effect already, or its arguments are lost.
+        ToolError: The call may already have had its effect, or its arguments are lost.
     """
     title = describe_call(state.call)
     if state.started and state.started.effect == "once":
@@ -302,9 +304,10 @@ def _prepare_unless_repeated(agent: Agent, state: CallState) -> Prepared:
     """Prepare a call, unless it is refused as repeated.
 
     Raises:
-        ToolError: See ``_prepare``; or the call has failed, or returned the same result, too often.
+        ToolError: The call failed too often, returned the same result too often, or cannot be
+            prepared (see ``_prepare``).
     """
-    # Failures are counted from the log, which contains the call without its secrets.
+    # Failures are counted for the call as it is in the log, without its secrets.
     refusal = agent.conversation.failures.refusal(state.call)
     try:
         prepared = _prepare(agent, state.to_run)
@@ -321,7 +324,7 @@ def _move(place: Place, claims: Claims) -> None:
     """Record that gates changed the files or queues that a call uses.
 
     Raises:
-        ToolError: A later call has begun that should have waited for it.
+        ToolError: A later call, which should have waited for this one, has already begun.
     """
     place.claims = claims
     if place.overtaken():
@@ -336,8 +339,8 @@ def _prepare(agent: Agent, call: ToolCall) -> Prepared:
     """Find the tool of a call and check its arguments.
 
     Raises:
-        ToolError: There is no such tool for this agent, the arguments do not fit, or the tool's
-            plugin failed.
+        ToolError: The agent has no such tool, the arguments do not fit, or the tool's plugin
+            failed.
     """
     if call.problem.startswith(NO_TOOL):
         raise ToolError(call.problem, code="E_UNKNOWN_TOOL", hint=_suggest_tools(agent, call.name))
@@ -364,15 +367,16 @@ def _find(agent: Agent, call: ToolCall) -> Tool:
     """Return the tool of a call.
 
     Raises:
-        ToolError: There is no such tool, or the agent may not use it.
+        ToolError: The tool does not exist, or the agent may not use it.
     """
-    # A plugin's tool takes precedence over the kernel's own tool of that name.
+    # A plugin's tool takes precedence over the kernel's own tool of the same name.
     tool = agent.session.tools.get(call.name) or ACCESS_TOOLS.get(call.name)
     if tool is None:
         raise _unknown_tool(agent, call.name)
     if tool is ACCESS_TOOLS.get(call.name):
         return tool
-    # The tool list already leaves such tools out, but a model can call any name that it remembers.
+    # The tool list does not contain tools that are not admitted, but a model can call any name that
+    # it remembers.
     if not agent.mode.tools.admits(tool.name, tool.risk):
         raise ToolDenied(
             f"{tool.name} is not available in {agent.mode.name} mode.",
@@ -380,7 +384,7 @@ def _find(agent: Agent, call: ToolCall) -> Tool:
         )
     if not agent.profile.tools.admits(tool.name, tool.risk) or not tool.serves(agent):
         raise ToolDenied(
-            f"The agent {agent.name} may not use {tool.name}.", hint="Continue without it."
+            f"The agent {agent.name} may not use {tool.name}.", hint="Continue without this tool."
         )
     return tool
 
@@ -392,11 +396,11 @@ def _unknown_tool(agent: Agent, name: str) -> ToolError:
     advice = advice_for_tool(name)
     if withdrawn:
         problem = withdrawn
-        hint = "Continue without it and tell the user."
+        hint = "Continue without this tool, and tell the user."
     elif advice:
-        # The command comes first: a terminal cuts the line at its edge.
+        # The name of the tool comes first, because a terminal cuts long lines.
         problem = f"{name} is not installed. {advice}"
-        hint = "Do without it, and tell the user."
+        hint = "Continue without this tool, and tell the user."
     else:
         hint = _suggest_tools(agent, name)
     return ToolError(problem, code="E_UNKNOWN_TOOL", hint=hint)
@@ -405,7 +409,7 @@ def _unknown_tool(agent: Agent, name: str) -> ToolError:
 def _suggest_tools(agent: Agent, name: str) -> str:
     """Return the hint for an unknown tool: similar names, and the plugins that are not loaded.
 
-    The names of their tools are not known.
+    The names of the tools that these plugins would provide are not known.
     """
     names = [tool.name for tool in agent.tools()]
     hint = unknown_name_error("tool", name, names).hint
@@ -423,7 +427,7 @@ async def _run(
     """Run a call within its time limit.
 
     Raises:
-        ToolError: It failed, or did not end in time.
+        ToolError: The call failed or did not end in time.
     """
     session = agent.session
     tool = prepared.tool
@@ -433,7 +437,7 @@ async def _run(
     timed = TimedCall(tool.plugin, deadline, tool.grace)
 
     def show(text: str) -> None:
-        # Faces have already seen the end of an abandoned call.
+        # Faces have already been shown the end of an abandoned call.
         if not timed.abandoned:
             session._writer.show_output(seq, agent, "output", text, call.id)
 
@@ -460,7 +464,7 @@ async def _run(
         for observe in session.kernel.observers:
             observe("tool", tool.name, tool.plugin, time.perf_counter() - began, failure)
     late = timed.abandoned or timed.ended_at >= deadline
-    # Ctrl-C is for the program, even if it arrived while a tool's code was running.
+    # Ctrl-C must reach the program, even if it was pressed while a tool's code ran.
     if timed.error is not None and is_interrupt(timed.error):
         raise timed.error
     if timed.error is not None and not late:
@@ -474,7 +478,7 @@ async def _run(
 
 
 def _output_so_far(session: Session, tool: Tool, call: Call) -> str:
-    """Return a stopped call's output; empty if its tool does not report any."""
+    """Return the output of a stopped call; empty if the tool does not report its output."""
     if call.output_so_far is None:
         return ""
     try:
@@ -487,10 +491,10 @@ def _output_so_far(session: Session, tool: Tool, call: Call) -> str:
 
 
 def _timed_out(session: Session, tool: Tool, timed: TimedCall, limit: float) -> ToolError:
-    """Return the error that the model reads about a call that exceeded its time limit.
+    """Return the error for the model about a call that exceeded its time limit.
 
     A tool that ignored its cancellation is reported as a failure of its plugin. A result that
-    arrives later is dropped: the model would take it for the result of a successful call.
+    arrives after the time limit is dropped, because the model would think that the call succeeded.
     """
     if timed.abandoned:
         outcome = "was abandoned; it may still be running"
@@ -508,9 +512,9 @@ def _timed_out(session: Session, tool: Tool, timed: TimedCall, limit: float) -> 
 
 
 def _error_for_model(session: Session, tool: Tool, error: BaseException) -> ToolError:
-    """Return the error that the model reads when a tool's own code raised one.
+    """Return the error for the model about an exception that a tool's code raised.
 
-    It is the tool's own ``ToolError``, or an error about the failure of its plugin.
+    A ``ToolError`` is returned unchanged; any other exception is a failure of the tool's plugin.
     """
     error = unwrap_group(error)
     if isinstance(error, ToolError):
@@ -524,19 +528,20 @@ def _error_for_model(session: Session, tool: Tool, error: BaseException) -> Tool
 
 
 async def _check_result(agent: Agent, call: ToolCall, result: ToolResult) -> ToolResult:
-    """Return the result as plugins change it; if one fails, the result is withheld."""
+    """Return the result as plugins change it; if a plugin fails, the result is withheld."""
     hooks = agent.session.hooks
     try:
         checked: ToolResult = await hooks.pipe(
             "check_result", "result", agent=agent, call=call, result=result
         )
-        # Otherwise this call would have no result, and providers reject a call without one.
+        # With another call's id, this call would have no result, and providers reject such a call.
         if checked.call_id != result.call_id:
             raise ValueError("A plugin that checks results returned the result of another call.")
     except PLUGIN_EXCEPTIONS as error:
         problem = f"{RESULT_WITHHELD}, which is a fault of a plugin. {error}"
         return _failure(call, "E_PLUGIN", problem)
-    # A result that cannot be read back must not be written: the session could not be resumed.
+    # A result that cannot be read back must not be written to the log, because the session could
+    # then not be resumed.
     try:
         depth = nesting(msgspec.json.encode(checked).decode())
     except PLUGIN_EXCEPTIONS as error:

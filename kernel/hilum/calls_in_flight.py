@@ -1,4 +1,4 @@
-"""Running calls of a session, locks on the files that they write, and open approvals."""
+"""The running calls of a session, locks on the files that they write, and open approvals."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class OpenApproval(msgspec.Struct, eq=False):
     """A request for approval that has not been answered yet.
 
     Attributes:
-        id: Its id, as in its events.
+        id: The id of the approval, as in its events.
         agent: The agent whose call needs approval.
-        seconds: Seconds the user has to answer after the question is shown.
-        deadline: When that time is over, in Unix seconds; 0 until the question is shown.
-        first: Set when this becomes the oldest open question, whose clock must start.
+        seconds: Seconds that the user has to answer once the question is shown.
+        deadline: Unix time by which the user must answer; 0 until the question is shown.
+        first: Set when this becomes the oldest open question, so that its clock starts.
         answered: Set when the answer has been logged.
-        clock: Ends the wait; its deadline is set when the question is shown.
+        clock: A scope that ends the wait; its deadline is set when the question is shown.
     """
 
     id: str
@@ -51,10 +51,11 @@ class OpenApproval(msgspec.Struct, eq=False):
         return self.deadline
 
     async def wait(self) -> None:
-        """Wait for the answer until the time is up."""
+        """Wait until the user has answered or the time is over."""
         with self.clock:
             await self.first.wait()
-            # An answer sets both events: a question that was answered before its turn is not shown.
+            # An answer sets both events, so that a question that is answered before its turn is not
+            # shown.
             if not self.answered.is_set():
                 self.show()
             await self.answered.wait()
@@ -64,11 +65,11 @@ class CallsInFlight:
     """The running calls, file locks and open approvals of a session.
 
     Args:
-        workspace: The folder the session works in.
+        workspace: The folder that the session works in.
 
     Attributes:
-        locks: File locks, so that calls of different agents that write the same file run one after
-            another.
+        locks: File locks; with them, calls of different agents that write the same file run one
+            after another.
     """
 
     def __init__(self, workspace: Workspace) -> None:
@@ -78,7 +79,7 @@ class CallsInFlight:
 
     @contextmanager
     def call(self, timed: TimedCall) -> Iterator[None]:
-        """Register a running call, so that it ends with its plugin."""
+        """Register a running call, so that ``end`` can end it with its plugin."""
         self._calls.append(timed)
         try:
             yield
@@ -98,8 +99,8 @@ class CallsInFlight:
         try:
             yield opened
         finally:
-            # However the wait ended, the clock of the next question must now start: only the oldest
-            # open question has a running clock.
+            # Only the clock of the oldest open question runs, so the clock of the next question
+            # must start now, however the wait ended.
             self._approvals.pop(approval, None)
             self.start_oldest()
 
@@ -113,7 +114,7 @@ class CallsInFlight:
         """Start the clock of an open approval.
 
         Returns:
-            Its deadline, in Unix seconds.
+            The approval's deadline, in Unix seconds.
 
         Raises:
             UsageError: No such approval is open.
@@ -132,7 +133,8 @@ class CallsInFlight:
         """Close an open approval and return it.
 
         Raises:
-            UsageError: No such approval is open: it was answered, it expired, or its run ended.
+            UsageError: No such approval is open, because it was answered, it expired, or its run
+                ended.
         """
         found = self._find(approval)
         del self._approvals[approval]
@@ -143,6 +145,6 @@ class CallsInFlight:
         if approval not in self._approvals:
             raise UsageError(
                 f"There is no open approval {approval!r}.",
-                hint="It was already answered, or it expired.",
+                hint="The approval was already answered, or it expired.",
             )
         return self._approvals[approval]

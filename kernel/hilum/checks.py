@@ -2,7 +2,7 @@
 
 A plugin adds checks with an entry point of the group ``hilum.checks``. The entry point names a
 function that takes the workspace and a flag that allows contacting servers, and returns checks. The
-function is called outside of a session, because the session itself may fail to open.
+function is called outside a session, because a session may fail to open.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from hilum.discovery import EntryPoint, entry_points
 from hilum.hooks import describe_error
 
 Grade = Literal["ok", "warn", "fail"]
-MAX_TEXT = 2_000  # characters in a result, and in a fix
+MAX_TEXT = 2_000  # characters of a result and of a fix
 MAX_SUBJECT = 100  # characters
-MAX_CHECKS = 1_000  # of one plugin
+MAX_CHECKS = 1_000  # maximum number of checks from one plugin
 TIME_LIMIT = 20.0  # seconds for the checks of one plugin
 
 CHECKS_GROUP = "hilum.checks"
-"""Group of entry points: functions that return checks."""
+"""The group of entry points that name functions that return checks."""
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -35,8 +35,8 @@ class Check(msgspec.Struct, frozen=True):
     Attributes:
         grade: ``ok``, ``warn`` (hilum works, but something is missing) or ``fail``.
         subject: What was checked, in one or two words.
-        found: The result, in a sentence.
-        fix: What the user can do about it, empty if nothing needs to be done.
+        found: A sentence about the result.
+        fix: What the user can do about the result; empty if nothing needs to be done.
     """
 
     grade: Grade
@@ -51,8 +51,9 @@ CheckFunction = Callable[[Path, bool], Iterable[Check]]
 def run_checks(folder: Path, *, online: bool = False) -> Iterator[Check]:
     """Yield the checks of all installed plugins, in the order of the plugins' names. Blocks.
 
-    A function that fails, or takes longer than 20 seconds, yields one failed check, so that the
-    others are still shown. What it prints goes to standard error.
+    For a plugin whose function fails or takes longer than 20 seconds, one failed check is yielded,
+    and the checks of other plugins are still shown. Anything that such a function prints goes to
+    standard error.
 
     Args:
         folder: The workspace whose settings apply.
@@ -60,19 +61,19 @@ def run_checks(folder: Path, *, online: bool = False) -> Iterator[Check]:
     """
     for name, point in entry_points(CHECKS_GROUP).items():
         run = _PluginChecks(point, folder, online)
-        # A thread that hangs must not keep the process from ending.
+        # A daemon thread, because a check that hangs must not keep the process from ending.
         thread = threading.Thread(target=run, name=f"checks of {name}", daemon=True)
         with redirect_stdout(sys.stderr):
             thread.start()
             thread.join(TIME_LIMIT)
         if thread.is_alive():
             run.fail(f"could not be checked: it takes longer than {TIME_LIMIT:g} seconds")
-        # A copy, because a thread that hangs may still add checks.
+        # The list is copied, because a thread that hangs may still add checks.
         yield from tuple(run.checks)
 
 
 class _PluginChecks:
-    """The checks of one plugin, which may do anything while they run.
+    """The checks of one plugin, whose code may fail, hang or print.
 
     Attributes:
         checks: The checks collected so far.
@@ -89,11 +90,11 @@ class _PluginChecks:
         try:
             check = cast(CheckFunction, self._point.load())
             for row in check(self._folder, self._online):
-                # A generator that never ends would exhaust the memory before its time limit.
+                # An endless generator would exhaust the memory before the time limit.
                 if len(self.checks) == MAX_CHECKS:
                     raise ValueError(f"it returned more than {MAX_CHECKS} checks")
                 self.checks.append(_clean(row))
-        except BaseException as error:  # this thread runs only the plugin's code
+        except BaseException as error:  # any exception here is the plugin's failure
             self.fail(f"could not be checked: {describe_error(error)}")
 
     def fail(self, found: str) -> None:
@@ -103,9 +104,9 @@ class _PluginChecks:
 
 
 def _clean(check: object) -> Check:
-    """Return a check with short texts, and with a subject and a result that are one line each.
+    """Return a check with shortened texts, and with its subject and result on one line each.
 
-    A line break in them would let one plugin forge the line of another.
+    With a line break, one plugin could forge the line of another.
 
     Raises:
         TypeError: The value is not a check.
@@ -115,7 +116,7 @@ def _clean(check: object) -> Check:
     texts = (check.subject, check.found, check.fix)
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("it returned a Check whose texts are not strings")
-    # An unknown grade counts as a failure, so that a mistake in it cannot hide a problem.
+    # An unknown grade counts as ``fail``, so that a misspelled grade cannot hide a problem.
     grade = check.grade if check.grade in get_args(Grade) else "fail"
     subject = " ".join(check.subject[:MAX_SUBJECT].splitlines())
     found = " ".join(check.found[:MAX_TEXT].splitlines())

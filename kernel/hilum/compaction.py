@@ -1,8 +1,8 @@
-"""Compaction: how much of a conversation fits the model's window, and how the rest is shortened.
+"""Compaction: measuring what fits in the model's window, and shortening the rest of a conversation.
 
 The user's request in the current run and the last turn are always kept: ``apply_compaction``
 applies every compaction, including those that plugins plan, and no plan can drop the request. The
-functions are pure; the loop decides when to compact, and logs the outcome.
+functions here are pure; the loop decides when to compact and logs the outcome.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from hilum.messages import (
 from hilum.models import ModelInfo
 from hilum.tokens import IMAGE, estimate
 
-# Share of the window, without the reserve for the answer, at which a conversation is compacted:
-# models lose track before their window is full, and the summary must fit as well.
+# A conversation is compacted at this share of the window (without the reserve for the response):
+# models lose track before their window is full, and the summary must also fit.
 COMPACT_AT = 0.8
-# Share of the room that a compacted conversation may take, so that several turns fit afterwards,
-# even in a small window.
+# A compacted conversation may take this share of the available tokens, so that several turns fit
+# afterwards, even in a small window.
 TARGET = 0.4
-# The tool with which an agent reads omitted text; it is mentioned to the model only if the agent
-# has it.
+# The tool with which an agent reads omitted text. The model is told about it only if the agent has
+# it.
 RECALL = "recall_result"
 
 Measure = Callable[[str], int]
 
 
 def reserve(info: ModelInfo) -> int:
-    """Return how many tokens of a model's window are reserved for its answer."""
-    # Some models may answer with as many tokens as their window has, which would leave no room for
+    """Return how many tokens of a model's window are reserved for its response."""
+    # For some models, the maximum output is as large as the window, which would leave no room for
     # the request.
     return min(info.max_output, info.window // 2)
 
@@ -52,12 +52,12 @@ def room(info: ModelInfo, head: int) -> int:
 
     Args:
         info: The model.
-        head: Tokens of the system prompt and the tools.
+        head: Number of tokens in the system prompt and the tools.
     """
     usable = info.window - reserve(info)
     share = int(usable * COMPACT_AT) - head
-    # In a small window the prompt takes so much that 80 % of the rest would leave almost nothing
-    # for messages.
+    # In a small window, the system prompt and the tools alone may take most of ``COMPACT_AT``,
+    # which would leave almost nothing for messages.
     free = (usable - head) * 3 // 4
     small = min(free, int(info.window * COMPACT_AT) - head)
     return max(share, small)
@@ -69,13 +69,13 @@ def least_room(info: ModelInfo) -> int:
 
 
 def window_error(info: ModelInfo, prompt: int, tools: int, request: int) -> UsageError:
-    """Create the error for a window that cannot hold prompt, tools and request.
+    """Create the error for a window that cannot hold the system prompt, the tools and the request.
 
     Args:
         info: The model.
-        prompt: Tokens of the system prompt.
-        tools: Tokens of the tools.
-        request: Tokens of the user's request.
+        prompt: Number of tokens in the system prompt.
+        tools: Number of tokens in the tools.
+        request: Number of tokens in the user's request.
     """
     kept = reserve(info)
     message = (
@@ -106,8 +106,9 @@ def shorten(text: str, limit: int, measure: Measure, note: Callable[[int, int], 
     Args:
         text: The text.
         limit: Approximate maximum size of the result, in tokens.
-        measure: Returns the tokens of a text.
-        note: Returns the note, given how many characters are left out and where they begin.
+        measure: A function that returns the number of tokens in a text.
+        note: A function that returns the note, given how many characters are left out and where
+            they begin.
     """
     size = len(text) * limit // max(measure(text), 1) - len(note(len(text), len(text)))
     while True:
@@ -123,13 +124,13 @@ def shorten(text: str, limit: int, measure: Measure, note: Callable[[int, int], 
 
 
 def _whole_lines(head: str) -> str:
-    """Cut a text after its last line break, if more than half of it remains."""
+    """Remove a text's last, incomplete line, if more than half of the text remains."""
     cut = head.rfind("\n")
     return head[: cut + 1] if cut > len(head) // 2 else head
 
 
 def _from_whole_line(tail: str) -> str:
-    """Cut a text up to its first line break, if more than half of it remains."""
+    """Remove a text's first, incomplete line, if more than half of the text remains."""
     cut = tail.find("\n")
     return tail[cut + 1 :] if 0 <= cut < len(tail) // 2 else tail
 
@@ -137,12 +138,12 @@ def _from_whole_line(tail: str) -> str:
 def result_note(result: ToolResult, why: str, recall: str) -> Callable[[int, int], str]:
     """Return a function that writes the note in a shortened result.
 
-    The note states what is missing, the full size, why the result was shortened and how to read the
-    rest.
+    The note states how much is left out, the full size, why the result was shortened, and how to
+    read the rest.
 
     Args:
         result: The complete result, which is kept in the session's log.
-        why: Why it was shortened.
+        why: The reason why the result was shortened.
         recall: The tool that reads results from the log; empty if the agent has none.
     """
     total = len(result.text)
@@ -165,22 +166,23 @@ def result_note(result: ToolResult, why: str, recall: str) -> Callable[[int, int
 def shorten_results(
     results: Sequence[ToolResult], window: int, free: int, measure: Measure, *, recall: str
 ) -> dict[str, str]:
-    """Return the texts that replace results too large for the window, by call id.
+    """Return shortened texts for results that are too large for the window, by call id.
 
     Args:
         results: The results of a round, in call order.
         window: The model's window in tokens.
-        free: Tokens that messages may still take before they are compacted.
-        measure: Returns the tokens of a text.
-        recall: How the agent calls the tool that reads the rest; empty if it has none.
+        free: Number of tokens that messages may still take before a compaction.
+        measure: A function that returns the number of tokens in a text.
+        recall: How the agent calls the tool that reads the rest; empty if the agent has no such
+            tool.
     """
     shortened = {}
     for result in results:
-        # A few large results in a row would otherwise compact the conversation at every second
-        # turn, so one result may take at most a quarter of the free tokens.
+        # One result may take at most a quarter of the free tokens; otherwise a few large results in
+        # a row would cause a compaction at every second turn.
         limit = max(window // 20, min(window // 4, free // 4))
         cost = 0
-        # A character takes at most four tokens, so most results need not be measured.
+        # A character takes at most four tokens, so a short result need not be measured.
         if len(result.text) * 4 > limit:
             cost = measure(result.text)
         if cost > limit:
@@ -192,12 +194,12 @@ def shorten_results(
 
 
 def replace_texts(message: Message, texts: Mapping[str, str], *, images: bool = False) -> Message:
-    """Return a message in which these texts, by call id, replace those of its results.
+    """Return a message with new texts for some of its results.
 
     Args:
         message: The message.
-        texts: The new texts.
-        images: Whether images of a result whose text is replaced are kept.
+        texts: The new texts, by call id.
+        images: Whether a result whose text is replaced keeps its images.
     """
     if not isinstance(message, ToolMessage) or not texts:
         return message
@@ -212,7 +214,7 @@ def replace_texts(message: Message, texts: Mapping[str, str], *, images: bool = 
 
 
 def message_size(message: UserMessage, measure: Measure) -> int:
-    """Return an estimate of the tokens of a user's message."""
+    """Return the estimated number of tokens in a user's message."""
     return sum(measure(part.text) if isinstance(part, Text) else IMAGE for part in message.parts)
 
 
@@ -225,14 +227,14 @@ def without_context(message: UserMessage) -> UserMessage:
 def fit_request(message: UserMessage, space: int, measure: Measure) -> UserMessage:
     """Return the user's request in the form that a compacted conversation keeps.
 
-    The context that was gathered for it is dropped if the whole takes more than a quarter of the
-    room. A text that alone takes more than half of the room is quoted: its beginning and its end,
-    with a note between them.
+    If the message takes more than a quarter of ``space``, the context that was gathered for it is
+    dropped. If the text of the message alone takes more than half of ``space``, only the beginning
+    and the end of the text are kept, with a note between them.
 
     Args:
         message: The request.
-        space: Tokens that all messages may take.
-        measure: Returns the tokens of a text.
+        space: Number of tokens that all messages together may take.
+        measure: A function that returns the number of tokens in a text.
     """
     if message_size(message, measure) <= space // 4:
         return message
@@ -249,13 +251,13 @@ def fit_request(message: UserMessage, space: int, measure: Measure) -> UserMessa
 
     images = [part for part in own.parts if isinstance(part, Image)]
     limit = space // 2 - len(images) * IMAGE
-    if limit < space // 4:  # so many images that the text would be lost
+    if limit < space // 4:  # the images would leave too little room for the text
         images = []
         limit = space // 2
     if measure(text) > limit:
         text = shorten(text, limit, measure, note)
-    # A text joined from several counts as the user's only if all of them are the user's: text from
-    # another program must not gain the user's authority by being joined.
+    # A joined text counts as the user's only if all of its parts are the user's; otherwise text
+    # from another program would gain the user's authority.
     source = "piped" if any(part.source == "piped" for part in own.parts) else "user"
     return replace(own, parts=(Text(text, source), *images))
 
@@ -266,8 +268,8 @@ def fit_request(message: UserMessage, space: int, measure: Measure) -> UserMessa
 def cut_point(messages: Sequence[Message], upto: int) -> int:
     """Return the last index at or before ``upto`` where the conversation can be cut.
 
-    Providers reject a result without its call, so no call is split from its result. The last turn
-    is never cut off.
+    No cut separates a call from its result, because providers reject a result without its call. The
+    last turn is never cut off.
     """
     upto = max(min(upto, len(messages) - 1), 0)
     while upto > 0 and not isinstance(messages[upto], UserMessage | AssistantMessage):
@@ -286,8 +288,8 @@ def apply_compaction(
     Args:
         messages: The conversation.
         plan: The compaction.
-        request: Index of the request that must be kept, ``None`` for none.
-        quoted: Replaces the request if that is too large to be kept in full.
+        request: Index of the request that must be kept; ``None`` if there is no such request.
+        quoted: The shortened request, if the original is too large to be kept in full.
 
     Returns:
         The conversation, and the index of the request in it.
@@ -318,15 +320,16 @@ def plain_compaction(
 ) -> Compaction:
     """Plan a compaction without a model.
 
-    Old results are shortened first, then the oldest messages are dropped; a summary replaces them.
+    Old results are shortened first; then a summary replaces the oldest messages.
 
     Args:
         messages: The conversation.
-        sizes: Tokens of each message.
-        budget: Tokens that the conversation may take afterwards.
+        sizes: Number of tokens in each message.
+        budget: Number of tokens that the conversation may take after the compaction.
         request: Index of the request that is always kept.
-        measure: Returns the tokens of a text.
-        recall: How the agent calls the tool that reads the rest of a result; empty if it has none.
+        measure: A function that returns the number of tokens in a text.
+        recall: How the agent calls the tool that reads the rest of a result; empty if the agent has
+            no such tool.
     """
     starts = [
         index
@@ -338,15 +341,15 @@ def plain_compaction(
     thinned = shortener.shorten(0, last, max(budget // 10, 50))
     if thinned and shortener.total(0, thinned) <= budget:
         return Compaction(thinned=thinned)
-    # The rest of the budget is for the summary and for the turns that are kept.
+    # After the request, the rest of the budget is for the summary and for the turns that are kept.
     left = budget // 2
     if request is None:
         left = max(budget, left)
     else:
         left = max(budget - sizes[request], left)
-    # The last quarter is for the summary.
+    # The last quarter of this budget is for the summary.
     for_turns = left * 3 // 4
-    # Going backwards, as many of the latest turns are kept as fit.
+    # As many of the latest turns are kept as fit.
     upto = last
     for start in reversed(starts):
         if shortener.total(start, thinned, request=False) > for_turns:
@@ -356,18 +359,18 @@ def plain_compaction(
         count = max(len(_results(messages[upto:])), 1)
         thinned |= shortener.shorten(upto, len(messages), max(left // (2 * count), 30))
     if shortener.total(upto, thinned, request=False) > left:
-        # Even the calls of the last turn are too large: only the summary mentions them.
+        # Even the calls in the last turn are too large, so only the summary mentions them.
         upto = len(messages)
     dropped = [message for index, message in enumerate(messages[:upto]) if index != request]
     summary = _summarize(dropped, max(left // 4, 100), measure)
     staying = {result.call_id for result in _results(messages[upto:])}
-    # The texts of dropped results would only make the event larger.
+    # Texts for dropped results are left out, because they would only make the event larger.
     texts = {call_id: text for call_id, text in thinned.items() if call_id in staying}
     return Compaction(upto if dropped else 0, summary, texts)
 
 
 def _results(messages: Iterable[Message]) -> list[ToolResult]:
-    """Return all tool results in some messages."""
+    """Return all tool results in the given messages."""
     results: list[ToolResult] = []
     for message in messages:
         if isinstance(message, ToolMessage):
@@ -376,7 +379,7 @@ def _results(messages: Iterable[Message]) -> list[ToolResult]:
 
 
 class _Shortener:
-    """The results of a conversation, to be shortened, and the conversation's size afterwards."""
+    """A helper that shortens the results in a conversation and measures the conversation's size."""
 
     def __init__(
         self,
@@ -392,12 +395,12 @@ class _Shortener:
         self._recall = recall
         self._request = request
         ids = Counter(result.call_id for result in _results(messages))
-        # Some servers number their calls from 1 in each answer: a text for one id would replace
+        # Some servers number the calls in each response from 1, so a text for one id would replace
         # several results.
         self._repeated = {call_id for call_id, count in ids.items() if count > 1}
 
     def shorten(self, begin: int, end: int, limit: int) -> dict[str, str]:
-        """Return shorter texts for results that take more than twice a limit, by call id."""
+        """Return shorter texts, by call id, for results that exceed twice the limit."""
         texts = {}
         for result in _results(self._messages[begin:end]):
             if result.call_id not in self._repeated and self._cost(result) > 2 * limit:
@@ -406,7 +409,7 @@ class _Shortener:
         return texts
 
     def total(self, begin: int, texts: Mapping[str, str], *, request: bool = True) -> int:
-        """Return the number of tokens from a message onwards, with or without the request."""
+        """Return the tokens of a message and all later ones, with or without the request."""
         total = 0
         for index in range(begin, len(self._messages)):
             if request or index != self._request:
@@ -414,7 +417,7 @@ class _Shortener:
         return total
 
     def _size(self, index: int, texts: Mapping[str, str]) -> int:
-        """Return the number of tokens of a message with these texts in its results."""
+        """Return the number of tokens in a message whose results have the given texts."""
         size = self._sizes[index]
         for result in _results([self._messages[index]]):
             text = texts.get(result.call_id)
@@ -430,7 +433,7 @@ class _Shortener:
 def _summarize(dropped: Sequence[Message], limit: int, measure: Measure) -> str:
     """Summarize dropped messages in a few lines.
 
-    The lines quote the user's last requests, the agent's last texts and its last calls.
+    The summary quotes the user's last requests, the agent's last texts and the agent's last calls.
     """
     lines = [f"{len(dropped)} earlier messages were dropped to fit the window."]
     # The summary of an earlier compaction must not be lost.

@@ -1,6 +1,6 @@
 """The context gathered for a prompt: its budget, and how a model sees it.
 
-``hilum.tokens`` estimates the tokens.
+The estimates of tokens come from ``hilum.tokens``.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ class ContextRequest(msgspec.Struct, frozen=True):
     """A request for context for a prompt.
 
     Args:
-        text: The prompt, without data that was piped in.
-        budget: Maximum number of tokens of all blocks together.
+        text: The prompt, without attached data.
+        budget: Maximum number of tokens in all blocks together.
         state: State of the user's workspace that the face reports (open files, cursor,
             diagnostics), as plain data.
-        piped: Whether another program wrote the text.
-        attached: Data from another program that came with the text.
+        piped: Whether another program, and not the user, wrote the prompt.
+        attached: Data from another program that came with the prompt.
     """
 
     text: str
@@ -36,7 +36,7 @@ class ContextRequest(msgspec.Struct, frozen=True):
 
     @property
     def subject(self) -> str:
-        """All texts of the prompt, whoever wrote them; for searches only, never as instructions."""
+        """The prompt with its attached data, to be used for searches, never as instructions."""
         return f"{self.text}\n\n{self.attached}" if self.attached else self.text
 
     @property
@@ -46,10 +46,10 @@ class ContextRequest(msgspec.Struct, frozen=True):
 
 
 def fit(blocks: Iterable[Block], budget: int) -> list[Block]:
-    """Return the blocks of highest priority that fit a budget in tokens, in their given order."""
+    """Return the blocks with the highest priority that fit in the budget, in their given order."""
     given = list(blocks)
     kept = set()
-    # Sorting is stable: among blocks of equal priority, those of earlier plugins are kept.
+    # Sorting is stable, so among blocks of equal priority, those of earlier plugins are kept first.
     for index in sorted(range(len(given)), key=lambda index: -given[index].priority):
         cost = estimate(given[index].text)
         if cost <= budget:
@@ -61,7 +61,7 @@ def fit(blocks: Iterable[Block], budget: int) -> list[Block]:
 def render(block: Block) -> str:
     """Format a block as the tagged text that a model reads.
 
-    Neither its text nor the name of its file can close the tag or add an attribute.
+    Neither the block's text nor its file name can close the tag or add an attribute.
     """
     path = "".join(char if char.isprintable() else "?" for char in block.path)
     attributes = ""
@@ -69,7 +69,7 @@ def render(block: Block) -> str:
         attributes += f' path="{path.translate(_ESCAPES)}"'
     if block.line:
         attributes += f' line="{block.line}"'
-    # A model also takes `</ FILE >` for a closing tag.
+    # A model would also read `</ FILE >` as a closing tag.
     closing = rf"(?i)<(?=\s*/\s*{re.escape(block.type)}\b)"
     text = re.sub(closing, r"<\\", block.text)
     return f"<{block.type}{attributes}>\n{text}\n</{block.type}>"

@@ -1,6 +1,6 @@
 """The two tools through which the model reaches deferred tools.
 
-Deferred tools are not in the tool list; this pair always is.
+Deferred tools are not in the tool list; these two tools are.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def find_tools(call: Call, query: str = "") -> str:
     agent = call.agent
     ready = agent.session.deferred_tools_ready
     if ready is not None:
-        # Half of this tool's time limit: after that, the tools that are known so far are searched.
+        # After half of this tool's time limit, only the tools that are known so far are searched.
         with trio.move_on_after(30):
             await ready.wait()
     words = query.lower().split()
@@ -50,7 +50,7 @@ async def find_tools(call: Call, query: str = "") -> str:
 
 
 def _describe(spec: ToolSpec) -> str:
-    """Return how a tool is called, for the model."""
+    """Describe to the model how a tool is called."""
     parameters = encode_arguments(spec.parameters)
     return f"{spec.name}: {spec.description}\nparameters: {parameters}"
 
@@ -85,10 +85,11 @@ def access_tool_specs(deferred: Sequence[str]) -> list[ToolSpec]:
 
 
 def unwrap(call: ToolCall) -> ToolCall:
-    """Return the call inside a ``call_tool``, under the same id; any other call unchanged.
+    """Return the call inside a ``call_tool`` call, with the same id; any other call unchanged.
 
     Raises:
-        ToolError: The arguments of ``call_tool`` are invalid, or it calls itself.
+        ToolError: The arguments of ``call_tool`` are invalid, or the inner call is to ``call_tool``
+            or ``find_tools``.
     """
     if call.name != call_tool.name:
         return call
@@ -103,10 +104,10 @@ def unwrap(call: ToolCall) -> ToolCall:
 def wrap(outer: ToolCall, inner: ToolCall) -> ToolCall:
     """Return the ``call_tool`` call that a model would write to run ``inner``.
 
-    This is the reverse of ``unwrap``.
+    The function reverses ``unwrap``.
     """
     if outer.name != call_tool.name:
         return inner
-    # Raw keeps the arguments exactly as they were judged.
+    # Raw keeps the exact text of the arguments that the gates judged.
     arguments = {"name": inner.name, "arguments": msgspec.Raw(inner.arguments.encode() or b"{}")}
     return ToolCall(outer.id, outer.name, encode_arguments(arguments), outer.vendor)

@@ -2,7 +2,7 @@
 
 Entry points are read from their files; nothing is imported.
 
-``importlib.metadata`` does the same, but its import takes 30 ms, half of the time that ``hilum
+``importlib.metadata`` does the same, but importing it takes 30 ms, half of the time that ``hilum
 --help`` may take.
 """
 
@@ -17,7 +17,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import NamedTuple
 
-# The distributions of hilum itself, which come before others in the order of plugins.
+# The distributions of hilum itself, whose plugins come before those of others.
 STANDARD = frozenset(
     f"hilum-{name}"
     for name in (
@@ -46,13 +46,13 @@ STANDARD = frozenset(
     )
 )
 GATES = "hilum.gates"
-"""Group of entry points that name the plugins with gates, readable without importing them:
+"""The group of entry points that names plugins with gates, which are thus known without an import:
 ``guard = "hilum_guard:gates"``.
 """
 
 
 class EntryPoint(NamedTuple):
-    """A name and its object (``module`` or ``module:attribute``) that a distribution declares."""
+    """A name that a distribution declares, with its object (``module`` or ``module:attribute``)."""
 
     name: str
     target: str
@@ -69,18 +69,18 @@ class EntryPoint(NamedTuple):
 def entry_points(group: str) -> dict[str, EntryPoint]:
     """Return the entry points of a group by name, sorted.
 
-    If a name occurs twice, the entry point from the standard set takes precedence, otherwise the
-    first one.
+    If a name occurs twice, an entry point from the standard set takes precedence over others, and
+    otherwise the first one does.
     """
     return {points[0].name: points[0] for points in all_entry_points(group).values()}
 
 
 def all_entry_points(group: str) -> dict[str, list[EntryPoint]]:
-    """Return all entry points of a group by the normal form of their name, sorted.
+    """Return all entry points of a group by normalized name, sorted.
 
-    A list with more than one element is a clash: several distributions claim one name. A
-    distribution that is found twice on ``sys.path`` counts only at its first position. An entry
-    point whose name contains control characters is left out.
+    A list with more than one element is a clash: several distributions claim one name. If a
+    distribution occurs twice on ``sys.path``, only its first occurrence counts. An entry point
+    whose name contains control characters is left out.
     """
     found: dict[str, dict[str, EntryPoint]] = {}
     # The path is an argument, so that the cache does not outlive a change of sys.path.
@@ -89,8 +89,8 @@ def all_entry_points(group: str) -> dict[str, list[EntryPoint]]:
         distribution = distribution.replace("_", "-")
         for name, target in _entries(text, group):
             point = EntryPoint(name, target, distribution, version)
-            # `hilum --help` and `hilum plugins` print these texts: with control characters, a
-            # distribution could forge other lines.
+            # `hilum --help` and `hilum plugins` print these texts; with control characters, a
+            # distribution could forge lines.
             if "".join(point).isprintable():
                 same_name = found.setdefault(normal(name), {})
                 same_name.setdefault(normal(distribution), point)
@@ -99,7 +99,7 @@ def all_entry_points(group: str) -> dict[str, list[EntryPoint]]:
 
 
 def _entries(text: str, group: str) -> Iterator[tuple[str, str]]:
-    """Yield the name and target of each entry point of a group in the text of a file."""
+    """Yield the name and target of each entry point of a group in an ``entry_points.txt``."""
     section = ""
     for line in text.splitlines():
         header = re.match(r"\[(.*)\]", line.strip())
@@ -116,7 +116,7 @@ def _after_standard(point: EntryPoint) -> bool:
 
 
 def clash(kind: str, points: Iterable[EntryPoint]) -> str:
-    """Return the message about a name that several distributions claim."""
+    """Return the error message about a name that several distributions claim."""
     listed = [f"{point.distribution} {point.version}" for point in points]
     name = next(iter(points)).name
     return f"{' and '.join(listed)} both provide the {kind} {name!r}. Uninstall one of them."
@@ -124,14 +124,14 @@ def clash(kind: str, points: Iterable[EntryPoint]) -> str:
 
 @functools.cache
 def _declared(path: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Return the name and text of each entry point file that mentions hilum. They are read once."""
+    """Return the name and text of each entry point file that mentions hilum. Cached."""
     found = []
     for folder in path:
         with suppress(OSError):
             for name in sorted(os.listdir(folder or ".")):
                 if name.endswith(".dist-info"):
                     text = read_source(os.path.join(folder, name, "entry_points.txt"))
-                    # Most distributions have nothing to do with hilum, and their texts are not
+                    # Most distributions have no entry points for hilum, so their texts are not
                     # kept.
                     if "[hilum" in text:
                         found.append((name, text))
@@ -141,7 +141,8 @@ def _declared(path: tuple[str, ...]) -> list[tuple[str, str]]:
 def normal(name: str) -> str:
     """Return the form in which plugin names are compared.
 
-    It is in lower case, with ``-`` for ``_`` and without the prefix ``hilum-``.
+    In this form, a name is in lower case, has ``-`` in place of ``_`` and ``.``, and lacks the
+    prefix ``hilum-``.
     """
     return re.sub(r"[-_.]+", "-", name).lower().removeprefix("hilum-")
 
@@ -152,7 +153,7 @@ def sources(target: str) -> Iterator[str]:
     Nothing is imported.
 
     Args:
-        target: The object of an entry point.
+        target: The object of an entry point, as ``module:attribute``.
     """
     parts = target.partition(":")[0].split(".")
     for folder in sys.path:
@@ -171,13 +172,13 @@ def sources(target: str) -> Iterator[str]:
 def mentions(text: str, names: Iterable[str]) -> bool:
     """Return whether source code contains one of the names as a word.
 
-    This is a cautious check for files that cannot be imported.
+    The check serves for files that cannot be imported, and may report too much.
     """
     return re.search(rf"\b({'|'.join(names)})\b", text) is not None
 
 
 def read_source(path: str) -> str:
-    """Return the text of a file, empty if it cannot be read."""
+    """Return the text of a file; empty if the file cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read().decode("utf-8", "replace")
@@ -203,7 +204,7 @@ def summary(point: EntryPoint) -> str:
 
 
 def list_program_commands() -> dict[str, str]:
-    """Return the sub-commands of ``hilum`` that are installed, each with what it does.
+    """Return the installed sub-commands of ``hilum``, each with a one-line summary.
 
     Nothing is imported.
     """

@@ -19,7 +19,7 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 
-# All codes; docs/errors.md explains them. Each is an attribute of this module:
+# All codes; docs/errors.md explains them. Each code is an attribute of this module:
 # ``errors.E_TIMEOUT``.
 CODES = frozenset(
     """
@@ -69,17 +69,17 @@ CODES = frozenset(
 )
 
 
-# Codes are attributes, so that a misspelled code is an AttributeError and not a new code.
+# Codes are attributes, so that a misspelled code raises an AttributeError.
 def __getattr__(name: str) -> str:
     if name in CODES:
         return name
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-# Maximum number of rules in a hint.
+# Maximum number of permission rules that a hint lists.
 MAX_RULES = 3
-# Maximum number of names that an error lists; the others are counted. All tools of the standard set
-# fit.
+# Maximum number of names that an error lists; the others are counted. The limit is above the number
+# of tools in the standard set.
 MAX_NAMES = 60
 # Codes of failed runs that may succeed on another attempt, because the cause was the provider, the
 # network or the key.
@@ -92,24 +92,24 @@ GATE_TEXTS = (GATE_SHUT, GATE_FAILED, RESULT_WITHHELD, COMMAND_WITHHELD)
 """Phrases in the result of a call that was refused or whose result was withheld, because a plugin
 is not working; faces search for them."""
 UNATTENDED = "It needs the user's approval, and no user is present to give it"
-"""Beginning of the text of a call that was denied because no user is present.
+"""The beginning of the result text of a call that was denied because no user is present.
 
-Faces search for it.
+Faces search for this text.
 """
 
 RULE = "rule"
-"""Key in the data of such a result: a rule that allows the call."""
+"""The key, in the data of a denied call's result, for a rule that would allow the call."""
 
 
 def describe_fault(plugin: str, hook: str, error: str) -> str:
-    """Return a sentence about a plugin that failed, or was not loaded, for the user."""
+    """Return a sentence for the user about a plugin that failed or was not loaded."""
     if hook == "load":
         return f"the plugin {plugin} is not loaded: {error}"
     return f"the plugin {plugin} failed in {hook}: {error}"
 
 
 def unapproved(count: int) -> str:
-    """Return the sentence about calls that no user was present to approve."""
+    """Return a sentence about calls that were denied because no user could approve them."""
     calls = "the call" if count == 1 else f"all {count} calls"
     return (
         f"Nothing was changed: {calls} that needed approval had to be denied, because no user"
@@ -118,7 +118,7 @@ def unapproved(count: int) -> str:
 
 
 def approval_hint(approve: str, rules: Iterable[str] = ()) -> str:
-    """Return a hint about calls that no user was present to approve.
+    """Return a hint about calls that were denied because no user could approve them.
 
     Args:
         approve: The approval policy of the session.
@@ -130,7 +130,7 @@ def approval_hint(approve: str, rules: Iterable[str] = ()) -> str:
 def letting_run(approve: str, rules: Iterable[str] = ()) -> str:
     """Return advice on how to let calls run without approval.
 
-    The text ends with a command or an option, without a full stop, so that it can be copied.
+    The text ends with a command or an option and has no full stop, so that this part can be copied.
 
     Args:
         approve: The approval policy of the session.
@@ -143,12 +143,13 @@ def letting_run(approve: str, rules: Iterable[str] = ()) -> str:
         return named if approve == "auto" else f"{unattended}, or {named}"
     if approve != "auto":
         return unattended
-    # A new rule does not override the user's rule that requires approval.
+    # Under the policy ``auto``, a rule of the user requires the approval, and a new rule does not
+    # override it.
     return "change the rule that asks for approval: hilum permissions"
 
 
-# Exit codes of the command line, by error code; every other error is 1. The meanings are in
-# ``hilum run --help``.
+# Exit codes of the command line, by error code; every other error has exit code 1. ``hilum run
+# --help`` explains the exit codes.
 EXITS = dict.fromkeys(
     "E_UNKNOWN E_SETTINGS E_NO_MODEL E_BAD_ARGS E_FILE_NOT_FOUND E_WINDOW".split(), 2
 )
@@ -161,7 +162,7 @@ def end_once(sentence: str) -> str:
     """Return a sentence without a second full stop at its end.
 
     A message often ends with a reason from another program or library, which may already end with a
-    full stop. Three dots are kept: they mean that something was left out.
+    full stop. Three dots are kept, because they are an ellipsis.
     """
     if sentence.endswith("..") and not sentence.endswith("..."):
         return sentence[:-1]
@@ -169,12 +170,12 @@ def end_once(sentence: str) -> str:
 
 
 class HilumError(Exception):
-    """An error with a code, a sentence about the problem, and one about the next step.
+    """An error with a code, a sentence about the problem, and a sentence about the next step.
 
     Args:
-        message: The problem, in one sentence.
+        message: A sentence about the problem.
         code: A stable code, ``E_…``.
-        hint: The next step, in one sentence; may be empty.
+        hint: A sentence about the next step; may be empty.
     """
 
     code: str = "E_INTERNAL"
@@ -199,12 +200,12 @@ class UsageError(HilumError):
     """The request refers to something unknown or missing, or combines incompatible options."""
 
     code = "E_UNKNOWN"
-    # The code that argparse uses for wrong usage.
+    # The exit code that argparse uses for wrong usage.
     exit_code = 2
 
 
 class SettingsError(UsageError):
-    """Settings are invalid. ``problems`` lists every mistake, each with file and key."""
+    """Settings are invalid. ``problems`` lists all mistakes, each with its file and key."""
 
     code = "E_SETTINGS"
 
@@ -220,7 +221,10 @@ class SettingsError(UsageError):
 
 
 class StoreError(HilumError):
-    """The session store cannot carry out a request: not found, in use, damaged, disk full."""
+    """The session store cannot carry out a request.
+
+    The session may be unknown or in use, the file damaged, or the disk full.
+    """
 
     code = "E_STORE"
 
@@ -234,19 +238,20 @@ class PluginError(HilumError):
 class ModelError(HilumError):
     """A model call failed.
 
-    Gateways raise it and never retry; the kernel decides, so that retries are never nested.
+    Gateways raise this error and never retry; only the kernel does, so that retries are never
+    nested.
 
     Args:
-        message: The problem, in one sentence.
+        message: A sentence about the problem.
         kind: ``timeout`` (no byte in time), ``rate_limit``, ``auth``, ``server`` (5xx, or an error
-            event in the stream), ``broken`` (the stream broke off, or could not be read),
+            event in the stream), ``broken`` (the stream broke off or could not be read),
             ``connect``, ``too_long`` (the prompt exceeds the window), ``quota`` (no credit left),
-            ``runaway`` (the answer never ended), ``too_slow``, ``protocol`` (the provider requires
-            another kind of request, which the gateway now uses) or ``request`` (refused for another
-            reason).
-        status: HTTP status, 0 if there was none.
+            ``runaway`` (the response never ended), ``too_slow``, ``protocol`` (the provider
+            requires another kind of request, which the gateway will use from now on) or ``request``
+            (refused for another reason).
+        status: HTTP status; 0 if there was no HTTP response.
         retry_after: Seconds to wait before the next attempt, if the provider specifies them.
-        hint: The next step.
+        hint: A sentence about the next step.
     """
 
     KINDS = {
@@ -283,7 +288,7 @@ class ToolDenied(ToolError):
 
     Attributes:
         rule: A rule that allows such a call, in the notation of ``hilum permissions allow``; empty
-            if no rule does. It is for the user, and the model does not read it.
+            if no rule does. Only the user sees the rule, not the model.
     """
 
     code = "E_DENIED"
@@ -291,14 +296,17 @@ class ToolDenied(ToolError):
 
 
 class NeedsUser(ToolError):
-    """Only the user can solve the problem. Faces show it, and the model must explain and ask."""
+    """A problem that only the user can solve.
+
+    Faces show the problem, and the model must explain it and ask the user.
+    """
 
 
 class AddressRefused(HilumError):
     """A network address that may not be contacted, or a host without one (``E_UNREACHABLE``).
 
     Args:
-        message: The reason, one sentence.
+        message: A sentence about the reason.
         code: A stable code, ``E_…``.
         listable: Whether the user could allow the host in the settings.
     """
@@ -313,19 +321,19 @@ class AddressRefused(HilumError):
 def similar_names(
     name: str, known: Iterable[str], limit: int = 2, *, cutoff: float = 0.6
 ) -> list[str]:
-    """Return the known names that a mistyped name may mean, the most similar first.
+    """Return the known names that are similar to a mistyped name, most similar first.
 
-    Upper and lower case make no difference, nor do the separators ``-``, ``_``, ``.`` and space.
+    The comparison ignores case and the separators ``-``, ``_``, ``.`` and space.
 
     Args:
         name: The mistyped name.
         known: All valid names.
         limit: The maximum number of names.
-        cutoff: How similar a name must be, from 0 to 1.
+        cutoff: The minimum similarity of a name, from 0 to 1.
     """
-    from difflib import get_close_matches  # 2 ms, only where something went wrong
+    from difflib import get_close_matches  # takes 2 ms, needed only for an error
 
-    # Among names that differ only in case and separators, the first one represents all of them.
+    # Of several names that differ only in case and separators, only the first one is suggested.
     originals: dict[str, str] = {}
     for each in known:
         originals.setdefault(_without_separators(each), each)
@@ -344,7 +352,7 @@ def unknown_name_error(kind: str, name: str, known: Iterable[str], *, hint: str 
         kind: The kind of thing, for example ``model``.
         name: The unknown name.
         known: All valid names.
-        hint: Used if there is no similar name.
+        hint: The hint if there is no similar name.
     """
     names = sorted(known)
     near = similar_names(name, names)

@@ -1,4 +1,4 @@
-"""Writing events: secrets are removed, the event is folded and stored, then readers see it."""
+"""Writing events: secrets are removed, and the event is folded, stored and shown to readers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class EventWriter:
     """The writer of a session's events.
 
     Args:
-        journal: The session's log and its readers.
-        redaction: Removes secrets from events.
+        journal: The log of the session and the log's readers.
+        redaction: The object that removes secrets from events.
         agents: The session's agents by name.
         runs: The runs that have not ended, by id.
     """
@@ -40,10 +40,10 @@ class EventWriter:
 
     def write(self, event: ev.Event, agent: Agent | None = None, run: str = "") -> int:
         """Write an event; see ``Session.emit``."""
-        # The prompts of an agent with a parent were written by the parent's model, not by the user.
+        # The prompts of an agent with a parent come from the parent's model, not from the user.
         by_model = agent is not None and bool(agent.parent)
-        # A failed redaction writes a separate event with a lower sequence number, so the number of
-        # this event is taken afterwards.
+        # The sequence number is taken after the redaction, because a failed redaction writes an
+        # event of its own first.
         redacted = self._redaction.event(event, by_model=by_model)
         seq = self._journal.last + 1
         at = time.time()
@@ -55,24 +55,25 @@ class EventWriter:
         written = replace(redacted, seq=seq, at=at, **whose)
         events = [written]
         if agent is not None:
-            # An event that cannot be encoded must not be folded either: the conversation would
-            # differ from the one that a resumed session reads.
+            # An event that cannot be encoded must not be folded either, because the conversation
+            # would then differ from that of a resumed session.
             ev.encode(written)
             before = agent.conversation.state
             self.fold(written, agent)
             _keep_unwritten(event, agent)
             state = agent.conversation.state
             if state != before:
-                # Appended together with its event, so that no reader sees one without the other.
+                # The event and its change of state are appended together, so that no reader sees
+                # one without the other.
                 changed = ev.StateChanged(seq=seq + 1, at=at, state=state, previous=before, **whose)
                 events.append(changed)
         shown = None
         if isinstance(event, ev.ApprovalAsked) and event is not redacted:
-            # The user must see what would run, so the question is shown with its secrets.
+            # The user must see what would run, so readers get the question with its secrets.
             question = replace(event, seq=seq, at=at, **whose)
             shown = [question, *events[1:]]
         self._journal.append(events, shown)
-        # After the append: a task that waits for the end of the run finds it in the log.
+        # Waiting tasks are woken after the append, so that they find the end of the run in the log.
         self._end_output(written)
         return seq
 
@@ -92,13 +93,13 @@ class EventWriter:
                 other.conversation.failures.clear()
 
     def show_output(self, seq: int, agent: Agent, kind: str, text: str, call_id: str = "") -> None:
-        """Show a piece of output that belongs to the event ``seq``. It is not stored."""
+        """Show readers a piece of output that belongs to the event ``seq``. It is not stored."""
         current = agent.conversation.run
         run = current.id if current else ""
         self._journal.delta((seq, kind, call_id), agent.name, run, replace_surrogates(text))
 
     def _end_output(self, event: ev.Event) -> None:
-        """Drop the output that an event replaces, and wake tasks that wait for a run to end."""
+        """Drop the streamed output that an event replaces, and wake tasks that wait for a run."""
         if isinstance(event, ev.ModelAnswered | ev.ModelFailed | ev.RunEnded):
             self._journal.drop(event.agent)
         elif isinstance(event, ev.CallDone):
@@ -110,8 +111,8 @@ class EventWriter:
 def _keep_unwritten(event: ev.Event, agent: Agent) -> None:
     """Keep in memory the parts of an event that this process needs but the log must not contain.
 
-    Calls run as the model wrote them, secrets included. A lasting approval applies to the scope
-    that the user saw; a resumed session asks again.
+    Calls run with the secrets that the model wrote. A lasting approval applies to the scope that
+    the user saw; a resumed session asks again.
     """
     if isinstance(event, ev.ModelAnswered):
         for call in event.message.calls:

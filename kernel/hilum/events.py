@@ -1,9 +1,9 @@
-"""The events of a session: facts, written once, in order.
+"""The events of a session: facts that are written once and in order.
 
-The state of a session is a fold over them (``hilum.state``).
+The state of a session is a fold over these events (``hilum.state``).
 
-A *phase event* records a step of the loop, of a run or of a call. The other events are for faces
-and traces and do not change the phase.
+A *phase event* records a step of the loop, of a run or of a call. All other events are for faces
+and traces, and do not change the phase.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ def _tag(name: str) -> str:
 class Event(Data, frozen=True, tag=_tag, kw_only=True):
     """Base class of all events.
 
-    ``seq`` counts from 1 without gaps in a session, ``at`` is Unix time in seconds, ``agent`` and
-    ``run`` name its agent and run (empty for events of the session).
+    Within a session, ``seq`` counts from 1 without gaps. ``at`` is a Unix time in seconds.
+    ``agent`` and ``run`` are the names of the agent and the run (empty for events of the session
+    itself).
     """
 
     seq: int = 0
@@ -54,7 +55,10 @@ class Event(Data, frozen=True, tag=_tag, kw_only=True):
 
 
 class SessionOpened(Event, frozen=True):
-    """The first event of a session. ``forked`` is the session it was forked from."""
+    """The first event of a session.
+
+    ``forked`` is the id of the session that this one was forked from.
+    """
 
     session: str
     workspace: str
@@ -77,7 +81,8 @@ class SessionChanged(Event, frozen=True):
 class AgentStarted(Event, frozen=True):
     """An agent joined the session, or started again.
 
-    ``profile`` has its limits and tools, ``messages`` the conversation that it continues.
+    ``profile`` contains the agent's limits and tools, ``messages`` the conversation that the agent
+    continues.
     """
 
     parent: str = ""
@@ -86,9 +91,9 @@ class AgentStarted(Event, frozen=True):
 
 
 class PromptQueued(Event, frozen=True):
-    """A prompt was queued; it runs immediately, or after earlier ones.
+    """A prompt was queued; it runs immediately or after earlier prompts.
 
-    If ``piped``, another program wrote the text: it is a prompt, but does not count as the user's
+    If ``piped`` is set, another program wrote the text, which then does not count as the user's
     words. ``attached`` is data that came with the text and that another program wrote. ``redacted``
     lists the names of the secrets that were replaced in either text.
     """
@@ -100,10 +105,10 @@ class PromptQueued(Event, frozen=True):
 
 
 class SteeringQueued(Event, frozen=True):
-    """The user wrote a message while the agent works, for the agent to read within its current run.
+    """The user wrote a steering message, which the agent reads within its current run.
 
-    The agent reads it after the calls of its answer (see ``RoundEnded``). ``redacted`` lists the
-    names of the secrets that were replaced in the text.
+    The agent reads the message after the calls in its current response (see ``RoundEnded``).
+    ``redacted`` lists the names of the secrets that were replaced in the text.
     """
 
     id: str
@@ -112,7 +117,7 @@ class SteeringQueued(Event, frozen=True):
 
 
 class SteeringWithdrawn(Event, frozen=True):
-    """The user took back a steering message before the agent read it."""
+    """The user withdrew a steering message before the agent read it."""
 
     id: str
 
@@ -127,9 +132,9 @@ class RunStarted(Event, frozen=True):
 
 
 class RunRetried(Event, frozen=True):
-    """Phase event: a run continues the conversation of the last one, which was not complete.
+    """Phase event: a run continues the conversation of the previous run, which was not complete.
 
-    Nothing is added to the conversation. ``previous`` is the id of the run that ended.
+    Nothing is added to the conversation. ``previous`` is the id of the previous run.
     """
 
     previous: str
@@ -140,8 +145,8 @@ class RunRetried(Event, frozen=True):
 class PromptFrozen(Event, frozen=True):
     """Phase event: the system prompt and the tool list were built.
 
-    ``cause`` is the reason, ``changed`` lists the differences as ``layer NAME`` and ``tool NAME``.
-    If ``changed`` is empty, the same prompt is sent again.
+    ``cause`` is the reason; ``changed`` lists the differences from the last prompt as ``layer
+    NAME`` and ``tool NAME``. If ``changed`` is empty, the same prompt is sent again.
     """
 
     layers: tuple[Layer, ...]
@@ -153,7 +158,7 @@ class PromptFrozen(Event, frozen=True):
 
 
 class CompactionRequested(Event, frozen=True):
-    """A compaction was requested: it happens immediately if the agent is idle.
+    """A compaction was requested; it happens immediately if the agent is idle.
 
     ``focus`` is the subject on which the summary should concentrate.
     """
@@ -162,12 +167,13 @@ class CompactionRequested(Event, frozen=True):
 
 
 class Compacted(Event, frozen=True):
-    """Phase event: the conversation of about ``before`` tokens was compacted.
+    """Phase event: the conversation, which had about ``before`` tokens, was compacted.
 
-    ``cause`` is ``window`` (it was too large), ``model`` (the new model has a smaller window),
-    ``too_long`` (the provider refused it) or ``asked``. If both ``upto`` and ``thinned`` are empty,
-    nothing could be removed. The user's request in the current run is always kept; ``request``
-    replaces it if it is too large to be kept in full.
+    ``cause`` is ``window`` (the conversation was too large), ``model`` (the new model has a smaller
+    window), ``too_long`` (the provider refused the conversation as too long) or ``asked`` (the user
+    requested it). If both ``upto`` and ``thinned`` are empty, nothing could be removed. The user's
+    request in the current run is always kept; if it is too large, ``request`` is its shortened
+    form.
     """
 
     upto: int = 0
@@ -179,10 +185,10 @@ class Compacted(Event, frozen=True):
 
 
 class ModelStarted(Event, frozen=True):
-    """Phase event: a request of about ``estimate`` tokens is sent.
+    """Phase event: a request with about ``estimate`` tokens is sent.
 
-    ``size`` is the estimate by kind, before any correction. On a new attempt, faces drop the output
-    of the previous one.
+    ``size`` is the uncorrected estimate, by kind of text. When a new attempt begins, faces drop the
+    output of the previous one.
     """
 
     attempt: int = 1
@@ -193,9 +199,10 @@ class ModelStarted(Event, frozen=True):
 
 
 class ModelFailed(Event, frozen=True):
-    """A request failed.
+    """A request to a model failed.
 
-    The kernel reacts with ``action`` after ``wait`` seconds, with the model ``next`` if it is set.
+    The kernel carries out ``action`` after ``wait`` seconds, with the model ``next`` if that is
+    set.
     """
 
     attempt: int
@@ -210,13 +217,14 @@ class ModelFailed(Event, frozen=True):
 
 
 class ModelAnswered(Event, frozen=True):
-    """Phase event: a complete answer arrived.
+    """Phase event: a complete response arrived.
 
-    ``first`` and ``seconds`` are the seconds from the request to the first chunk and to the end.
+    ``first`` is the time in seconds from the request to the first chunk, ``seconds`` that to the
+    end of the response.
 
-    ``redacted`` lists the names of the secrets that were replaced in it. ``withheld`` lists the ids
-    of the calls whose arguments contained one: the real arguments, with which the call runs, are
-    only in the memory of the process that received the answer.
+    ``redacted`` lists the names of the secrets that were replaced in the response. ``withheld``
+    lists the ids of the calls whose arguments contained a secret. The real arguments, with which
+    such a call runs, are only in the memory of the process that received the response.
     """
 
     message: AssistantMessage
@@ -231,7 +239,7 @@ class ModelUsed(Event, frozen=True):
     """A plugin called a model on behalf of an agent, for ``purpose``.
 
     The usage counts towards the agent's run. ``asked`` is the first line of the instructions,
-    ``message`` the answer.
+    ``message`` the model's response.
     """
 
     model: str
@@ -243,11 +251,11 @@ class ModelUsed(Event, frozen=True):
 
 
 class ApprovalAsked(Event, frozen=True):
-    """Phase event of a call: the user must decide.
+    """Phase event of a call: the user must approve or reject the call.
 
-    A lasting approval covers the calls of ``scope``, or all calls of the tool if it is empty.
-    ``call`` is the call that would run. The user has ``seconds`` to answer once the question is
-    shown, see ``ApprovalShown``.
+    A lasting approval covers the calls that ``scope`` describes, or all calls of the tool if
+    ``scope`` is empty. ``call`` is the call that would run. Once the question is shown (see
+    ``ApprovalShown``), the user has ``seconds`` seconds to answer.
     """
 
     id: str
@@ -261,9 +269,9 @@ class ApprovalAsked(Event, frozen=True):
 class ApprovalShown(Event, frozen=True):
     """The question ``id`` is shown to the user.
 
-    Without an answer by ``deadline``, in Unix seconds, the call is denied. The clock of the oldest
-    open question starts automatically; a face that shows several questions at once starts the
-    others.
+    If the user does not answer by ``deadline``, a Unix time in seconds, the call is denied. The
+    clock of the oldest open question starts automatically; a face that shows several questions at
+    once starts the clocks of the others.
     """
 
     id: str
@@ -271,13 +279,13 @@ class ApprovalShown(Event, frozen=True):
 
 
 class ApprovalAnswered(Event, frozen=True):
-    """Phase event of a call: the decision.
+    """Phase event of a call: the call was approved or rejected.
 
-    ``by`` is ``user``, ``timeout``, ``headless`` or ``stop``.
+    ``by`` is ``user``, ``timeout``, ``headless`` or ``stop``, depending on who or what decided.
 
-    Without ``remember`` it applies to exactly this call; ``always`` outlives the session if a
-    plugin stores such rules. ``arguments`` are those that the user wrote instead of the model's,
-    as JSON.
+    If ``remember`` is ``once``, the decision applies to exactly this call; ``always`` outlives the
+    session if a plugin stores such rules. ``arguments`` contains, as JSON, the arguments with which
+    the user replaced the model's.
     """
 
     id: str
@@ -289,7 +297,7 @@ class ApprovalAnswered(Event, frozen=True):
 
 
 class GrantRevoked(Event, frozen=True):
-    """The user took back a lasting approval of the session.
+    """The user revoked a lasting approval in this session.
 
     ``scope`` is the scope of the approval, or the name of the tool.
     """
@@ -298,12 +306,14 @@ class GrantRevoked(Event, frozen=True):
 
 
 class CallStarted(Event, frozen=True):
-    """Phase event of a call: it is about to run. ``effect`` decides whether a resume repeats it.
+    """Phase event of a call: the call is about to run.
+
+    ``effect`` decides whether a resumed session repeats the call.
 
     ``call`` is the call that runs; if plugins changed its arguments, ``original`` contains those
     that the model wrote, and ``rewritten_by`` lists the plugins. ``paths`` lists the paths that the
-    call reads and writes, as its tool declares them; ``aim`` is its other target, such as the
-    program of a command.
+    call reads and writes, as declared by its tool; ``aim`` is a target that is not a path, such as
+    the program that a command runs.
     """
 
     call: ToolCall
@@ -317,21 +327,21 @@ class CallStarted(Event, frozen=True):
 
 
 class CallDone(Event, frozen=True):
-    """Phase event of a call: it ended, was refused or was skipped."""
+    """Phase event of a call: the call ended, was refused or was skipped."""
 
     result: ToolResult
     seconds: float = 0.0
 
 
 class RoundEnded(Event, frozen=True):
-    """Phase event: all calls of an answer have ended, or a plugin objected to an answer.
+    """Phase event: all calls in a response have ended, or a plugin objected to a final answer.
 
-    ``notes`` are added at the end of the prompt, in order. ``layers`` contains the layers that the
-    notes restate (with an empty text for a removed one); ``tools`` lists the names of the tools
-    that can be called now, if that changed. ``shortened`` contains, by call id, the shortened texts
-    of results that were too large for the window. ``continued`` is set if an answer that was cut
-    off at the output limit is continued. ``steering`` lists the ids of the user's steering messages
-    that follow the notes.
+    ``notes`` are added to the end of the prompt, in order. ``layers`` contains the layers that the
+    notes restate (a removed layer has an empty text); ``tools`` lists the names of the tools that
+    can now be called, if they changed. ``shortened`` maps call ids to the shortened texts of
+    results that were too large for the window. ``continued`` is set if the model is to continue a
+    response that was cut off at the output limit. ``steering`` lists the ids of the user's steering
+    messages that follow the notes.
     """
 
     notes: tuple[str, ...] = ()
@@ -346,16 +356,19 @@ class RoundEnded(Event, frozen=True):
 class StopAsked(Event, frozen=True):
     """A stop of the run was requested.
 
-    It is written before any part of the run is ended, so that a resume also ends the run.
+    The event is written before any part of the run ends, so that a resumed session also ends the
+    run.
     """
 
 
 class RunEnded(Event, frozen=True):
-    """Phase event: the run is over. ``code`` and ``error`` are the reason if it did not complete.
+    """Phase event: the run is over.
 
-    ``text`` is the final answer. If there is none, ``commentary`` is the last text of the model.
-    ``done`` lists the finished work (tools that ran, files that were changed), ``left`` the
-    remaining work; both are empty for a run that completed.
+    ``code`` and ``error`` contain the reason if the run did not complete.
+
+    ``text`` is the final answer. If the run has no final answer, ``commentary`` is the model's last
+    text. ``done`` describes the finished work (tools that ran, files that were changed), ``left``
+    the remaining work; both are empty if the run completed.
     """
 
     state: State
@@ -372,7 +385,10 @@ class RunEnded(Event, frozen=True):
 
 
 class StateChanged(Event, frozen=True):
-    """The state of an agent changed; written with the event that changed it."""
+    """The state of an agent changed.
+
+    ``StateChanged`` is written together with the event that caused the change.
+    """
 
     state: State
     previous: State
@@ -386,7 +402,7 @@ class UserNeeded(Event, frozen=True):
 
 
 class ErrorRaised(Event, frozen=True):
-    """An error that the user should see; also written when a run times out."""
+    """An error that the user should see, for example that a run timed out."""
 
     code: str
     message: str
@@ -396,7 +412,7 @@ class ErrorRaised(Event, frozen=True):
 class PluginFault(Event, frozen=True):
     """A plugin failed in a hook, a lifespan or a tool.
 
-    The session continues without that contribution.
+    The session continues without the plugin's contribution.
     """
 
     plugin: str
@@ -406,7 +422,7 @@ class PluginFault(Event, frozen=True):
 
 
 class PluginEvent(Event, frozen=True):
-    """An event that a plugin defines, named ``plugin.what``, with plain data."""
+    """An event that a plugin defines, named in the form ``plugin.what``, with plain data."""
 
     name: str
     data: dict[str, Any] = {}
@@ -418,7 +434,7 @@ if TYPE_CHECKING:
 else:
     AnyEvent = reduce(
         or_, Event.__subclasses__()
-    )  # every event above, as a tagged union for the decoder
+    )  # every event class above, as a tagged union for the decoder
 
 
 @functools.cache
@@ -429,7 +445,8 @@ def _decoder() -> msgspec.json.Decoder[AnyEvent]:
 class Delta(Data, frozen=True):
     """A piece of output that is still arriving. It is never stored.
 
-    ``seq`` is the event it belongs to (``ModelStarted`` or ``CallStarted``).
+    ``seq`` is the number of the event that the output belongs to (``ModelStarted`` or
+    ``CallStarted``).
 
     ``kind`` is ``text``, ``thinking``, ``arguments`` (of the call ``call_id``) or ``output`` (of a
     running call).

@@ -16,10 +16,10 @@ class Extra(NamedTuple):
     """An optional package of hilum, installed as ``hilum[NAME]``.
 
     Attributes:
-        name: The name of the extra, of the plugin, and of its command if it has one.
-        tools: The names of its tools.
-        sections: The sections of the settings that it reads.
-        files: Files of a project that have no effect without it.
+        name: The name of the extra, of the plugin, and of the plugin's command if it has one.
+        tools: The names of the package's tools.
+        sections: The settings sections that the package reads.
+        files: Files of a project that have no effect without the package.
         has_command: Whether ``hilum NAME`` is a command.
     """
 
@@ -31,7 +31,7 @@ class Extra(NamedTuple):
 
     @property
     def advice(self) -> str:
-        """A sentence with the command that installs it."""
+        """A sentence with the command that installs the package."""
         return f"It comes with: pip install 'hilum[{self.name}]'."
 
 
@@ -55,7 +55,7 @@ def missing_extras() -> list[Extra]:
 
 
 def advice_for_command(name: str) -> str:
-    """Return how to install a command's package; empty if it is not missing."""
+    """Return how to install a command's missing package; empty if no package is missing."""
     for extra in missing_extras():
         if extra.has_command and extra.name == name:
             return extra.advice
@@ -63,7 +63,7 @@ def advice_for_command(name: str) -> str:
 
 
 def advice_for_tool(name: str) -> str:
-    """Return how to install a tool's package; empty if it is not missing."""
+    """Return how to install a tool's missing package; empty if no package is missing."""
     for extra in missing_extras():
         if name in extra.tools:
             return extra.advice
@@ -71,7 +71,7 @@ def advice_for_tool(name: str) -> str:
 
 
 def unused_files(folder: str | os.PathLike[str]) -> dict[str, str]:
-    """Return why files of a project have no effect, by the name of the missing plugin. Blocks.
+    """Return why files of a project have no effect, by name of the missing plugin. Blocks.
 
     Args:
         folder: The folder of the project.

@@ -1,23 +1,27 @@
-"""All hooks and how they are called: read this first to find your way through the program.
+"""All hooks and how they are called. Read this first to find your way through the program.
 
-Each specification states when it is called, how implementations combine, and what a failure means.
+Each specification states when the hook is called, how implementations are combined, and what a
+failure means.
 
-An implementation is a function of the same name, marked with ``@hookimpl``, that takes any of the
-hook's arguments. It is defined in a plugin's module, or as a method of the instance that a
-plugin yields from ``open_session``. Implementations marked ``tryfirst`` are called first and those
-marked ``trylast`` last; all others are called in the order of the plugins, and those of a plugin's
-module before those of its instance. The shape of a hook decides how they are called and combined:
+An implementation is a function with the hook's name that is marked with ``@hookimpl`` and takes any
+of the hook's arguments. An implementation is defined in a plugin's module, or as a method of the
+instance that a plugin yields from ``open_session``. Implementations marked ``tryfirst`` are called
+first and those marked ``trylast`` last; all others are called in the order of the plugins, and
+those of a plugin's module before those of its instance. The shape of a hook decides how its
+implementations are called and combined:
 
 - ``collect``: every implementation is a plain ``def`` and returns an iterable; the results are
   joined.
-- ``gather``: all are called at the same time; the results are in the order of the plugins, without
+- ``gather``: all implementations are called at the same time; the results are in the order of the
+  plugins, without ``None``.
+- ``first``: the implementations are called one after another until one returns a value other than
   ``None``.
-- ``first``: one after another is called until one returns a value other than ``None``.
-- ``pipe``: each receives the value of the previous one; ``None`` leaves it unchanged.
+- ``pipe``: each implementation receives the value of the previous one; ``None`` leaves the value
+  unchanged.
 - ``filter``: a ``pipe`` of plain ``def`` functions, which may be called in a thread and must not
   use the session.
-- ``gate``: all are called, and the strictest verdict wins; a failure or a missed deadline counts as
-  the strictest verdict.
+- ``gate``: all implementations are called, and the strictest verdict wins; a failure or a missed
+  deadline counts as the strictest verdict.
 - ``supervised``: a generator that yields the plugin's instance and is resumed when the session or
   the kernel closes.
 
@@ -57,27 +61,27 @@ hookspec: Specifier = specifier(PROJECT)
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """The verdict of a gate on a call: ``allow`` it, ``ask`` the user, or ``deny`` it.
+    """A gate's verdict on a call: ``allow`` it, ``ask`` the user, or ``deny`` it.
 
     The strictest of all verdicts wins.
 
     Args:
         kind: The verdict.
-        reason: Why, for the user or the model.
+        reason: The reason for the verdict, for the user or the model.
         scope: With ``ask``: the calls that a lasting approval covers, as a rule that the user can
-            read; by default all calls of the tool.
+            read; by default, all calls of the tool.
         rule: With ``ask``: a rule that allows such calls without asking, as ``hilum permissions
-            allow`` takes it. hilum shows it if no user is present to answer.
-        settled: With ``allow``: one of the user's rules decided this, so the approval policy does
-            not ask again.
-        code: With ``deny``: the code of the result.
-        arguments: With ``allow`` and ``ask``: all arguments that the call gets instead of its own.
-            They must fit the tool. All gates judge the rewritten call; the user is asked about it,
-            and it is the call that runs.
+            allow`` takes it. hilum shows the rule if no user is present to answer.
+        settled: With ``allow``: whether one of the user's rules decided this, so that the approval
+            policy does not request an approval.
+        code: With ``deny``: the error code of the call's result.
+        arguments: With ``allow`` and ``ask``: a complete set of arguments, which replace those of
+            the call. The arguments must fit the tool. The rewritten call is the one that all gates
+            judge, that the user is asked about, and that runs.
 
     Raises:
-        ValueError: The kind is not one of the three, or does not allow these arguments.
-        TypeError: A value is of the wrong type.
+        ValueError: The kind is unknown, or it does not allow these arguments.
+        TypeError: A value has the wrong type.
     """
 
     kind: Literal["allow", "ask", "deny"]
@@ -106,23 +110,23 @@ class Verdict(msgspec.Struct, frozen=True):
 
     @property
     def rank(self) -> int:
-        """Its strictness, as a number to compare."""
+        """The strictness of the verdict, as a number to compare."""
         return _KINDS.index(self.kind)
 
 
-# From the mildest to the strictest: the index is the rank.
+# The kinds of verdict from the mildest to the strictest; the index is the rank.
 _KINDS = ("allow", "ask", "deny")
 
 
 def allow(
     reason: str = "", *, settled: bool = False, arguments: Mapping[str, Any] | None = None
 ) -> Verdict:
-    """Allow the call, with other arguments if any are given. A stricter verdict wins."""
+    """Allow the call, with new arguments if any are given. A stricter verdict wins."""
     return Verdict("allow", reason, settled=settled, arguments=arguments)
 
 
 def ask(reason: str, *, scope: str = "", arguments: Mapping[str, Any] | None = None) -> Verdict:
-    """Request the user's approval of the call, with other arguments if any are given."""
+    """Request the user's approval of the call, with new arguments if any are given."""
     return Verdict("ask", reason, scope, arguments=arguments)
 
 
@@ -136,7 +140,7 @@ class Interpretation(msgspec.Struct, frozen=True):
 
     Args:
         text: The text for the agent.
-        agent: Name of the agent it addresses.
+        agent: Name of the agent that the prompt addresses.
         reply: The text to show if the prompt was a command, which has been carried out; in that
             case, no agent runs.
     """
@@ -149,13 +153,14 @@ class Interpretation(msgspec.Struct, frozen=True):
 class PromptCommand(msgspec.Struct, frozen=True):
     """A command that a plugin carries out when a prompt begins with it, such as ``/mcp``.
 
-    With the mark ``@``, it is a name that a prompt may mention, such as that of an agent.
+    If ``mark`` is ``@``, the command is instead a name that a prompt can mention, such as an
+    agent's.
 
     Args:
         name: The text that the prompt begins with, without the mark.
-        summary: What it does, in one line.
-        arguments: Its arguments as a user reads them, for example ``[NAME]``.
-        words: The words that may come first in the arguments, for completion.
+        summary: A one-line summary of what the command does.
+        arguments: The command's arguments as shown to users, for example ``[NAME]``.
+        words: Possible first words of the arguments, for completion.
         mark: ``/`` or ``@``.
     """
 
@@ -173,9 +178,9 @@ class PromptCommand(msgspec.Struct, frozen=True):
 async def open_kernel(kernel: Kernel) -> AsyncIterator[object]:
     """Create the plugin's instance for the kernel, such as connections that all sessions share.
 
-    An async generator that yields once: the plugin's kernel instance (``kernel.plugin(Type)``).
-    Code after the ``yield`` runs when the kernel closes. The generator runs in a separate task: a
-    crash ends this plugin and nothing else.
+    The hook is an async generator that yields one object, the plugin's kernel instance
+    (``kernel.plugin(Type)``). Code after the ``yield`` runs when the kernel closes. The generator
+    runs in a separate task, so a crash ends only this plugin.
     """
     yield None
 
@@ -184,8 +189,8 @@ async def open_kernel(kernel: Kernel) -> AsyncIterator[object]:
 async def open_session(session: Session) -> AsyncIterator[object]:
     """Create the plugin's instance for a session.
 
-    Yields the instance: an object whose ``@hookimpl`` methods join the session's hooks
-    and whose state belongs to the session.
+    The hook yields the instance: an object whose ``@hookimpl`` methods join the session's hooks and
+    whose state belongs to the session.
 
     If nothing needs closing, a plain function that returns the instance suffices.
     """
@@ -197,17 +202,23 @@ async def open_session(session: Session) -> AsyncIterator[object]:
 
 @hookspec(shape="collect", on_failure="left out", returns=Provider)
 def provide_models(kernel: Kernel) -> Iterable[Provider] | None:
-    """Return providers of models; each serves the names that begin with its name and a slash."""
+    """Return providers of models.
+
+    Each serves the models whose names begin with its name and a slash.
+    """
 
 
 @hookspec(shape="first", deadline=30.0, on_failure="next one", returns=Store)
 async def provide_store(kernel: Kernel) -> Store | None:
-    """Return the store of sessions. Without one, sessions are kept in memory only."""
+    """Return a store for sessions. Without a store, sessions are kept in memory only."""
 
 
 @hookspec(shape="collect", on_failure="left out", returns=Tool)
 def provide_tools(session: Session) -> Iterable[Tool] | None:
-    """Return tools. Called when the instances are open, and after ``session.tools_changed()``."""
+    """Return tools.
+
+    The hook is called when the plugins' instances are open, and after ``session.tools_changed()``.
+    """
 
 
 # --- prompts --------------------------------------------------------------------------------------
@@ -215,9 +226,9 @@ def provide_tools(session: Session) -> Iterable[Tool] | None:
 
 @hookspec(shape="first", deadline=10.0, on_failure="next one", returns=Interpretation)
 async def interpret_prompt(session: Session, text: str) -> Interpretation | None:
-    """Return the meaning of a prompt: it addresses an agent, or is a command.
+    """Return the meaning of a prompt that addresses an agent or is a command.
 
-    ``None`` leaves it to the next plugin. A prompt that no plugin interprets is plain text.
+    ``None`` leaves the prompt to the next plugin. A prompt that no plugin interprets is plain text.
     """
 
 
@@ -225,14 +236,15 @@ async def interpret_prompt(session: Session, text: str) -> Interpretation | None
 def list_commands(session: Session) -> Iterable[PromptCommand] | None:
     """List the commands that the plugin's ``interpret_prompt`` carries out in a session.
 
-    Faces show and complete them. A face may have commands of its own, which then take precedence.
-    Called whenever a face shows its commands, so be quick.
+    Faces show and complete these commands. If a face has a command of the same name, the face's
+    command takes precedence. The hook is called whenever a face shows its commands, so an
+    implementation must be fast.
     """
 
 
 @hookspec(shape="gather", deadline=10.0, on_failure="left out", returns=Block, returns_many=True)
 async def gather_context(agent: Agent, request: ContextRequest) -> Sequence[Block] | None:
-    """Return blocks of context for a prompt, once per run.
+    """Return blocks of context for a prompt; called once per run.
 
     The blocks with the highest priority that fit the budget are added to the user's message.
     """
@@ -244,9 +256,9 @@ async def gather_context(agent: Agent, request: ContextRequest) -> Sequence[Bloc
 def build_prompt_layer(agent: Agent) -> Layer | Sequence[Layer] | None:
     """Return layers of the system prompt.
 
-    Called before each model call, so be quick and return the same text for the same state. If
-    a layer changes within a run, its new text is added as a note at the end of the conversation;
-    from the next run on, it is part of the prompt.
+    The hook is called before each model call, so an implementation must be fast and return the same
+    text for the same state. If a layer changes within a run, the new text is added to the end of
+    the conversation as a note; from the next run on, it is part of the prompt.
     """
 
 
@@ -261,14 +273,14 @@ async def trim_context(
 ) -> Compaction | None:
     """Plan how to make the conversation fit ``budget`` tokens.
 
-    The budget is two fifths of the available room.
+    The budget is two fifths of the tokens that messages may take.
 
     The last turn and the user's request (in the current run, or in a run that may be retried) are
     always kept. The index of the request is ``agent.conversation.kept_request``.
 
-    Called when the conversation exceeds its model's window, or when the user requests a compaction
-    (``agent.conversation.compaction_requested``). ``sizes`` contains the estimated tokens of each
-    message.
+    The hook is called when the conversation exceeds the model's window, or when the user requests a
+    compaction (``agent.conversation.compaction_requested``). ``sizes`` contains the estimated
+    tokens of each message.
     """
 
 
@@ -278,18 +290,18 @@ async def trim_context(
 def redact_texts(texts: Sequence[str], origin: str) -> Sequence[str] | None:
     """Replace secrets in texts before they are logged.
 
-    Write ``[REDACTED:NAME]`` instead, with a name that describes the secret.
+    Replace each secret with ``[REDACTED:NAME]``, where the name describes the secret.
 
-    Called once for all new texts of an event. Return the same number of texts, in the same order.
-    The same text must always give the same result, and passing a result again must return it
-    unchanged.
+    The hook is called once for all new texts in an event. Return the same number of texts, in the
+    same order. The same text must always have the same result, and a result that is passed in again
+    must be returned unchanged.
 
     ``origin`` is ``prompt`` for the user's texts, ``model`` for a model's text and reasoning and
-    the prompts that it writes for other agents, ``arguments`` for the arguments of its calls,
-    ``result`` for tool results, after ``check_result``, and ``other`` for everything else.
+    for prompts that a model writes for other agents, ``arguments`` for the arguments of tool calls,
+    ``result`` for tool results (after ``check_result``), and ``other`` for everything else.
 
     For large texts, the hook is called in a thread. While an implementation fails, texts are
-    withheld: prompts are refused, and runs end.
+    withheld: prompts are refused and runs end.
     """
 
 
@@ -311,7 +323,7 @@ async def on_tool_call(agent: Agent, call: ToolCall, tool: Tool) -> Verdict | No
 async def wrap_process(session: Session, command: Command) -> Command | None:
     """Change the command of any child process before it starts, such as its sandbox or environment.
 
-    Raise ``ToolDenied`` to refuse it.
+    Raise ``ToolDenied`` to refuse the command.
     """
 
 
@@ -329,7 +341,7 @@ async def remind(agent: Agent, results: Sequence[ToolResult]) -> str | None:
 async def check_answer(agent: Agent, message: AssistantMessage) -> str | None:
     """Object to a final answer, or return ``None`` to let it pass.
 
-    The reason goes back to the model, which tries again, at most three times.
+    The objection goes back to the model, which tries again, at most three times.
     """
 
 

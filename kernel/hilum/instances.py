@@ -1,4 +1,4 @@
-"""Plugin instances of a session, and what they contribute to it: hooks and tools."""
+"""The plugin instances of a session, and the hooks and tools that they contribute."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class PluginInstances:
 
     Attributes:
         hooks: The hooks of the session: those of the kernel's plugins, and those of the instances.
-        tools: Its tools by name.
-        withdrawn: Names of tools that were removed because their plugin was switched off, each with
-            a sentence about the reason.
+        tools: The session's tools by name.
+        withdrawn: Names of tools that were removed because their plugins were switched off, each
+            with a sentence about the reason.
     """
 
     def __init__(self, session: Session) -> None:
@@ -47,11 +47,11 @@ class PluginInstances:
         self.withdrawn: dict[str, str] = {}
 
     def plugin(self, kind: type[T]) -> T | None:
-        """Return a plugin's instance by its type, ``None`` if there is none."""
+        """Return the plugin instance of a type; ``None`` if there is no such instance."""
         return self._lifespans.plugin(kind)
 
     async def open(self) -> None:
-        """Open the instances, first those of plugins with gates, and collect their tools.
+        """Open the instances, those of plugins with gates first, and collect the plugins' tools.
 
         No call and no process runs until all gates that a plugin has declared are in place.
         """
@@ -67,20 +67,20 @@ class PluginInstances:
         for plugin in ready:
             if self.hooks.missing(plugin.name):
                 self.hooks.close(plugin.name, "it has not opened yet")
-        # Sorting is stable: False, for plugins with gates, comes before True.
+        # Sorting is stable: plugins with gates come first, because False sorts before True.
         for plugin in sorted(ready, key=lambda plugin: not self.hooks.gates.get(plugin.name)):
             await self._open(plugin, places[plugin.name])
         self.take_tools()
 
     async def _open(self, plugin: Plugin, index: int) -> None:
-        if plugin.name in self._crashed:  # its kernel instance crashed while others opened
+        if plugin.name in self._crashed:  # its kernel instance crashed meanwhile
             return
         try:
             with use_environment(self._session.kernel.environ):
                 instance = await self._lifespans.open(
                     plugin.name, plugin.module, preferred=plugin.is_standard
                 )
-            # Its kernel instance may have crashed while this one opened.
+            # The plugin's kernel instance may have crashed while its session instance opened.
             if plugin.name in self._crashed:
                 return
             if instance is not None:
@@ -108,20 +108,20 @@ class PluginInstances:
     def take_tools(self) -> None:
         """Collect the tools of all plugins.
 
-        If two tools have the same name, the existing one is kept, unless the other one's plugin
-        declares that it replaces it.
+        If two tools have the same name, the existing tool is kept, unless the plugin of the new
+        tool declares that it replaces the existing one.
         """
         found: dict[str, Tool] = {}
         for plugin, tool in self.hooks.collect("provide_tools", session=self._session):
             if not TOOL_NAME.fullmatch(str(tool.name)):
-                # A provider would reject every request that contains it. The plugin's other tools
-                # are kept.
+                # A provider would reject every request that contains an invalid name. The plugin's
+                # other tools are kept.
                 wrong = ValueError(
                     f"the tool name {tool.name!r} must consist of 1 to 64 letters, digits, _ or -"
                 )
                 self.hooks.report(PluginFailure(plugin, "provide_tools", wrong))
                 continue
-            if tool.plugin not in ("", plugin):  # another session has it under another name
+            if tool.plugin not in ("", plugin):  # the object has another plugin's name
                 tool = attrs.evolve(tool, signature=tool._signature)
             tool.plugin = plugin
             other = found.setdefault(tool.name, tool)
@@ -135,8 +135,8 @@ class PluginInstances:
     def _remove_replaced(self, tools: dict[str, Tool]) -> None:
         """Remove tools that another plugin replaces, even if that plugin has failed.
 
-        A gate of the replacement may be the reason for replacing the tool, so the original must not
-        come back.
+        A tool may be replaced because the replacing plugin guards its own tool with a gate, so the
+        original must not come back.
         """
         for plugin in self._session.kernel.host.plugins.values():
             if plugin.state == "blocked":
@@ -157,9 +157,9 @@ class PluginInstances:
         return one, two
 
     def _clash(self, keep: Tool, leave: Tool) -> None:
-        """Report once that a tool is left out.
+        """Report, only once, that a tool is left out.
 
-        This does not count towards switching its plugin off.
+        The report does not count as a failure that leads to switching the plugin off.
         """
         plugins = self._session.kernel.host.plugins
         if keep.name in plugins[keep.plugin].replaces and keep.plugin != leave.plugin:
@@ -180,16 +180,16 @@ class PluginInstances:
     def report(self, fault: PluginFailure) -> None:
         """Write a failure to the log.
 
-        If it switched a plugin off, end the plugin's calls and remove its tools.
+        If the failure switched the plugin off, end the plugin's calls and remove its tools.
         """
         session = self._session
         session.kernel.keep_fault(fault)
         event = PluginFault(
             plugin=fault.plugin, hook=fault.hook, error=str(fault), switched_off=fault.switched_off
         )
-        # A plugin may also fail while the session closes, when the log is already closed.
+        # A plugin can also fail when the log is already closed, because the session is closing.
         if session.journal.broken is None and not session.journal.closed:
-            with suppress(StoreError):  # the session fails when it writes its next event
+            with suppress(StoreError):  # the session will fail at its next event
                 session.emit(event)
         if not fault.switched_off:
             return

@@ -1,6 +1,6 @@
 """``hilum plugins``: lists plugins with their states, and blocks them.
 
-It works even if every plugin is broken.
+The command works even if every plugin is broken.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main(argv: list[str]) -> int:
     options = _parse(argv)
     if options.action in ("block", "unblock"):
         return _block(options.names[0], options.action == "block")
-    with redirect_stdout(sys.stderr):  # plugins may print when they are imported
+    with redirect_stdout(sys.stderr):  # plugins may print during their import
         rows = trio.run(_show, options) if options.action == "show" else _list(options)
     if options.json:
         say_json(rows)
@@ -60,8 +60,8 @@ def _parse(argv: list[str]) -> Namespace:
     """Parse the command line.
 
     Returns:
-        ``action``, ``names``, ``json``, ``files`` (of ``--plugin``), and the folder ``workspace``
-        whose project plugins count.
+        A namespace with ``action``, ``names``, ``json``, ``files`` (from ``--plugin``) and
+        ``workspace``, the folder of the project.
 
     Raises:
         UsageError: The command line is invalid.
@@ -98,7 +98,8 @@ def _parse(argv: list[str]) -> Namespace:
 
 def _list(options: Namespace) -> list[dict[str, Any]]:
     """List all plugins; those of an untrusted project are not imported."""
-    # Not strict: this command helps to find mistakes, so it must work despite them.
+    # The settings are not read strictly, because this command helps to find mistakes and must work
+    # despite them.
     loaded = load([KernelSettings], workspace=options.workspace, known=None, strict=False)
     host = Host(lambda fault: None, [])
     usable, left_out = _project_files(options.workspace)
@@ -108,12 +109,13 @@ def _list(options: Namespace) -> list[dict[str, Any]]:
 
 
 async def _show(options: Namespace) -> list[dict[str, Any]]:
-    """Open a kernel and a session in memory, to list tools and failures as well."""
+    """Open a kernel and an in-memory session, and list plugins with tools and failures."""
     usable, left_out = await trio.to_thread.run_sync(_project_files, options.workspace)
     installed = None
     if options.names:
         wanted = {normal(name) for name in options.names}
-        # Plugins of the project and of files are not found by their names.
+        # ``open_kernel`` finds only installed plugins by name, not plugins of the project or in
+        # files.
         files = [*map(str, options.files), *usable, *(row["path"] for row in left_out)]
         own = {normal(Path(path).stem) for path in files}
         installed = [name for name in options.names if normal(name) not in own]
@@ -122,7 +124,7 @@ async def _show(options: Namespace) -> list[dict[str, Any]]:
     async with (
         open_kernel(
             installed,
-            # In memory, so that the command leaves no session behind.
+            # The store is in memory, so that the command leaves no session behind.
             store=MemoryStore(),
             workspace=options.workspace,
             extra_plugins=options.files,
@@ -166,18 +168,18 @@ def _broken_tools(tools: list[Tool]) -> list[str]:
 
 
 def _closed_gates(plugin: str, session: Session) -> list[str]:
-    """Return a sentence for each gate of a plugin that is closed, so that no call runs."""
+    """Return a sentence for each closed gate of a plugin, because of which no call runs."""
     closed = session.hooks.closed.items()
     return [f"the gate {gate} is closed" for gate, plugins in closed if gate and plugin in plugins]
 
 
 def _project_files(workspace: Path) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the plugin files of a project that may be loaded, and rows for those that may not."""
+    """Return the plugin files of a project that may be loaded, and rows for all others."""
     usable, refused = project_plugins(workspace)
     installed = {normal(name): name for name in entry_points("hilum")}
     rows = []
     for path in [*usable]:
-        # A run refuses to start with such a file; this list shows what is wrong instead.
+        # A run would refuse to start with such a file, but this list only shows what is wrong.
         name = Path(path).stem
         other = installed.get(normal(name))
         if other:
@@ -197,7 +199,7 @@ def _project_files(workspace: Path) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 def _rows(host: Host) -> list[dict[str, Any]]:
-    """Return the rows of the plugins of a host."""
+    """Return a row for each plugin of a host."""
     rows = []
     for plugin in host.plugins.values():
         row = _row(plugin.name, plugin.state, plugin.error, path=plugin.path)
@@ -235,7 +237,7 @@ def _text(row: dict[str, Any]) -> str:
             continue
         separator = "; " if key == "faults" else ", "
         listed = value if isinstance(value, str) else separator.join(value)
-        # Several mistakes of a plugin are one line each.
+        # If a plugin has several mistakes, each is on its own line.
         lines = [_plain(line) for line in listed.split("\n")]
         text += f"\n    {key}: " + "\n    ".join(lines)
     return text
@@ -253,7 +255,7 @@ def _block(name: str, block: bool) -> int:
         raise unknown_name_error("plugin", name, installed)
 
     def change_list(old: list[str] | None) -> list[str]:
-        # The settings may spell the name differently.
+        # The name may be spelled differently in the settings.
         others = [known for known in old or [] if normal(known) != normal(name)]
         return [*others, name] if block else others
 

@@ -1,8 +1,8 @@
-"""The journal of a session: its events and its current output, for any number of readers.
+"""The journal of a session, which provides its events and streamed output to any number of readers.
 
-Events are shown only after they were written. Output that is still arriving (``Delta``) is never
-stored: a late reader gets the text so far, then the additions; a slow reader gets several pieces
-joined. Writers never wait for readers.
+Readers get an event only after it is written to the log. Output that is still arriving (``Delta``)
+is never stored. A late reader gets the text so far and then the additions; a slow reader gets
+several pieces joined. Writers never wait for readers.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from hilum.errors import StoreError
 from hilum.events import AnyEvent, Delta
 from hilum.store import Log
 
-# Number of events that are kept in memory, so that only late readers need the store.
+# Number of recent events that are kept in memory, so that only late readers need the store.
 RECENT = 1_000
 KEEP = 200_000
 Key = tuple[int, str, str]  # sequence number, kind, call id
 
 
 class Stream(msgspec.Struct):
-    """The pieces of one output: a window on its last ``KEEP`` characters."""
+    """The last pieces of one output, about ``KEEP`` characters."""
 
     agent: str
     run: str
@@ -42,7 +42,7 @@ class Stream(msgspec.Struct):
             self.first += 1
 
     def since(self, position: int) -> tuple[str, int]:
-        """Return the text after a position, and the position after it."""
+        """Return the text after a position, and the new position."""
         skipped = max(position - self.first, 0)
         text = "".join(islice(self.pieces, skipped, None))
         return text, self.first + len(self.pieces)
@@ -52,10 +52,11 @@ class Journal:
     """The log of a session and its readers.
 
     Attributes:
-        broken: Why it accepts no more events; ``None`` while it accepts them.
+        broken: The error because of which the journal accepts no more events; ``None`` while it
+            accepts them.
         streams: Output that is still arriving.
-        news: Set when there are events or output to read, and then replaced.
-        closed: Whether its session is over.
+        news: Set, and then replaced by a new event, when there are events or output to read.
+        closed: Whether the session is closed.
     """
 
     def __init__(self, log: Log) -> None:
@@ -72,16 +73,16 @@ class Journal:
         return self._log.last
 
     def append(self, events: Sequence[AnyEvent], shown: Sequence[AnyEvent] | None = None) -> None:
-        """Write events in one transaction, then show them.
+        """Write events in one transaction, then show them to readers.
 
         Args:
             events: The events.
-            shown: The events as readers of this process see them, if that differs.
+            shown: The events as readers in this process get them, if they differ.
 
         Raises:
-            StoreError: They could not be written; from now on no event can be written.
+            StoreError: The events could not be written; from now on, no event can be written.
         """
-        # After a failed write the log and the folded state differ: no later event may follow.
+        # After a failed write, the log and the folded state differ, so no later event may follow.
         if self.broken is not None:
             raise self.broken
         try:
@@ -91,13 +92,13 @@ class Journal:
             self.broken = error
             raise
         finally:
-            # Also after a failure, because readers end when the log is broken.
+            # Readers are also woken after a failure, because they end when the log is broken.
             self._wake()
 
     def read_all(self) -> list[AnyEvent]:
-        """Read every event so far."""
+        """Read all events so far."""
         events: list[AnyEvent] = []
-        # Sequence numbers have no gaps, so the number of events is that of the last one.
+        # Sequence numbers have no gaps, so the number of events equals the last sequence number.
         while page := self._log.read(len(events)):
             events += page
         self._recent.extend(events)
@@ -111,9 +112,9 @@ class Journal:
         self._wake()
 
     def drop(self, agent: str, call_id: str | None = None) -> None:
-        """Drop the output of a call, or of an agent's answer if no call is given.
+        """Drop the output of a call or, if no call is given, of the agent's response.
 
-        The caller has written the event with the complete output.
+        The caller has already written the event with the complete output.
         """
         for key, stream in list(self.streams.items()):
             _, kind, call = key
@@ -124,11 +125,11 @@ class Journal:
                 del self.streams[key]
 
     def since(self, after: int) -> list[AnyEvent]:
-        """Read the events after a sequence number: all if they are recent, else a page of them."""
+        """Read all events after a sequence number if they are recent, otherwise a page of them."""
         missing = self._log.last - after
         if missing > len(self._recent):
             return self._log.read(after)
-        # A deque indexes slowly in its middle, so the last events are read from its end.
+        # Access to the middle of a deque is slow, so the last events are read from its end.
         newest_first = islice(reversed(self._recent), max(missing, 0))
         return list(newest_first)[::-1]
 
@@ -141,19 +142,20 @@ class Journal:
         """End the readers and release the log."""
         self.closed = True
         self._wake()
-        # A session that is cancelled must release its lease, or it could not be opened again.
+        # A session that is cancelled must release its lease; otherwise it could not be opened
+        # again.
         with trio.CancelScope(shield=True):
             await self._log.close()
 
 
 class Reader:
-    """A reader of a journal, in order, until the journal closes or breaks.
+    """A reader that returns a journal's events in order, until the journal closes or breaks.
 
-    It is an async iterator but not a generator: it may be abandoned without being closed.
+    A reader is an async iterator but not a generator, so it can be abandoned without being closed.
 
     Args:
         journal: The journal.
-        after: Sequence number of the last event already known.
+        after: Sequence number of the last event that the caller already knows.
         deltas: Whether to return output while it arrives.
     """
 
@@ -171,7 +173,8 @@ class Reader:
         """Return the next event or delta; wait for it if necessary."""
         journal = self._journal
         while not self._ready:
-            # Taken before reading, so that events that arrive in between set it.
+            # The trio event is fetched before reading, because anything that arrives in between
+            # sets it.
             news = journal.news
             self._fill()
             if self._ready:
@@ -182,7 +185,7 @@ class Reader:
         return self._ready.popleft()
 
     def _fill(self) -> None:
-        """Read what is new: events first, and output only when all events have been read."""
+        """Fetch what is new: events first, and output only when all events have been fetched."""
         events = self._journal.since(self._after)
         if events:
             self._after = events[-1].seq
@@ -191,7 +194,7 @@ class Reader:
             self._ready.extend(self._unseen())
 
     async def aclose(self) -> None:
-        """Do nothing. It exists so that this can be used like an async generator."""
+        """Do nothing. The method exists so that a reader can be used like an async generator."""
 
     def _unseen(self) -> list[Delta]:
         """Return the output that was added since the previous read."""

@@ -1,6 +1,6 @@
-"""The kernel: a value that owns plugins, settings, models, the store and the warden.
+"""The kernel, which owns the plugins, settings, models, the store and the warden.
 
-It only connects them.
+The kernel only connects these parts.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Kernel:
         options: The kernel's own settings.
         router: The models.
         store: The store of sessions.
-        warden: Owner of all processes.
-        faults: The last failures of plugins, as text.
-        observers: Called after each hook implementation, model call and tool call with kind, name,
-            plugin, seconds, error.
+        warden: The owner of all child processes.
+        faults: The latest failures of plugins, without their tracebacks.
+        observers: Functions that are called after each hook implementation, model call and tool
+            call with kind, name, plugin, seconds and error.
         sessions: The sessions that are open or opening, by id.
-        environ: The environment that its plugins see; it determines the user's folders.
+        environ: The environment that the plugins see, and that determines the user's folders.
         workspace: The folder whose project settings apply; ``None`` for no project.
     """
 
@@ -79,19 +79,19 @@ class Kernel:
         return self._settings.get(section)
 
     def explain(self) -> Sequence[Any]:
-        """List every setting with its value and where it came from."""
+        """List every setting with its value and its source."""
         return self._settings.explained
 
     @property
     def ignored(self) -> Sequence[str]:
-        """Return a sentence for each setting of the project that is ignored.
+        """Return a sentence for each ignored setting in the project's file.
 
         The project is the one that the kernel was opened for.
         """
         return self._settings.ignored
 
     def plugin(self, kind: type[T]) -> T | None:
-        """Return a plugin's kernel instance by its type, ``None`` if there is none."""
+        """Return the kernel instance of a type; ``None`` if there is no such instance."""
         return self._lifespans.plugin(kind)
 
     def observe(self, observer: Observer) -> None:
@@ -114,17 +114,19 @@ class Kernel:
 
         Args:
             workspace: The folder to work in; a resumed session keeps its own.
-            resume: Id of a session to resume, or its beginning.
-            kind: ``main``, ``shared`` or ``headless``; the setting ``session_kind`` by default.
+            resume: Id of the session to resume, or the beginning of the id.
+            kind: The kind of session (``main``, ``shared`` or ``headless``); the setting
+                ``session_kind`` by default.
             attended: Whether a user is present to answer approvals and questions; by default, true
                 unless the kind is ``headless``.
             mode: Initial mode; the setting by default.
-            model: ``provider/name``; the setting by default.
-            approve: ``ask_first``, ``auto`` or ``readonly``; the setting by default.
+            model: The model, as ``provider/name``; the setting by default.
+            approve: The approval policy (``ask_first``, ``auto`` or ``readonly``); the setting by
+                default.
 
         Raises:
-            UsageError: There is no such folder, kind, mode, model or policy.
-            StoreError: No such session, or another process has it open.
+            UsageError: The folder, kind, mode, model or approval policy does not exist.
+            StoreError: The session does not exist, or another process has it open.
         """
         check_kind(kind)
         info = await self.store.info(resume) if resume else None
@@ -145,21 +147,22 @@ class Kernel:
             if attended is not None:
                 session.attended = attended
         except BaseException:
-            # If opening fails, the lease must be released, or the session could never be opened
-            # again.
+            # If opening fails, the lease must be released; otherwise the session could never be
+            # opened again.
             with trio.CancelScope(shield=True):
                 await log.close()
             raise
         opened = False
-        # Before any plugin opens, so that a plugin that crashes meanwhile is off in this session,
-        # too: its gates close.
+        # The session is registered before its plugins open. A plugin whose kernel instance crashes
+        # meanwhile is then also switched off in this session, with its gates closed.
         self.sessions[session.id] = session
-        # The agents' tasks end before any plugin's instance is closed.
+        # The nursery is left first, so that the agents' tasks end before any plugin instance is
+        # closed.
         try:
             async with open_nursery() as nursery:
                 await session._open(nursery)
                 _note_ignored_settings(session, settings)
-                # A resumed session may be in a mode that no longer exists; it then allows only
+                # A resumed session may be in a mode that no longer exists, and then allows only
                 # reading.
                 mode = mode or (None if resume else session.mode.name)
                 session.set(mode=mode, model=model, approve=approve)
@@ -169,7 +172,7 @@ class Kernel:
             del self.sessions[session.id]
             await session._close()
             if session._discarded or (not opened and not resume):
-                # Nothing happened in the session, or it never opened for a reader.
+                # Nothing happened in the session, or the new session was never used.
                 with trio.CancelScope(shield=True):
                     await self.store.delete(session.id)
 
@@ -177,8 +180,8 @@ class Kernel:
         self, workspace: str, kind: str, title: str = "", forked: str = ""
     ) -> tuple[SessionInfo, Log]:
         now = time.time()
-        # The time makes ids sortable and easy to complete; the random part separates sessions of
-        # different processes that begin within one second.
+        # The time makes ids sortable and easy to complete; the random part distinguishes sessions
+        # that different processes create within the same second.
         identity = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(4).hex()}"
         info = SessionInfo(identity, workspace, kind, title, now, now, forked=forked)
         return info, await self.store.create(info)
@@ -187,10 +190,10 @@ class Kernel:
         """Copy a session, or its events up to ``upto``, into a new one, and return its id.
 
         Args:
-            session: Id of the session, or its beginning.
+            session: Id of the session, or the beginning of the id.
             upto: Sequence number of the last event to copy; all events by default.
-            queued: Whether prompts that had not started by then are kept. If not, they do not run
-                in the copy.
+            queued: Whether to keep prompts that are still queued at ``upto``. Otherwise queued
+                prompts do not run in the copy.
         """
         old = await self.store.info(session)
         left_out = set() if queued else await self._find_queued(old.id, upto)
@@ -198,8 +201,8 @@ class Kernel:
             old.workspace, old.kind, old.title and f"{old.title} (fork)", old.id
         )
         try:
-            # The copy keeps all sequence numbers, so its last one is where to continue in the
-            # original.
+            # The copy keeps all sequence numbers, so copying continues after the copy's last
+            # number.
             while events := await self.store.read(old.id, log.last):
                 kept = [event for event in events if upto is None or event.seq <= upto]
                 log.append([_adapt_to_fork(event, new.id, old.id, left_out) for event in kept])
@@ -231,7 +234,7 @@ class Kernel:
                 continue
             try:
                 with use_environment(self.environ):
-                    # An object from another distribution must not replace hilum's own just because
+                    # An object from another distribution must not replace hilum's own only because
                     # it has the same methods.
                     await self._lifespans.open(
                         plugin.name, plugin.module, preferred=plugin.is_standard
@@ -268,7 +271,7 @@ class Kernel:
 
 
 def _adapt_to_fork(event: AnyEvent, new: str, old: str, left_out: set[str]) -> AnyEvent:
-    """Return an event as it is in a copy of its session.
+    """Return an event in the form in which a copy of its session contains it.
 
     Args:
         event: The event.
@@ -279,7 +282,7 @@ def _adapt_to_fork(event: AnyEvent, new: str, old: str, left_out: set[str]) -> A
     if isinstance(event, SessionOpened):
         return replace(event, session=new, forked=old)
     if isinstance(event, PromptQueued) and event.run in left_out:
-        # Another event takes its place, because sequence numbers have no gaps.
+        # Another event replaces the prompt, because sequence numbers have no gaps.
         return PluginEvent(
             name="fork.prompt_left_out", agent=event.agent, seq=event.seq, at=event.at
         )
@@ -287,7 +290,7 @@ def _adapt_to_fork(event: AnyEvent, new: str, old: str, left_out: set[str]) -> A
 
 
 def _note_ignored_settings(session: Session, settings: Settings) -> None:
-    """Inform the user about settings of the project that have no effect."""
+    """Inform the user about settings in the project's file that have no effect."""
     if settings.ignored:
         lines = ["Settings of the project that are ignored:", *settings.ignored]
         say = "\n  ".join(lines)
@@ -304,7 +307,7 @@ def _folder(workspace: str | os.PathLike[str]) -> Path:
     """Return the resolved path of a workspace.
 
     Raises:
-        UsageError: It is not an existing folder.
+        UsageError: The path is not an existing folder.
     """
     root = Path(workspace).expanduser().absolute()
     if not root.is_dir():
@@ -331,27 +334,29 @@ async def open_kernel(
     """Open a kernel; leaving the block closes every session and ends everything it started.
 
     Args:
-        plugins: Names of installed plugins, modules, objects and functions with hook
-            implementations, and Python files; ``None`` takes all that are installed.
+        plugins: Names of installed plugins; modules, objects and functions with hook
+            implementations; and Python files. ``None`` selects all installed plugins.
         extra_plugins: Further plugins, in addition to ``plugins``.
-        without: Names of plugins to leave out, in addition to those that the settings block.
-        tools: Functions, and tools that ``tool`` created from functions, for every session.
-        model: ``provider/name``; short for the setting ``model``.
+        without: Names of plugins to leave out, in addition to plugins that the settings block.
+        tools: Tools for every session: functions, or tools that ``tool`` created.
+        model: The model, as ``provider/name``; short for the setting ``model``.
         settings: Settings that take precedence over all others, by dotted key:
             ``{"turns": 5, "shell.timeout": 20}``.
         workspace: Folder whose project settings also apply to the kernel.
-        store: Where to keep sessions; by default the store of a plugin, else memory.
-        environ: Environment to read settings from; it determines the home folder and the folders of
-            configuration, data and cache, and commands inherit it. By default, that of the process.
+        store: Where to keep sessions; by default, in a plugin's store or, if there is none, in
+            memory.
+        environ: The environment from which settings are read and which commands inherit. The
+            environment also determines the home, configuration, data and cache folders. The default
+            is the environment of the process.
         project_plugins: Plugin files of the project, which the user trusts.
-        required: Distributions without which no call runs, besides those of the setting
+        required: Distributions without which no call runs, in addition to those in the setting
             ``required``.
 
     Raises:
         SettingsError: The settings have mistakes; all of them are listed.
         UsageError: A named plugin does not exist, or an object cannot be a plugin.
         PluginError: An object that was passed as a plugin does not fit, or two distributions
-            provide one plugin.
+            provide plugins with the same name.
     """
     overrides = dict(settings or {})
     if model:
@@ -365,8 +370,8 @@ async def open_kernel(
     tools = list(tools)
     if tools:
         extra.append(tools_plugin(tools))
-    # The settings name the plugins to load, and are checked against the plugins. So they are read
-    # twice, and only the second reading reports mistakes.
+    # The settings determine which plugins are loaded, and the plugins declare which settings are
+    # valid. The settings are therefore read twice, and only the second reading reports mistakes.
     first = read([KernelSettings], workspace=root, known=None, strict=False).get(KernelSettings)
     host.find(plugins, first.plugins, without, extra, project_plugins)
     if host.clashes:
@@ -380,12 +385,14 @@ async def open_kernel(
     read = partial(read, host.sections(), known=host.absent())
     loaded = read(workspace=root)
     options = loaded.get(KernelSettings)
-    # After loading: if a required plugin did not load, hilum must refuse all calls as well.
+    # Required plugins are checked after loading, because hilum must also refuse all calls if one of
+    # them did not load.
     host.require(dict.fromkeys((*options.required, *required)))
     roles = dict(options.roles)
     if options.model:
         roles["default"] = options.model
-    # Outside of everything else: processes end after the plugins that started them have closed.
+    # The warden is the outermost context, so that processes end after the plugins that started them
+    # have closed.
     async with Warden() as warden:
         router = Router(roles, options.fallback)
         kernel = Kernel(

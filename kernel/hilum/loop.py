@@ -1,6 +1,6 @@
-"""The reason–act loop: carry out the step of the current phase until the run is over.
+"""The reason–act loop, which carries out the step for the current phase until the run is over.
 
-The phase follows from the log alone, so a resumed run continues where the log ends.
+The log alone determines the phase, so a resumed run continues where the log ends.
 
 ::
 
@@ -10,8 +10,8 @@ The phase follows from the log alone, so a resumed run continues where the log e
                           │
                           └─────► check ──► think …   (an objection, or an answer that was cut off)
 
-A run ends in ``think`` (a limit is reached, or no model answers) or in ``check`` (the answer is
-final). A stop, the time limit or an error ends it in any phase.
+A run ends in ``think`` (a limit is reached, or no model responds) or in ``check`` (the answer is
+final). A stop, the time limit or an error ends a run in any phase.
 """
 
 from __future__ import annotations
@@ -71,21 +71,21 @@ from hilum.tokens import TokenCalibrator
 if TYPE_CHECKING:
     from hilum.agents import Agent
 
-# A plugin that objects to every answer must not keep a run going forever.
+# Maximum number of objections in a run, because a plugin might object to every answer.
 MAX_OBJECTIONS = 3
 EMPTY_ANSWER = "Your answer was empty. Continue the task, or report what you found."
 MAX_CONTINUATIONS = 3
 # Kinds of failed model calls that the user may be able to fix.
 NEEDS_USER = ("timeout", "too_slow", "rate_limit", "quota", "connect")
-# Maximum number of compactions before one request: the plugin's, then the kernel's own.
+# Maximum number of compactions before one request: a plugin's first, then the kernel's own.
 MAX_COMPACTIONS = 3
-# Why calls did not end, by the state of their run.
+# The reasons why calls did not end, by state of their run.
 _ENDINGS = {"stopped": "the run was stopped", "timed_out": "the run exceeded its time limit"}
-# Maximum number of files that the end of a run lists by name.
+# Maximum number of files that the summary of an incomplete run lists by name.
 MAX_FILES = 10
-# Maximum length of the model's last text in the end of a run that did not complete, in characters.
+# Maximum number of characters of the model's last text in the summary of an incomplete run.
 MAX_ANNOUNCED = 300
-# In windows smaller than this, gathered context gets less than a quarter.
+# In windows with fewer tokens than this, gathered context gets less than a quarter of the window.
 SMALL_WINDOW = 32_768
 
 
@@ -117,23 +117,23 @@ async def _carry_out(agent: Agent) -> None:
     """Carry out step after step until the run is over."""
     conversation = agent.conversation
     if agent.starting == conversation.stopped_run and agent.scope is not None:
-        # hilum ended while this run was being stopped.
+        # The earlier process ended while it stopped this run.
         agent.scope.cancel()
         await trio.lowlevel.checkpoint()
     await agent.session.kernel.router.ready(agent)
-    # A resumed run has already begun in the log.
+    # A resumed run began in an earlier process.
     if conversation.run is None:
         await _begin(agent)
     while conversation.phase != "idle":
-        # A stop during a step that cannot be cancelled takes effect before the next step: no
-        # further request is sent.
+        # A stop during a step that cannot be cancelled takes effect here, before another request is
+        # sent.
         await trio.lowlevel.checkpoint_if_cancelled()
         await _STEPS[conversation.phase](agent)
 
 
 def _end_cancelled(agent: Agent, scope: trio.CancelScope, limit: float) -> None:
     """End a run that was stopped or exceeded its time limit."""
-    # A stop and the time limit cancel the same scope: only the deadline distinguishes them.
+    # A stop and the time limit cancel the same scope, so only the deadline distinguishes them.
     if trio.current_time() < scope.deadline:
         give_up(agent, "stopped", "E_STOPPED", "The run was stopped.")
         return
@@ -147,7 +147,7 @@ def _end_failed(agent: Agent, error: BaseException) -> None:
     """End a run in which an error was raised.
 
     Raises:
-        StoreError: The log is broken; the end cannot be written either.
+        StoreError: The log is broken, so the end of the run cannot be written either.
     """
     broken = agent.session.journal.broken
     if broken is not None:
@@ -155,7 +155,8 @@ def _end_failed(agent: Agent, error: BaseException) -> None:
     if isinstance(error, HilumError):
         give_up(agent, "failed", error.code, error.message, error.hint)
         return
-    # A defect in the kernel itself: the run ends, the session and its other agents continue.
+    # Any other exception is a defect in the kernel itself. The run ends; the session and its other
+    # agents continue.
     agent.session.report(PluginFailure("kernel", agent.conversation.phase, error))
     text = f"The kernel failed: {type(error).__name__}: {error}"
     give_up(agent, "failed", "E_FAILED", text)
@@ -165,12 +166,13 @@ def give_up(agent: Agent, state: State, code: str, error: str, hint: str = "") -
     """End a run that cannot continue, so that a later prompt can continue the conversation."""
     conversation = agent.conversation
     if conversation.run is None:
-        # The run has failed before it began, for example without a model. Its end needs a
-        # beginning.
+        # The run failed before its start was logged, for example because there is no model. The
+        # event for its end needs one for its start.
         prompt = conversation.queue[0]
         message = UserMessage(_prompt_parts(prompt))
         agent.session.emit(RunStarted(text=prompt.text, message=message), agent, prompt.run)
-    # Every call needs a result: providers reject a conversation with a call that has none.
+    # Every call needs a result, because providers reject a conversation with a call that has no
+    # result.
     end_calls(agent, code, _ENDINGS.get(state, "the run failed"))
     if conversation.phase == "round":
         agent.emit(RoundEnded(shortened=_shortened(agent)))
@@ -183,7 +185,7 @@ def end(
     """Log the end of the agent's run."""
     run = agent.run
     is_complete = state == "completed"
-    # Text that accompanies calls is not an answer, only a commentary.
+    # A text that accompanies calls is a commentary and not the final answer.
     is_final = agent.conversation.phase == "check"
     if not is_final and not is_complete:
         left = _remaining_work(agent, left)
@@ -204,7 +206,7 @@ def end(
 
 
 def _completed_work(agent: Agent) -> str:
-    """Return which files the run's tools wrote, and how often each tool ran."""
+    """Describe which files the run's tools wrote, and how often each tool ran."""
     finished = agent.run.finished
     if not finished:
         return ""
@@ -236,9 +238,9 @@ def _written(agent: Agent, call: CallOutcome) -> list[str]:
 
 
 def _remaining_work(agent: Agent, left: str) -> str:
-    """Return the remaining work of a run that did not complete.
+    """Describe the remaining work of a run that did not complete.
 
-    It is the step that the model announced last, and the calls that were cut off.
+    The text contains the step that the model announced last and the calls that were cut off.
     """
     run = agent.run
     parts = [left] if left else []
@@ -261,7 +263,8 @@ async def _begin(agent: Agent) -> None:
     # Gathered context only supports the task, so it must leave room for the work itself.
     window = session.kernel.router.model(model).info.window
     budget = window // 4 if window >= SMALL_WINDOW else window // 16
-    # None for a prompt that was queued when hilum ended, and was not resumed.
+    # There is no ``Run`` for a prompt that was queued when an earlier process ended, and was not
+    # resumed.
     run = session.runs.get(prompt.run)
     state = dict(run.state) if run else {}
     request = ContextRequest(prompt.text, budget, state, prompt.piped, prompt.attached)
@@ -280,9 +283,9 @@ async def _begin(agent: Agent) -> None:
 
 
 def _prompt_parts(prompt: PromptQueued) -> tuple[Text, ...]:
-    """Return a prompt as parts of a message, each with its author.
+    """Return a prompt as message parts, each marked with its author.
 
-    Attached data is in a block that no text in it can close.
+    Attached data is put in a block that the data itself cannot close.
     """
     text = Text(prompt.text, "piped" if prompt.piped else "user")
     if not prompt.attached:
@@ -317,13 +320,13 @@ async def _think(agent: Agent) -> None:
         return
     if failed.action == "retry":
         await trio.sleep(failed.wait)
-    # After "fallback" and "compact" the phase is still "think": the loop continues with this step.
+    # After "fallback" and "compact", the phase is still "think", so the loop repeats this step.
     elif failed.action == "give_up":
         _give_up_model(agent, failed)
 
 
 def _reached_limit(agent: Agent) -> tuple[str, str] | None:
-    """Return the error code and the limit that the run has reached, ``None`` if it may continue."""
+    """Return the error code and the limit that the run has reached; ``None`` if it may continue."""
     run = agent.run
     turns = agent.limit("turns")
     if run.turn >= turns:
@@ -332,14 +335,14 @@ def _reached_limit(agent: Agent) -> tuple[str, str] | None:
     if tokens and run.usage.total >= tokens:
         return "E_TOKEN_LIMIT", f"{tokens} tokens"
     dollars = agent.profile.cost_limit
-    # Not `>=`: a limit of 0 dollars allows models that cost nothing.
+    # The comparison is not `>=`, so that a limit of 0 dollars allows models that cost nothing.
     if dollars is not None and (run.usage.cost or 0.0) > dollars:
         return "E_COST_LIMIT", f"{dollars:g} US dollars"
     return None
 
 
 def _give_up_model(agent: Agent, failed: ModelFailed) -> None:
-    """End a run whose model calls fail permanently."""
+    """End a run because its model calls fail permanently."""
     run = agent.run
     if failed.code == "E_LLM_AUTH" or failed.kind in NEEDS_USER:
         message = f"{failed.message} {failed.hint}".strip()
@@ -354,7 +357,7 @@ def _give_up_model(agent: Agent, failed: ModelFailed) -> None:
 async def compact_idle(agent: Agent) -> None:
     """Carry out a compaction that was requested while the agent is idle.
 
-    A compaction that changes nothing is logged as well: the face waits for the event.
+    A compaction that changes nothing is also logged, because the face waits for the event.
     """
     try:
         with trio.CancelScope() as agent.scope:
@@ -375,13 +378,14 @@ async def _compact(agent: Agent, name: str) -> bool:
         Whether anything changed.
 
     Raises:
-        UsageError: ``"E_WINDOW"``, the window cannot hold prompt, tools and request.
+        UsageError: ``"E_WINDOW"``, the window cannot hold the system prompt, the tools and the
+            request.
     """
     run = agent.conversation.run
     try:
         model = agent.session.kernel.router.model(name)
     except PLUGIN_EXCEPTIONS:
-        return False  # The attempt that follows reports what is wrong with the model.
+        return False  # The following request reports what is wrong with the model.
     encoded = encode_conversation(agent, model)
     calibrator = agent.conversation.calibrator(name)
     message_tokens = calibrator.tokens(encoded.size)
@@ -406,23 +410,23 @@ async def _compact(agent: Agent, name: str) -> bool:
 async def _plan_compaction(
     agent: Agent, calibrator: TokenCalibrator, sizes: list[int], message_tokens: int, available: int
 ) -> Compacted | None:
-    """Return what a compaction would change, ``None`` if it would change nothing.
+    """Return what a compaction would change; ``None`` if it would change nothing.
 
     Args:
         agent: The agent.
-        calibrator: Estimates tokens for the model.
-        sizes: Tokens of each message.
-        message_tokens: Tokens of all messages.
-        available: Tokens that messages may take.
+        calibrator: The calibrator that estimates tokens for the model.
+        sizes: Number of tokens in each message.
+        message_tokens: Number of tokens in all messages.
+        available: Number of tokens that messages may take.
     """
     cause = _cause(agent)
     messages = list(agent.conversation.messages)
     index = agent.conversation.kept_request
     quoted = None
     if index is not None and cause != "asked":
-        # The request may take a share of the window, even if the provider refused the conversation:
-        # a provider that refuses a small conversation counts tokens differently, and shortening a
-        # request of a few words would only damage it.
+        # The request may take a share of the window, even if the provider refused the conversation.
+        # A provider that refuses a small conversation counts tokens differently, and shortening a
+        # request with a few words would only damage it.
         quoted = _quote_request(messages[index], available, calibrator)
         if quoted is not None:
             messages[index] = quoted
@@ -436,7 +440,7 @@ async def _plan_compaction(
     plan = await _planned(agent, messages, sizes, budget)
     if plan is None:
         if message_tokens <= available and cause == "asked":
-            return None  # No plugin has a plan, and a compaction is not necessary.
+            return None  # no plugin has a plan, and a compaction is not necessary
         plan = plain_compaction(
             messages,
             sizes,
@@ -458,7 +462,7 @@ async def _plan_compaction(
 
 
 def _quote_request(request: Message, share: int, calibrator: TokenCalibrator) -> UserMessage | None:
-    """Return the user's request shortened to its share, ``None`` if it can be kept in full."""
+    """Return the user's request shortened to its share; ``None`` if it can be kept in full."""
     if not isinstance(request, UserMessage):
         return None
     fitted = fit_request(request, share, calibrator.text)
@@ -469,7 +473,7 @@ def _check_window(agent: Agent, model: Model, fixed_tokens: int, available: int)
     """Check that the prompt, the tools and the request fit in the model's window.
 
     Raises:
-        UsageError: They do not fit.
+        UsageError: The prompt, the tools and the request do not fit.
     """
     conversation = agent.conversation
     run = agent.run
@@ -479,7 +483,8 @@ def _check_window(agent: Agent, model: Model, fixed_tokens: int, available: int)
     size = 0
     if isinstance(request, UserMessage):
         size = message_size(without_context(request), calibrator.text)
-    # Later in the run the request is quoted if it takes more than half of the room.
+    # A request that takes more than half of the available tokens is shortened only after the first
+    # turn.
     wanted = min(size, available // 2) if run.turn else size
     if wanted + least_room(model.info) <= available:
         return
@@ -494,9 +499,9 @@ def _check_window(agent: Agent, model: Model, fixed_tokens: int, available: int)
 async def _planned(
     agent: Agent, messages: Sequence[Message], sizes: Sequence[int], budget: int
 ) -> Compaction | None:
-    """Return the plugins' plan of a compaction, ``None`` if they have none that helps.
+    """Return a compaction planned by a plugin; ``None`` if no plugin has a plan that helps.
 
-    Plugins are not consulted again if their own plan, just carried out, was not enough.
+    If a compaction was just carried out and was not enough, plugins are not called again.
     """
     run = agent.conversation.run
     if run is not None and run.compactions:
@@ -513,7 +518,7 @@ async def _planned(
 
 
 def _cause(agent: Agent) -> Literal["window", "model", "too_long", "asked"]:
-    """Return why a compaction would happen now."""
+    """Return the cause of a compaction that happens now."""
     conversation = agent.conversation
     run = conversation.run
     if run is not None and run.failed is not None and run.failed.action == "compact":
@@ -528,7 +533,7 @@ def _cause(agent: Agent) -> Literal["window", "model", "too_long", "asked"]:
 async def _round(agent: Agent) -> None:
     """Close a round of calls with the notes for the model.
 
-    The notes are reminders from plugins, changes, and repeated failures.
+    The notes are about reminders from plugins, changes, and repeated failures.
     """
     run = agent.run
     failures = agent.conversation.failures
@@ -537,17 +542,18 @@ async def _round(agent: Agent) -> None:
     notes = [text for _, text in reminders if text and not isinstance(text, PluginFailure)]
     for failed in failures.reached():
         agent.emit(UserNeeded(code=failed.code, message=failed_note(failed)))
-    # After the reminders of plugins: the last note has the most weight for a model.
+    # Notes about failures come after the plugins' reminders, because the last note has the most
+    # weight for a model.
     notes += failures.due()
     turns = agent.limit("turns")
-    # Otherwise the model could spend the last turn on a call whose result it never reads.
+    # Without a note, the model could spend the last turn on a call whose result it never reads.
     if run.turn == turns - 1 and turns > 1:
         notes.append(
             "One turn is left. Call no more tools: say what is done and what is left to do."
         )
     ended = replace(await round_end(agent, notes), shortened=_shortened(agent))
     await agent.session.redaction.prepare(ended)
-    # Last, so that messages which arrived meanwhile are included.
+    # Steering messages are collected last, so that messages that arrived meanwhile are included.
     agent.emit(replace(ended, steering=_steering(agent)))
 
 
@@ -580,17 +586,17 @@ def _shortened(agent: Agent) -> dict[str, str]:
 
 
 def _recall(agent: Agent) -> str:
-    """Return how the agent calls the tool that rereads results; empty if it has none."""
+    """Return how the agent calls the tool that rereads results; empty if it has no such tool."""
     if all(tool.name != RECALL for tool in agent.tools()):
         return ""
-    # A deferred tool is not in the tool list.
+    # A tool that is not in the tool list is deferred.
     if any(spec.name == RECALL for spec in agent.conversation.frozen.tools):
         return RECALL
     return f"call_tool with {RECALL}"
 
 
 async def _check(agent: Agent) -> None:
-    """Continue an answer that was cut off, or have plugins check a complete one."""
+    """Continue an answer that was cut off, or let plugins check a complete answer."""
     run = agent.run
     message = agent.conversation.messages[-1]
     assert isinstance(message, AssistantMessage)
@@ -607,18 +613,18 @@ async def _check(agent: Agent) -> None:
         others = [part for part in message.parts if not isinstance(part, Text)]
         message = replace(message, parts=(*others, Text(run.answer, "model")))
     objections = await _objections(agent, message)
-    # A stop cannot cancel a check that has already decided: the run still ends as stopped.
+    # A stop does not cancel checks that have already ended, but the run must still end as stopped.
     await trio.lowlevel.checkpoint_if_cancelled()
     if objections and run.objections < MAX_OBJECTIONS and not run.cut:
         ended = await round_end(agent, objections, objected=True)
         agent.emit(replace(ended, steering=_steering(agent)))
         return
     if agent.conversation.steering and not run.cut:
-        # The user has written something since; the run continues with it. Plugins check the next
-        # answer as well.
+        # The user has sent a steering message, with which the run continues. Plugins will check the
+        # next answer.
         ended = await round_end(agent, [])
         steering = _steering(agent)
-        # The user may have taken everything back while the layers were compared.
+        # The user may have withdrawn all messages while the layers were compared.
         if steering:
             agent.emit(replace(ended, steering=steering))
             return
@@ -626,7 +632,7 @@ async def _check(agent: Agent) -> None:
 
 
 async def _objections(agent: Agent, message: AssistantMessage) -> list[str]:
-    """Return why an answer cannot be the final one."""
+    """Return the objections to a final answer."""
     found: list[str] = []
     checks = await agent.session.hooks.gather("check_answer", agent=agent, message=message)
     for plugin, value in checks:
@@ -645,14 +651,14 @@ def _end_answered(agent: Agent, message: AssistantMessage, objections: Sequence[
     Args:
         agent: The agent.
         message: The answer.
-        objections: Objections to it, which the model could not resolve.
+        objections: Objections to the answer, which the model could not resolve.
     """
     run = agent.run
-    # A check that is off could not object, so the run must not look complete.
+    # A plugin that is off could not object, so the run must not look complete.
     off = agent.session.hooks.closed.get("check_answer", {})
     reasons = []
     for objection in objections:
-        # That objection is an instruction to the model, but the user reads these reasons.
+        # ``EMPTY_ANSWER`` is an instruction to the model, but these reasons are for the user.
         if objection == EMPTY_ANSWER:
             objection = (
                 "The model's answer was empty, even after it had been asked for another one"
@@ -680,7 +686,7 @@ def _end_answered(agent: Agent, message: AssistantMessage, objections: Sequence[
 
 
 def _end_with_refused_calls(agent: Agent) -> None:
-    """End a run, as a partial success if calls that it needed were refused."""
+    """End a run as completed, or as a partial success if calls that it needed were refused."""
     refusal = find_refusal(agent.run.finished, agent.session.approve)
     if refusal is None:
         end(agent, "completed")

@@ -1,8 +1,8 @@
 """The data of a conversation: parts, messages, prompt layers, context blocks, tool descriptions.
 
-Everything here is a frozen struct with one wire format (JSON with a ``type`` tag), written to the
-log unchanged. Every part has a source: a part that comes neither from the user nor from the model
-is data, never an instruction.
+All of this data is in frozen structs with one wire format (JSON with a ``type`` tag), which is
+written to the log unchanged. Every part has a source. A part that comes neither from the user nor
+from the model is data, never an instruction.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import msgspec
 def replace_surrogates(text: str) -> str:
     """Replace surrogates, which UTF-8 cannot encode.
 
-    Python uses them for undecodable bytes of file names.
+    Python represents undecodable bytes in file names as surrogates.
     """
-    # Most texts are ASCII, which CPython knows without reading them.
+    # Most texts are ASCII, which CPython detects without reading the text.
     if text.isascii():
         return text
     return text.encode(errors="replace").decode()
 
 
 NOTE_TAG = "hilum_note"
-# An opening or closing note tag in text that is not a note: only the program writes notes.
+# An opening or closing note tag in a text that is not a note; only hilum writes notes.
 _FORGED_NOTE = rf"(?i)<(?=\s*(?:/\s*)?{NOTE_TAG}\b)"
 
 _ESCAPED_NOTE = rf"(?i)<\\(?=\s*(?:/\s*)?{NOTE_TAG}\b)"
@@ -35,28 +35,28 @@ _ESCAPED_NOTE = rf"(?i)<\\(?=\s*(?:/\s*)?{NOTE_TAG}\b)"
 def escape_notes(text: str) -> str:
     """Return a text with note tags escaped.
 
-    This keeps a model from mistaking the text for a note of the program.
+    The model cannot then mistake the text for a note from hilum.
     """
-    # Almost no text mentions the tag, and these tests are faster than the search below.
+    # Almost no text contains the tag, and these checks are faster than the search below.
     if NOTE_TAG not in text and NOTE_TAG not in text.lower():
         return text
     return re.sub(_FORGED_NOTE, r"<\\", text)
 
 
 def unescape_notes(text: str) -> str:
-    """Return the original text of ``escape_notes``."""
+    """Return the original of a text that ``escape_notes`` returned."""
     return re.sub(_ESCAPED_NOTE, "<", text)
 
 
 class Data(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Base class of all data structs: frozen, default values left out of the encoding."""
+    """Base class of all data structs, which are frozen and encoded without default values."""
 
 
 class Text(Data, frozen=True, tag="text"):
     """A piece of text.
 
     ``source`` is ``user``, ``piped``, ``model``, ``kernel``, ``tool:NAME`` or ``context:TYPE``.
-    ``piped`` marks a prompt, or data with a prompt, that another program wrote.
+    ``piped`` marks a prompt or attached data that another program wrote.
     """
 
     text: str
@@ -72,9 +72,9 @@ class Image(Data, frozen=True, tag="image"):
 
 
 class Thinking(Data, frozen=True, tag="thinking"):
-    """Reasoning of a model, sent back unchanged to its vendor.
+    """A model's reasoning, which is sent back to its vendor unchanged.
 
-    ``vendor`` contains the vendor's opaque fields.
+    ``vendor`` contains fields that only the vendor can read.
     """
 
     text: str = ""
@@ -82,12 +82,12 @@ class Thinking(Data, frozen=True, tag="thinking"):
 
 
 class ToolCall(Data, frozen=True, tag="tool_call"):
-    """A tool call of a model.
+    """A tool call made by a model.
 
     ``arguments`` is JSON text as the model wrote it; it may be invalid.
 
-    ``problem`` is the reason if its name or arguments cannot be stored, so that it cannot run;
-    ``arguments`` is then an empty object.
+    If the call cannot run because its name or arguments cannot be stored, ``problem`` is the reason
+    and ``arguments`` is an empty object.
     """
 
     id: str
@@ -101,7 +101,7 @@ class ToolResult(Data, frozen=True, tag="tool_result"):
     """The result of a tool call.
 
     ``code`` is empty on success; ``data`` is for faces and never sent to a model. ``changed`` is
-    false if a writing tool reports that it changed nothing.
+    false if a tool that writes reports that it changed nothing.
     """
 
     call_id: str
@@ -118,18 +118,18 @@ class ToolResult(Data, frozen=True, tag="tool_result"):
 
 
 class UserMessage(Data, frozen=True, tag="user"):
-    """A message of the user, with the context blocks gathered for it."""
+    """A user's message, with the context blocks gathered for it."""
 
     parts: tuple[Text | Image, ...]
 
     @property
     def request(self) -> str:
-        """The prompt with piped data, without the context gathered for it."""
+        """The prompt with its piped data, but without the gathered context."""
         return self._joined("user", "piped")
 
     @property
     def typed(self) -> str:
-        """The text that the user typed: only this can be a command, an instruction or consent."""
+        """The text that the user typed; only this can be a command, an instruction or consent."""
         return self._joined("user")
 
     def _joined(self, *sources: str) -> str:
@@ -139,7 +139,7 @@ class UserMessage(Data, frozen=True, tag="user"):
 
 
 class AssistantMessage(Data, frozen=True, tag="assistant"):
-    """A model's complete answer. ``stop`` is the reason why it ended."""
+    """A model's complete response. ``stop`` is the reason why the response ended."""
 
     parts: tuple[Text | Thinking | ToolCall, ...]
     model: str = ""
@@ -152,7 +152,7 @@ class AssistantMessage(Data, frozen=True, tag="assistant"):
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """Its tool calls, in order."""
+        """The tool calls in the response, in order."""
         return tuple(part for part in self.parts if isinstance(part, ToolCall))
 
 
@@ -163,9 +163,9 @@ class ToolMessage(Data, frozen=True, tag="tool"):
 
 
 class NoteMessage(Data, frozen=True, tag="note"):
-    """Text that the kernel adds at the end of the conversation.
+    """Text that the kernel adds to the end of the conversation.
 
-    It is a reminder, a changed rule or tool, or the summary of a compaction.
+    The text is a reminder, a changed rule or tool, or the summary of a compaction.
     """
 
     text: str
@@ -177,8 +177,8 @@ Message = UserMessage | AssistantMessage | ToolMessage | NoteMessage
 class Layer(Data, frozen=True):
     """A part of the system prompt. Lower ranks come first and change less often.
 
-    The ranks of the standard set are 0 meta, 5 agent, 10 mode, 11 approval policy, 20 tool use, 25
-    sandbox, 30 recovery, 40 rules, 50 skills and 60 MCP servers.
+    The ranks in the standard set are 0 (meta), 5 (agent), 10 (mode), 11 (approval policy), 20 (tool
+    use), 25 (sandbox), 30 (recovery), 40 (rules), 50 (skills) and 60 (MCP servers).
     """
 
     rank: int
@@ -189,7 +189,8 @@ class Layer(Data, frozen=True):
 class Block(Data, frozen=True):
     """A block of context gathered for a prompt.
 
-    ``type`` becomes its tag; blocks of higher ``priority`` are kept when the budget is tight.
+    ``type`` becomes the tag of the block. If the budget is too small, blocks with a higher
+    ``priority`` are kept.
     """
 
     type: str
@@ -200,7 +201,7 @@ class Block(Data, frozen=True):
 
 
 class ToolSpec(Data, frozen=True):
-    """A tool as a model sees it. ``parameters`` is a JSON Schema of type ``object``."""
+    """The description of a tool for a model. ``parameters`` is a JSON Schema of type ``object``."""
 
     name: str
     description: str
@@ -208,13 +209,13 @@ class ToolSpec(Data, frozen=True):
 
 
 class Compaction(Data, frozen=True):
-    """A plan of ``trim_context`` that makes a conversation fit its budget.
+    """A plan, made by ``trim_context``, that makes a conversation fit in its budget.
 
     Args:
-        upto: Messages before this index are replaced by the summary; 0 keeps all. The kernel moves
-            it back if it would split calls from their results.
-        summary: Text of the summary at the cut.
-        thinned: Call id to the text that replaces the result of that call.
+        upto: The summary replaces the messages before this index; 0 keeps all messages. The kernel
+            moves the index back if it would separate calls from their results.
+        summary: The text of the summary.
+        thinned: Texts that replace the results of calls, by call id.
     """
 
     upto: int = 0
@@ -223,7 +224,7 @@ class Compaction(Data, frozen=True):
 
 
 class Usage(Data, frozen=True):
-    """Tokens of one or more model calls.
+    """The number of tokens that one or more model calls used.
 
     ``input`` includes ``cached`` and ``cache_write``; ``cost`` is in US dollars.
     """
@@ -236,7 +237,8 @@ class Usage(Data, frozen=True):
     cost: float | None = None
 
     def __add__(self, other: Usage) -> Usage:
-        # Not 0: calls whose price is not known must not look free.
+        # An unknown cost is None and not 0, because calls whose price is not known must not look
+        # free.
         if self.cost is None and other.cost is None:
             cost = None
         else:

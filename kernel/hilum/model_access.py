@@ -1,7 +1,7 @@
-"""Which models can be used, and what is missing where they cannot.
+"""The service that reports which models can be used, and what is missing for others.
 
-The plugin that reaches the providers has a kernel instance with these methods. Faces find it with
-``kernel.plugin(ModelAccess)``, for a guided set-up.
+The plugin that connects to the providers has a kernel instance with the methods of ``ModelAccess``.
+Faces find this instance with ``kernel.plugin(ModelAccess)``, for a guided setup.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ ProviderState = Literal["ready", "unchecked", "no_key", "no_server", "no_models"
 
 
 class ProviderStatus(msgspec.Struct, frozen=True):
-    """Whether the models of a provider can be used.
+    """The status of a provider: whether its models can be used.
 
     Attributes:
         name: The part before the slash in ``provider/name``.
-        state: ``ready`` (it answered), ``unchecked`` (it has what it needs, and was not contacted),
-            or what is missing.
-        found: What was found, in a sentence.
-        fix: What the user can do about it; empty if nothing needs to be done.
-        address: Scheme, host and port of its server; empty if it has none.
+        state: ``ready`` (the provider responded), ``unchecked`` (nothing is missing, but the
+            provider was not contacted), or what is missing.
+        found: A sentence about the result of the check.
+        fix: What the user can do about a problem; empty if nothing needs to be done.
+        address: Scheme, host and port of the provider's server; empty if it has no server.
         local: Whether the server is on this machine.
-        key: Where the key is: the name of an environment variable, the keyring, or a file; empty
-            if there is none. Never the key itself.
-        key_env: The environment variable that may contain the key; empty if none is used.
-        models: Its models, the best one first; known ones only, unless it was asked for its list.
+        key: The location of the key: the name of an environment variable, the keyring, or a file;
+            empty if there is no key. Never the key itself.
+        key_env: The environment variable that may contain the key; empty if the provider uses none.
+        models: The provider's models, best first; only known models, unless the provider's list was
+            requested.
     """
 
     name: str
@@ -53,12 +54,12 @@ class ProviderStatus(msgspec.Struct, frozen=True):
 
 
 class ModelTest(msgspec.Struct, frozen=True):
-    """A model's answer to a small request.
+    """The result of a small request to a model.
 
     Attributes:
         model: ``provider/name``.
         address: Scheme, host and port of the server.
-        seconds: Seconds until the answer began.
+        seconds: Seconds until the response began.
     """
 
     model: str
@@ -68,35 +69,35 @@ class ModelTest(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class ModelAccess(Protocol):
-    """Reports which models can be used, tests them, and keeps the user's keys."""
+    """A service that reports which models can be used, tests them, and keeps the user's keys."""
 
     async def survey_models(
         self, kernel: Kernel, provider: str = "", *, known_only: bool = False
     ) -> Sequence[ProviderStatus]:
-        """Return the state of each provider, checked at once and with a time limit for each.
+        """Return the status of each provider. All are checked concurrently, each with a time limit.
 
-        Only servers on this machine are contacted, and the named provider.
+        Only servers on this machine and the named provider are contacted.
 
         Args:
-            kernel: The kernel with the providers.
-            provider: Return only this provider, and request its list of models.
-            known_only: Contact no server at all.
+            kernel: The kernel that has the providers.
+            provider: The only provider to return, whose list of models is then requested.
+            known_only: Whether to contact no server at all.
 
         Raises:
-            UsageError: There is no such provider.
+            UsageError: The provider does not exist.
         """
         ...
 
     async def try_model(self, kernel: Kernel, name: str, *, key: str = "") -> ModelTest:
-        """Send one small request to a model, and wait until its answer begins.
+        """Send one small request to a model, and wait until its response begins.
 
         Args:
-            kernel: The kernel with the providers.
+            kernel: The kernel that has the providers.
             name: ``provider/name``.
-            key: A key to use instead of the one that is set; it is not kept.
+            key: A key to use instead of the configured one, without keeping it.
 
         Raises:
-            HilumError: The model cannot be used; the message has the cause and the hint the next
+            HilumError: The model cannot be used; the message states the cause and the hint the next
                 step.
         """
         ...
@@ -104,13 +105,13 @@ class ModelAccess(Protocol):
     async def keep_key(self, kernel: Kernel, provider: str, key: str) -> str:
         """Keep a key for the user, in the system's keyring if there is one, or else in a file.
 
-        From then on the provider uses it, unless an environment variable contains a key.
+        The provider then uses this key, unless an environment variable contains a key.
 
         Returns:
-            Where the key is kept, in words.
+            A description of where the key is kept.
 
         Raises:
-            HilumError: It cannot be kept.
+            HilumError: The key cannot be kept.
         """
         ...
 
@@ -118,6 +119,6 @@ class ModelAccess(Protocol):
         """Remove the key that is kept for a provider, and return whether there was one.
 
         Raises:
-            HilumError: It cannot be removed.
+            HilumError: The key cannot be removed.
         """
         ...

@@ -1,8 +1,8 @@
-"""The model protocol. Gateways implement it; there is no HTTP here.
+"""The model protocol. Gateways implement the protocol; this module contains no HTTP.
 
 A request consists of pieces that are encoded once each: the head (layers, tools, options) and one
-piece per message. A ``Wire`` encodes pieces; a ``Model`` sends a body made of them and yields the
-chunks of the answer.
+piece per message. A ``Wire`` encodes pieces; a ``Model`` sends a body made of pieces and yields the
+chunks of the response.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Price(msgspec.Struct, frozen=True):
     cache_write: float | None = None
 
     def cost(self, usage: Usage) -> float:
-        """Return the cost of this usage in US dollars."""
-        # Providers charge less for cached tokens. Without that price the full one counts, so that a
-        # limit is reached too early rather than too late.
+        """Return the cost of the given usage in US dollars."""
+        # Providers charge less for cached tokens. If the price of cached tokens is not known, the
+        # full price counts, so that a cost limit is reached too early rather than too late.
         cached = self.input if self.cached is None else self.cached
         written = self.input if self.cache_write is None else self.cache_write
         fresh = usage.input - usage.cached - usage.cache_write
@@ -54,9 +54,9 @@ class ModelInfo(msgspec.Struct, frozen=True):
     Attributes:
         name: ``provider/name``.
         window: Context window in tokens.
-        max_output: Maximum number of tokens of one answer; they are reserved in the window.
-        price: Its price, ``None`` if it is not known.
-        images: Whether it accepts images.
+        max_output: Maximum number of tokens in one response, which are reserved in the window.
+        price: Price; ``None`` if it is not known.
+        images: Whether the model accepts images.
     """
 
     name: str
@@ -67,19 +67,19 @@ class ModelInfo(msgspec.Struct, frozen=True):
 
 
 class TextChunk(msgspec.Struct, frozen=True):
-    """Text of the answer."""
+    """A piece of the response's text."""
 
     text: str
 
 
 class ThinkingChunk(msgspec.Struct, frozen=True):
-    """Reasoning that may be shown."""
+    """A piece of reasoning that may be shown."""
 
     text: str
 
 
 class CallChunk(msgspec.Struct, frozen=True):
-    """A piece of the arguments of a call; ``name`` comes with its first piece."""
+    """A piece of a call's arguments; only the first piece has the ``name``."""
 
     call_id: str
     name: str
@@ -87,16 +87,16 @@ class CallChunk(msgspec.Struct, frozen=True):
 
 
 class KeepAlive(msgspec.Struct, frozen=True):
-    """A signal without content that the connection is alive, for example a comment.
+    """A signal without content, for example a comment, that the connection is alive.
 
-    It extends the time limit for silence, up to a bound.
+    Such a signal extends the time limit for silence, up to a bound.
     """
 
 
 class Done(msgspec.Struct, frozen=True):
-    """The complete answer, always the last chunk.
+    """The complete response, which is always the last chunk.
 
-    It is yielded only if the provider reported that the answer is complete.
+    ``Done`` is yielded only if the provider reported that the response is complete.
     """
 
     message: AssistantMessage
@@ -107,19 +107,19 @@ Chunk = TextChunk | ThinkingChunk | CallChunk | KeepAlive | Done
 
 
 class Wire(Protocol):
-    """A wire format: pure functions from hilum's data to bytes.
+    """A wire format, which consists of pure functions from hilum's data to bytes.
 
-    It always returns the same bytes for a value.
+    The same value is always encoded as the same bytes.
     """
 
     @property
     def key(self) -> str:
-        """Name under which encoded pieces are stored, unique for each way of encoding."""
+        """The name under which encoded pieces are cached, unique for each encoding."""
 
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
         """Encode the part of the request before the first message.
 
-        It contains the model, options, system prompt and tools.
+        The head contains the model, options, system prompt and tools.
         """
 
     def message(self, message: Message) -> bytes:
@@ -128,14 +128,15 @@ class Wire(Protocol):
     def body(self, head: bytes, pieces: Sequence[bytes]) -> bytes:
         """Join the head and the message pieces into the request body.
 
-        The body of a longer conversation starts with the same bytes.
+        If the conversation grows, the new body starts with the same bytes.
         """
 
 
 class Request(msgspec.Struct, frozen=True):
     """One request to a model.
 
-    It contains the encoded body, and the same content as data for models that need no network.
+    The request contains the encoded body and, for models that need no network, the same content as
+    data.
     """
 
     body: bytes
@@ -148,37 +149,37 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Model(Protocol):
-    """A model that answers. Instances are shared by all agents of a kernel."""
+    """A model to which requests can be sent. Instances are shared by all agents of a kernel."""
 
     @property
     def info(self) -> ModelInfo:
-        """Name, window, price."""
+        """The properties of the model."""
 
     @property
     def wire(self) -> Wire:
-        """The wire format of its requests."""
+        """The wire format of the model's requests."""
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[Chunk]]:
         """Send the request; the chunks end with ``Done``.
 
         Raises:
-            ModelError: In the context manager or while iterating. A stream that ends without
-                ``Done`` is broken.
+            ModelError: The request failed, on entering the context manager or while iterating. A
+                stream that ends without ``Done`` is broken.
         """
 
 
-# Keep-alives without content extend the silence limit up to this many times: some providers queue a
-# request for minutes.
+# Keep-alives without content extend the limit for silence up to this factor, because some providers
+# queue a request for minutes.
 MAX_STRETCH = 4
-# Maximum length of an answer in characters: for each token that it may have, and in total.
+# Maximum length of a response in characters: per token of its maximum, and in total.
 CHARACTERS_PER_TOKEN = 8
 MAX_CHARACTERS = 4 << 20
 
 
 def longest_answer(info: ModelInfo) -> int:
-    """Return the number of characters after which an answer counts as endless.
+    """Return the number of characters after which a response counts as endless.
 
-    Reasoning and arguments are included.
+    Reasoning and the arguments of calls count as well.
     """
     tokens = max(4 * info.max_output, 65_536)
     return min(tokens * CHARACTERS_PER_TOKEN, MAX_CHARACTERS)
@@ -192,17 +193,18 @@ async def read_answer(
     longest: float = inf,
     show: Callable[[Chunk], None] = lambda chunk: None,
 ) -> Done:
-    """Send a request and read the answer to its end, bounded in time and size.
+    """Send a request and read the response to its end, within limits for time and size.
 
     Args:
         model: The model.
         request: The request.
         silence: Seconds without content after which the model counts as silent.
-        longest: Maximum number of seconds for the complete answer.
-        show: Receives the chunks with content as they come.
+        longest: Maximum number of seconds for the complete response.
+        show: Called with each chunk that has content as it arrives.
 
     Raises:
-        ModelError: The model failed, was silent, was too slow, never ended, or broke off.
+        ModelError: The model failed, was silent or too slow, or its response never ended or broke
+            off.
     """
     name = model.info.name
     limit = longest_answer(model.info)
@@ -224,7 +226,7 @@ async def read_answer(
                     message = f"{name} exceeded {limit:,} characters without ending its answer."
                     hint = "Try again, set a smaller max_output, or choose another model."
                     raise ModelError(message, kind="runaway", hint=hint)
-                # Whitespace alone is not progress: some models write it endlessly.
+                # Whitespace alone is not progress, because some models write it endlessly.
                 if text.strip() or (isinstance(chunk, CallChunk) and chunk.name):
                     content_at = now
                     patience.deadline = min(now + silence, end)
@@ -251,21 +253,23 @@ async def ask_model(
     *,
     purpose: str,
 ) -> AssistantMessage:
-    """Ask a model a question outside an agent's conversation. The agent's run is charged for it.
+    """Ask a model a question outside an agent's conversation.
+
+    The usage counts towards the agent's run.
 
     Args:
-        agent: The agent on whose behalf it is asked.
+        agent: The agent on whose behalf the model is asked.
         name: The model, ``provider/name`` or a role.
-        instructions: The system prompt. Its first line states the purpose: recordings of sessions
-            identify the request by it.
+        instructions: The system prompt. Its first line states the purpose, by which recordings of
+            sessions identify the request.
         question: The question.
-        purpose: The purpose, for the log.
+        purpose: The purpose as the log states it.
 
     Returns:
-        The whole answer.
+        The complete response.
 
     Raises:
-        HilumError: There is no such model, or it did not answer.
+        HilumError: The model does not exist or did not respond.
     """
     session = agent.session
     model = session.kernel.router.model(name)
@@ -288,7 +292,7 @@ async def ask_model(
     answer = done.message
     if not answer.model:
         answer = replace(answer, model=model.info.name)
-    # No tools are offered here, so the model may write anything as the name of a call, too.
+    # No tools are offered here, so even the name of a call is free text written by the model.
     loggable = await session.redaction.loggable(answer)
     agent.emit(
         ModelUsed(
@@ -312,11 +316,11 @@ class Provider(Protocol):
         """The part before the slash."""
 
     def model(self, name: str) -> Model:
-        """Return the model of that name (the part after the slash).
+        """Return the model with the given name (the part after the slash).
 
         Raises:
-            UsageError: There is no such model, or it cannot be used now (no key); the hint has the
-                next step.
+            UsageError: The model does not exist or cannot currently be used (no key). The hint
+                states the next step.
         """
 
     async def suggest(self) -> str | None:
@@ -325,14 +329,14 @@ class Provider(Protocol):
         ``None`` means that this provider cannot be used right now.
 
         Raises:
-            HilumError: The user has configured it and it cannot be used; the message has the
-                reason.
+            HilumError: The user has configured the provider, but it cannot be used. The message
+                states the reason.
         """
 
     async def names(self) -> list[str]:
-        """Return names of models that are known to exist, best first; some may be missing."""
+        """Return the names of known models, best first; the list may be incomplete."""
 
 
 def json_body(head: bytes, pieces: Sequence[bytes], tail: bytes = b"]}") -> bytes:
-    """Join pieces into a JSON list that the head has opened; empty pieces are left out."""
+    """Join the non-empty pieces into the JSON list that the head has opened."""
     return b"".join((head, b",".join(piece for piece in pieces if piece), tail))

@@ -13,14 +13,15 @@ def is_loopback(url: str) -> bool:
 
 
 def find_proxy(url: str) -> str:
-    """Return the proxy that the environment or the system sets for a URL; empty if there is none.
+    """Return the proxy that the environment or the system sets for a URL; empty without one.
 
     A URL that points to this machine is never proxied.
     """
     # A proxy could not reach a server on this machine.
     if is_loopback(url) or not _get_host(url):
         return ""
-    # urllib.request imports email and http, and most processes never look for a proxy.
+    # Imported late, because urllib.request imports email and http, and most processes need no
+    # proxy.
     import urllib.request
 
     parts = urlsplit(url)

@@ -1,9 +1,9 @@
-"""The order of the calls of one answer.
+"""The order of the calls in one response.
 
-Calls that touch the same files or queues run one after another, all others in parallel.
+Calls that use the same files or queues run one after another, all others in parallel.
 
-Every call takes its place before the first one begins. A call waits only for earlier calls, so no
-deadlock can occur.
+Every call takes a place in the order before the first call begins. A call waits only for earlier
+calls, so no deadlock can occur.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def claims_of(tool: Tool, arguments: dict[str, Any], workspace: Workspace) -> Cl
 
 
 def _places(paths: Iterable[str], workspace: Workspace) -> Iterable[Path]:
-    """Yield the targets of paths, and the path of a link itself.
+    """Yield the target of each path and, for a link, the path of the link itself.
 
-    A call that writes or deletes a link touches both.
+    A call that writes or deletes a link affects both.
     """
     for path in paths:
         if path == EVERYTHING:
@@ -71,32 +71,32 @@ def _places(paths: Iterable[str], workspace: Workspace) -> Iterable[Path]:
         try:
             yield workspace.resolve(path).parts
             yield workspace.resolve(path, follow=False).parts
-        except (ToolError, OSError):  # the call itself reports it
+        except (ToolError, OSError):  # the call itself reports the error
             continue
 
 
 def shown_paths(claims: Claims, workspace: Workspace) -> tuple[str, ...]:
-    """Return the paths of claims in the form that the log contains.
+    """Return the paths of claims in the form that is logged.
 
-    They are relative to the workspace, sorted, and without ``EVERYTHING``.
+    The paths are relative to the workspace and sorted, and do not include ``EVERYTHING``.
     """
     paths = (claims.reads | claims.writes) - {()}
     return tuple(sorted(workspace.relative("/".join(path).replace("//", "/")) for path in paths))
 
 
 class Place(msgspec.Struct, eq=False):
-    """The place of one call among those of its answer.
+    """The place of one call among the calls in its response.
 
     Attributes:
-        claims: The paths and queues that the call uses. A plugin that rewrites the call may change
-            them until the call has begun.
-        earlier: The places before it.
+        claims: The paths and queues that the call uses. Until the call has begun, a plugin that
+            rewrites it may change the claims.
+        earlier: The places of earlier calls.
         ended: Set when the call has ended.
         released: Set when the call no longer needs its queues.
-        judged: Set when its claims are final, because the gates have judged it, or when the gates
-            cannot judge it yet.
-        begun: Whether the call runs, or has run.
-        later: The places after it.
+        judged: Set when the gates have judged the call, so that its claims are final, or when the
+            gates cannot judge it yet.
+        begun: Whether the call runs or has run.
+        later: The places of later calls.
     """
 
     claims: Claims
@@ -108,10 +108,10 @@ class Place(msgspec.Struct, eq=False):
     released: trio.Event = msgspec.field(default_factory=trio.Event)
 
     async def wait(self) -> None:
-        """Wait until all earlier calls that this one conflicts with have ended."""
+        """Wait until all earlier calls that conflict with this one have ended."""
         while (event := self._obstacle()) is not None:
-            # Calls behind this one need not wait for its gates, which cannot judge it before the
-            # obstacle is gone.
+            # Later calls need not wait until the gates have judged this call, which cannot happen
+            # while it waits.
             self.judged.set()
             await event.wait()
             self.judged = trio.Event()
@@ -119,30 +119,31 @@ class Place(msgspec.Struct, eq=False):
     async def asking(self) -> None:
         """Wait until the gates have judged this call and all earlier ones.
 
-        The user is asked in the order of the calls, although gates take different times. A call
-        that waits for the end of another one does not delay the questions about later calls.
+        Gates take different times, but the user is asked in the order of the calls. A call that
+        waits for another one to end does not delay the questions about later calls.
         """
         while (event := self._unjudged()) is not None:
             await event.wait()
-        # The question is written before any other task runs, so the next one comes after it.
+        # The caller logs its question before any other task runs, so the next question comes after
+        # it.
         self.judged.set()
 
     async def turn(self) -> None:
-        """Wait until this call may begin: the claims of all earlier calls are final."""
+        """Wait until the claims of all earlier calls are final and this call may begin."""
         self.judged.set()
         while (event := self._unjudged()) is not None or (event := self._obstacle()) is not None:
             await event.wait()
         self.begun = True
 
     def _unjudged(self) -> trio.Event | None:
-        """Return the event to wait for until the claims of all earlier calls are final, or None."""
+        """Return the event of the first earlier call whose claims are not final, if any."""
         for place in self.earlier:
             if not place.judged.is_set():
                 return place.judged
         return None
 
     def _obstacle(self) -> trio.Event | None:
-        """Return the event to wait for before this call may continue, or None."""
+        """Return the event of an earlier call for which this call must wait, if any."""
         for place in self.earlier:
             if place.claims.meets(self.claims) and not place.ended.is_set():
                 return place.ended
@@ -151,9 +152,9 @@ class Place(msgspec.Struct, eq=False):
         return None
 
     def overtaken(self) -> bool:
-        """Return whether a later call has begun that should have waited for this one.
+        """Return whether a later call that should have waited for this one has begun.
 
-        This happens if a gate changes the claims of this call late.
+        A later call can begin too early if a gate changes this call's claims late.
         """
         return any(place.begun and place.claims.meets(self.claims) for place in self.later)
 
@@ -165,7 +166,7 @@ class Place(msgspec.Struct, eq=False):
 
 
 def places(claims: Iterable[Claims]) -> list[Place]:
-    """Return the places of calls, in their order."""
+    """Return the places of calls, in the order of the calls."""
     found: list[Place] = []
     for each in claims:
         place = Place(each, tuple(found))

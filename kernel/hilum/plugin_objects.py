@@ -1,6 +1,6 @@
 """Plugins that are not installed modules: objects, functions, tools and files.
 
-It also reads the names that a plugin declares.
+The module also reads the names that a plugin declares.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MARK = f"{PROJECT}_impl"
 
 
 def is_file(thing: object) -> bool:
-    """Return whether an item in a list of plugins names a file, not an installed plugin."""
+    """Return whether an item in a list of plugins is a file, and not a plugin's name."""
     if isinstance(thing, Path):
         return True
     return isinstance(thing, str) and (thing.endswith(".py") or "/" in thing or os.sep in thing)
@@ -33,12 +33,12 @@ def check_file(path: str | os.PathLike[str]) -> str:
     """Return the absolute path of a plugin's file.
 
     Raises:
-        UsageError: There is no such file, or it is not a Python file.
+        UsageError: The file does not exist or is not a Python file.
     """
     absolute = os.path.abspath(os.path.expanduser(path))
     shown = repr(os.fspath(path))
     if os.path.isdir(absolute):
-        hint = "Name one of its Python files."
+        hint = "Name a Python file in this folder."
         raise UsageError(f"The plugin file {shown} is a folder.", hint=hint)
     if not os.path.isfile(absolute):
         hint = "Name an existing file that ends with .py."
@@ -53,36 +53,37 @@ def load_file(path: str) -> ModuleType:
     """Import a file as a module, without writing bytecode.
 
     Raises:
-        Exception: The exception that the file raises.
+        Exception: The exception that the file's code raises.
     """
     # Read as bytes, so that compile() finds an encoding declaration (PEP 263).
     with open(path, "rb") as file:
         source = file.read()
-    # Files of two projects may have the same name: the hash keeps their modules apart.
+    # Files in two projects may have the same name, so a hash distinguishes their modules.
     mark = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
     name = f"hilum_plugin_file_{Path(path).stem}_{mark}"
     loader = importlib.machinery.SourceFileLoader(name, path)
     specification = importlib.util.spec_from_loader(name, loader)
     assert specification is not None
     module = importlib.util.module_from_spec(specification)
-    # dont_inherit: otherwise the `from __future__` imports of this module would apply to the file.
+    # Without dont_inherit, the `from __future__` imports of this module would also apply to the
+    # file.
     code = compile(source, path, "exec", dont_inherit=True)
     # Type hints are resolved through sys.modules.
     sys.modules[name] = module
     try:
         exec(code, vars(module))
     except BaseException:
-        # A later import must not find a module that was executed only in part.
+        # A later import must not find a module whose code did not run to its end.
         sys.modules.pop(name, None)
         raise
     return module
 
 
 def as_plugin(thing: object) -> tuple[str, object]:
-    """Return the name of a plugin that is an object, and the object with its implementations.
+    """Return the name of a plugin that was passed as an object, and the object with its hooks.
 
     Raises:
-        UsageError: It cannot be a plugin.
+        UsageError: The object cannot be a plugin.
     """
     if isinstance(thing, ModuleType):
         return thing.__name__.rpartition(".")[2], thing
@@ -119,8 +120,9 @@ def tools_plugin(tools: Iterable[Tool | Callable[..., Any]]) -> ModuleType:
         tools: Tools, and functions that become tools.
 
     Raises:
-        UsageError: One of them is neither.
-        PluginError: A function cannot be described: a parameter has no annotation, for example.
+        UsageError: An item is neither a tool nor a function.
+        PluginError: A function cannot be described, for example because a parameter has no
+            annotation.
     """
     made: list[Tool] = []
     for each in tools:
@@ -130,7 +132,7 @@ def tools_plugin(tools: Iterable[Tool | Callable[..., Any]]) -> ModuleType:
                 hint="Pass a function, or a function decorated with @hilum.tool.",
             )
         found = each if isinstance(each, Tool) else tool(each)
-        _ = found.spec  # a tool that cannot be described fails here, not in the first session
+        _ = found.spec  # a tool that cannot be described must fail here, not in the first session
         made.append(found)
     module = ModuleType("tools")
 
@@ -146,14 +148,14 @@ def names_in(module: object, attribute: str) -> tuple[str, ...]:
     """Return the names that a plugin declares under ``gates`` or ``replaces``.
 
     Raises:
-        PluginError: It is of another type.
+        PluginError: The declaration is not a collection of names.
     """
     if isinstance(module, ModuleType):
-        # Reading from vars() does not run the module's own __getattr__.
+        # Unlike getattr(), vars() does not run the module's __getattr__.
         value = vars(module).get(attribute, ())
     else:
         value = getattr(module, attribute, ())
-    if isinstance(value, ModuleType):  # a package with a module of that name
+    if isinstance(value, ModuleType):  # a package may contain a module of that name
         return ()
     if not isinstance(value, tuple | list | set | frozenset) or not all(
         isinstance(name, str) for name in value

@@ -1,4 +1,4 @@
-"""Plugins: found without importing, filtered, then loaded one by one.
+"""Plugins: they are found without an import, filtered, and then loaded one by one.
 
 A plugin that does not load is reported and never stops the kernel. ``hilum.hooks`` registers
 plugins with pluggy and calls them.
@@ -43,7 +43,7 @@ class GateTable(hooks.Table):
     """The hooks of a kernel or of a session.
 
     Attributes:
-        environ: The environment of the kernel, which its plugins see.
+        environ: The environment of the kernel, which the plugins see.
         lacking: Required distributions that are not installed.
     """
 
@@ -68,7 +68,7 @@ class GateTable(hooks.Table):
         """Return why no call may run; empty if calls may run.
 
         Calls may not run while a required distribution is missing, or while a plugin that guards
-        them is not in working order.
+        them does not work.
 
         Args:
             gate: The only gate to check; all gates by default.
@@ -94,17 +94,17 @@ class Plugin(msgspec.Struct, eq=False):
     """A plugin and its state.
 
     Attributes:
-        name: Its entry-point name, or the name of the object or file it was passed as.
-        module: The module or object, ``None`` unless loaded.
+        name: The name of the entry point, or of the object or file that was passed.
+        module: The module or object; ``None`` unless loaded.
         state: ``ready``, ``blocked`` (by a setting), ``failed`` (did not load) or ``off`` (failed
             while running).
-        error: Why it is blocked, failed or off.
-        seconds: Seconds that its import took.
-        point: Its entry point, if it is installed.
-        path: Its file, if it is a file.
+        error: The reason why the plugin is blocked, failed or off.
+        seconds: Seconds that the plugin's import took.
+        point: The plugin's entry point, if the plugin is installed.
+        path: The plugin's file, if the plugin is a file.
         project: Whether the file belongs to the project.
-        replaces: Names of tools of other plugins that its own tools replace.
-        hook: The hook in which it failed.
+        replaces: Names of other plugins' tools that the plugin's own tools replace.
+        hook: The hook in which the plugin failed.
     """
 
     name: str
@@ -120,12 +120,12 @@ class Plugin(msgspec.Struct, eq=False):
 
     @property
     def is_standard(self) -> bool:
-        """Whether it was installed by a distribution of the standard set."""
+        """Whether the plugin comes from a distribution in the standard set."""
         return self.point is not None and self.point.distribution.lower() in STANDARD
 
     @property
     def origin(self) -> str:
-        """Its origin, as part of a sentence."""
+        """The origin of the plugin, as part of a sentence."""
         if self.point is not None:
             return f"the distribution {self.point.distribution} {self.point.version}"
         if self.path:
@@ -166,14 +166,14 @@ class Host:
         extra: Sequence[object] = (),
         project_files: Sequence[str] = (),
     ) -> None:
-        """Decide which plugins there are, without importing any.
+        """Find the plugins and decide which are blocked, without importing any.
 
         Args:
             wanted: Names, files and objects; ``None`` for all installed plugins.
-            chosen: The plugins that the settings allow, block and put first.
-            without: Further names to block. Unlike those of the settings they must exist.
+            chosen: The plugins that the settings allow, block or put first.
+            without: Further names to block. Unlike the names in the settings, these must exist.
             extra: Names, files and objects in addition to ``wanted``.
-            project_files: Files of the project, which are trusted.
+            project_files: Plugin files of the project, which the user trusts.
 
         Raises:
             UsageError: A name is not installed, a file does not exist, or an object cannot be a
@@ -199,7 +199,7 @@ class Host:
 
         Args:
             names: The names that the caller passed.
-            chosen: The plugins that the settings allow, block and put first.
+            chosen: The plugins that the settings allow, block or put first.
             all_installed: Whether all installed plugins are added.
 
         Raises:
@@ -209,7 +209,7 @@ class Host:
         self._installed = {point.name for points in installed.values() for point in points}
         if all_installed:
             names = [*installed, *names]
-        # A name in `block` may be that of a plugin that was uninstalled; that is not a mistake.
+        # Names in `block` are not checked, because a blocked plugin may have been uninstalled.
         for name in (*names, *(chosen.allow or ()), *chosen.order):
             if normal(name) not in installed:
                 raise unknown_name_error("plugin", name, self._installed)
@@ -221,7 +221,7 @@ class Host:
         self._move_foreign_back(first)
 
     def _move_foreign_back(self, first: Sequence[str]) -> None:
-        """Move other authors' plugins behind those of hilum, unless the settings order them."""
+        """Move other authors' plugins behind hilum's own, unless the settings order them."""
         for name, plugin in [*self.plugins.items()]:
             if plugin.point is None or normal(name) in first:
                 continue
@@ -242,8 +242,8 @@ class Host:
     def _add_given(self, plugin: Plugin) -> None:
         """Add a plugin that is not installed.
 
-        Several objects with one name are all added, under numbered names. None of them may have the
-        name of an installed plugin.
+        If several objects have the same name, all are added under numbered names. No object may
+        have the name of an installed plugin.
         """
         if any(other.point is None and _same(other, plugin) for other in self.plugins.values()):
             return
@@ -265,19 +265,20 @@ class Host:
     def _block(self, chosen: PluginSettings, without: Sequence[str]) -> None:
         """Block the plugins that the settings and the caller leave out.
 
-        Two distributions that claim one name are a mistake, unless the name is blocked.
+        It is a mistake if two distributions claim one name, unless the name is blocked.
         """
         names = {*self._installed, *self.plugins}
         known = {*map(normal, names)}
         for name in without:
             if normal(name) not in known:
                 raise unknown_name_error("plugin", name, names)
-        # Blocking takes precedence over allowing, whatever the order of the sources.
+        # Blocking takes precedence over allowing, no matter which sources of settings do so.
         self._blocked = {*map(normal, (*chosen.block, *without))}
         allowed = known if chosen.allow is None else {*map(normal, chosen.allow)}
         for plugin in self.plugins.values():
             name = normal(plugin.name)
-            # An object that the caller passes needs no permission of the settings.
+            # An object that the caller passes is a plugin even if the settings do not allow its
+            # name.
             is_filtered = plugin.point is not None or plugin.project
             if name in self._blocked or (is_filtered and name not in allowed):
                 plugin.state = "blocked"
@@ -291,8 +292,8 @@ class Host:
         """Import and register every plugin: all specifications first, then implementations.
 
         Args:
-            strict: Whether a file that was passed and does not load is an error; otherwise it is
-                reported like any other failure.
+            strict: Whether a passed file that does not load is an error, and not just reported like
+                any other failure.
 
         Raises:
             PluginError: An object that was passed as a plugin does not fit.
@@ -300,8 +301,8 @@ class Host:
         """
         self._strict = strict
         self._guarding = entry_points(GATES) if self._ready() else {}
-        # All modules are imported before any is registered: a plugin may implement the hook of
-        # another one that comes later.
+        # All modules are imported before any is registered, because a plugin may implement a hook
+        # that a later plugin specifies.
         for plugin in self._ready():
             with self._isolated(plugin):
                 began = time.perf_counter()
@@ -320,7 +321,8 @@ class Host:
     def _read_declarations(self, plugin: Plugin) -> list[Mistake]:
         """Read ``gates`` and ``replaces`` of a plugin, and return the mistakes in them.
 
-        This comes first, so that the gates are known even if the registration that follows fails.
+        The declarations are read first, so that the gates are known even if the registration then
+        fails.
         """
         mistakes = []
         try:
@@ -355,8 +357,8 @@ class Host:
     def _guards(self, plugin: Plugin) -> bool:
         """Return whether a plugin that cannot be imported may have gates.
 
-        It may if its metadata says so, or if its source mentions the name of a gate. Without
-        importing it nothing more certain is known, and a gate must not be missed.
+        A plugin may have gates if its metadata declares gates, or if its source mentions the name
+        of a gate. Without an import, nothing more certain is known, and no gate must be overlooked.
         """
         if self._in_metadata(plugin):
             return True
@@ -369,7 +371,7 @@ class Host:
 
     @contextmanager
     def _isolated(self, plugin: Plugin) -> Iterator[None]:
-        """Report an error in loading a plugin and close its gates, so that the next one can load.
+        """Report an error that loading a plugin raises, and close the plugin's gates.
 
         Raises:
             PluginError: The plugin is an object that the caller passed.
@@ -381,7 +383,9 @@ class Host:
             failure, rest = split_failure(error)
             if isinstance(error, trio.Cancelled):
                 # Nothing here has a checkpoint at which it could be cancelled.
-                failure = RuntimeError("It raised trio.Cancelled although nothing was cancelled.")
+                failure = RuntimeError(
+                    "The plugin raised trio.Cancelled although nothing was cancelled."
+                )
                 rest = None
             if failure is None or rest is not None:
                 raise
@@ -391,7 +395,7 @@ class Host:
         fault = PluginFailure(plugin.name, "load", failure, switched_off=True)
         self.table.forget(plugin.name)
         if plugin.point is None and not plugin.path:
-            # The caller's own code: the error is raised where it is passed.
+            # The object is the caller's own code, so the caller gets the error.
             if isinstance(failure, PluginError):
                 text = failure.message
                 hint = failure.hint
@@ -407,8 +411,8 @@ class Host:
             self.table.declare(plugin.name, [ALL_GATES])
         self._mark(plugin, "failed", fault, _reason(fault))
         if plugin.point is not None:
-            # A later kernel of this process imports the module again, instead of a half-imported
-            # one.
+            # A later kernel in this process must import the module again and not find a
+            # half-imported one.
             sys.modules.pop(plugin.point.target.partition(":")[0], None)
         self.table.report(fault)
 
@@ -428,10 +432,10 @@ class Host:
 
     @staticmethod
     def _adds_specs(module: ModuleType) -> dict[str, Spec]:
-        """Return the hooks that a module itself specifies, by name."""
+        """Return the hooks that the module itself specifies, by name."""
         found = {}
         for name, value in vars(module).items():
-            # A hook that a module only imports belongs to another plugin.
+            # A specification that a module only imports belongs to another plugin.
             if hasattr(value, "hilum_spec_info") and value.__module__ == module.__name__:
                 found[name] = value.hilum_spec_info
         return found
@@ -452,10 +456,12 @@ class Host:
                 if plugin.point and normal(plugin.point.distribution) == normal(name)
             ]
             for plugin in provided:
-                # A plugin that the user blocks by name is left out by choice, and closes no gate.
+                # A plugin that the user blocks by name was deliberately left out, so it closes no
+                # gate.
                 if plugin.state != "blocked":
                     self.table.declare(plugin.name, [ALL_GATES])
-                # When it failed, these gates were not declared yet, and were not closed.
+                # When the plugin failed, these gates were not declared yet, so they were not
+                # closed.
                 if plugin.state in ("failed", "off"):
                     self.table.close(plugin.name, plugin.error)
             if not provided and normal(name) not in self._blocked:
@@ -477,7 +483,7 @@ class Host:
     def absent(self) -> set[str]:
         """Return the names of settings sections that cannot be checked.
 
-        They belong to plugins that are installed and not loaded, and to optional packages that are
+        The sections belong to plugins that are not loaded and to optional packages that are
         missing.
         """
         absent = {*self._installed, *self.plugins}
@@ -527,7 +533,7 @@ def _file_error(path: str, failure: BaseException) -> UsageError:
         text = error.msg
     else:
         text = hooks.describe_error(error).partition(": ")[2]
-    # The text of an exception may have several lines; the message is one sentence.
+    # The text of an exception may have several lines, but the message must be one sentence.
     text = " ".join(str(text).split())[:300].rstrip(".")
     kind = type(error).__name__
     reason = f"{kind}: {text}" if text else kind
@@ -535,7 +541,7 @@ def _file_error(path: str, failure: BaseException) -> UsageError:
 
 
 def _line_of(error: BaseException, path: str) -> int:
-    """Return the line of a file at which an error was raised, 0 if it is not known."""
+    """Return the line of a file at which an error was raised; 0 if it is not known."""
     if isinstance(error, SyntaxError) and error.filename == path:
         return error.lineno or 0
     number = 0
@@ -548,7 +554,7 @@ def _line_of(error: BaseException, path: str) -> int:
 
 
 def _reason(fault: PluginFailure) -> str:
-    """Return the text of a failure; that of a syntax error includes file and line."""
+    """Return the text of a failure; for a syntax error, include the file and line."""
     error = hooks.unwrap_group(fault.error)
     if isinstance(error, SyntaxError) and error.filename:
         return f"SyntaxError: {error.msg}, {error.filename}, line {error.lineno}"

@@ -1,8 +1,8 @@
-"""The prompt: layers and messages, frozen and encoded once.
+"""The prompt, which consists of layers and messages that are frozen and encoded once.
 
-A prompt that was sent is preserved byte for byte. Within a run, a changed layer or tool becomes a
-note at the end; the prompt itself is built again only at the next run, at a compaction, or when the
-mode or the model is switched.
+A prompt that was sent stays the same, byte for byte. If a layer or tool changes within a run, a
+note is added at the end. The prompt itself is built again only for the next run, after a
+compaction, or when the user switches the mode or the model.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class EncodedConversation(msgspec.Struct):
 
 
 def encode_conversation(agent: Agent, model: Model) -> EncodedConversation:
-    """Encode the pieces that are not encoded yet; earlier ones are left as they are."""
+    """Encode the pieces that are not encoded yet, and leave the others unchanged."""
     conversation = agent.conversation
     wire = model.wire
     known = agent.encoded.get(wire.key)
@@ -65,13 +65,14 @@ def encode_conversation(agent: Agent, model: Model) -> EncodedConversation:
     if known is None or known.epoch != conversation.epoch:
         agent.encoded.clear()
         known = agent.encoded[wire.key] = EncodedConversation(conversation.epoch)
-    # Compared by identity: each freezing creates a new event, and comparing all texts would take
-    # long.
+    # The events are compared by identity, because each freezing creates a new event, and comparing
+    # all texts would be slow.
     if known.frozen is not conversation.frozen:
         known.frozen = frozen = conversation.frozen
         known.head = wire.head(frozen.layers, frozen.tools)
         known.head_size = compute_text_stats(known.head)
-    # Only new messages are encoded: encoding all of them for each request takes quadratic time.
+    # Only new messages are encoded, because encoding all of them for each request would take
+    # quadratic time.
     for message in conversation.messages[len(known.messages) :]:
         known.messages.append(wire.message(_without_forged_notes(message)))
         known.sizes.append(_size(known.messages[-1], message))
@@ -80,16 +81,16 @@ def encode_conversation(agent: Agent, model: Model) -> EncodedConversation:
 
 
 def _without_forged_notes(message: Message) -> Message:
-    """Return a message in the form in which it is sent.
+    """Return a message in the form in which it is sent, with note tags escaped.
 
-    Text from outside the program contains no note tags.
+    With this escaping, no text from outside hilum can contain a note.
     """
     if isinstance(message, UserMessage):
         return UserMessage(_escape_parts(message.parts))
     if isinstance(message, ToolMessage):
         results = [replace(result, parts=_escape_parts(result.parts)) for result in message.results]
         return ToolMessage(tuple(results))
-    if isinstance(message, NoteMessage):  # a note that quotes data contains no other note
+    if isinstance(message, NoteMessage):  # quoted data must contain no note
         return NoteMessage(escape_notes(message.text))
     return message
 
@@ -107,7 +108,7 @@ def _escape_parts(parts: Iterable[Text | Image]) -> tuple[Text | Image, ...]:
 def _size(piece: bytes, message: Message) -> TextStats:
     """Estimate the tokens of an encoded message.
 
-    Images and fields that only the vendor can read are counted separately from the text.
+    Images, and fields that only the vendor can read, are counted separately from the text.
     """
     parts: list[Any] = []
     if isinstance(message, UserMessage | AssistantMessage):
@@ -134,7 +135,7 @@ def request(agent: Agent, model: Model, attempt: int) -> Request:
 
 
 async def layers(agent: Agent) -> list[Layer]:
-    """Collect the layers of all plugins; a plugin that fails keeps its last good ones."""
+    """Collect the layers of all plugins; for a plugin that fails, use its last good layers."""
     found = []
     if agent.profile.prompt:
         found.append(Layer(5, "agent", agent.profile.prompt))
@@ -142,14 +143,14 @@ async def layers(agent: Agent) -> list[Layer]:
         if not isinstance(value, PluginFailure):
             agent.good_layers[plugin] = (value,) if isinstance(value, Layer) else tuple(value)
         found += agent.good_layers.get(plugin, ())
-    # A layer may quote a file or a server: like all other data, it must not contain a note.
+    # A layer may quote a file or a server, so its text must not contain a note.
     escaped = [escape_notes(layer.text) for layer in found]
     # Secrets are replaced here and not only in the log, because the layers are compared with the
-    # frozen ones.
+    # frozen layers.
     texts = await agent.session.redaction.texts(escaped)
     found = [replace(layer, text=text) for layer, text in zip(found, texts, strict=True)]
-    # Sorting is stable: layers of one rank keep the order of their plugins, and so the prompt's
-    # bytes.
+    # Sorting is stable, so layers of the same rank keep the order of their plugins, and the
+    # prompt's bytes do not change.
     return sorted(found, key=lambda layer: layer.rank)
 
 
@@ -158,16 +159,16 @@ def specs(agent: Agent) -> list[ToolSpec]:
 
     A tool that cannot be described is removed from the session.
 
-    Deferred tools are not in it. ``find_tools`` lists them, and they are called through
-    ``call_tool``.
+    The list does not contain deferred tools. ``find_tools`` lists deferred tools, and ``call_tool``
+    calls them.
     """
     listed = []
     deferred = []
     for tool in agent.tools():
         try:
             if tool.is_deferred(agent):
-                # Tools of other systems come and go, and would change the list with them; their
-                # plugin lists them in a layer.
+                # Tools of other systems come and go, which would change the list. The plugin that
+                # connects such tools lists them in a layer instead.
                 if tool.schema is None:
                     deferred.append(tool.name)
             else:
@@ -176,7 +177,7 @@ def specs(agent: Agent) -> list[ToolSpec]:
             if not is_failure(error):
                 raise
             agent.session.hooks.report(PluginFailure(tool.plugin, f"tool {tool.name}", error))
-            # It would fail again at every request.
+            # The tool would fail again at every request.
             del agent.session.tools[tool.name]
     if deferred or agent.session.expects_deferred_tools:
         listed += access_tool_specs(deferred)
@@ -202,8 +203,8 @@ async def freeze_prompt(
     frozen = PromptFrozen(
         layers=built, tools=tools, cause=cause, mode=mode, model=model, changed=changed
     )
-    # A large prompt is searched for secrets in a thread here, so that writing the event does not
-    # block.
+    # If the prompt is large, this searches it for secrets in a thread, so that writing the event
+    # does not block.
     await agent.session.redaction.prepare(frozen)
     return frozen
 
@@ -219,7 +220,7 @@ def _named(layers: Iterable[Layer], tools: Iterable[ToolSpec]) -> dict[str, obje
 async def round_end(agent: Agent, notes: list[str], objected: bool = False) -> RoundEnded:
     """Close a round: add notes about layers and tools that changed since the last round."""
     conversation = agent.conversation
-    # In another mode, the prompt is built again before the next request.
+    # After a change of mode, the prompt is built again before the next request.
     if conversation.frozen.mode != agent.mode.name:
         return RoundEnded(notes=tuple(notes), objected=objected)
     changed = await _changed_layers(agent)
@@ -235,7 +236,7 @@ async def round_end(agent: Agent, notes: list[str], objected: bool = False) -> R
 
 
 async def _changed_layers(agent: Agent) -> list[Layer]:
-    """Return the layers that differ from what the model has read; a removed one is empty."""
+    """Return the layers that differ from what the model has read; a removed layer is empty."""
     conversation = agent.conversation
     told = {layer.name: layer.text for layer in conversation.frozen.layers} | conversation.told
     now = {layer.name: layer for layer in await layers(agent)}
@@ -247,7 +248,7 @@ async def _changed_layers(agent: Agent) -> list[Layer]:
 def _tool_notes(agent: Agent, gone: Sequence[str], new: Sequence[ToolSpec]) -> Iterator[str]:
     """Yield the notes about removed and added tools."""
     usable = {tool.name for tool in agent.tools()}
-    # A tool that is deferred again can still be reached: nothing must be withdrawn.
+    # A tool that has become deferred can still be called, so it is not reported as removed.
     lost = [name for name in gone if name not in usable | ACCESS_TOOLS.keys()]
     if lost:
         yield f"No longer available, do not call: {', '.join(lost)}."
@@ -263,7 +264,7 @@ def _tool_notes(agent: Agent, gone: Sequence[str], new: Sequence[ToolSpec]) -> I
 
 
 def _signature(spec: ToolSpec) -> str:
-    """Return a tool's name with its parameters; optional ones are marked with ``?``."""
+    """Return a tool's name with its parameters; optional parameters are marked with ``?``."""
     required = spec.parameters.get("required", ())
     names = []
     for name in spec.parameters.get("properties", {}):

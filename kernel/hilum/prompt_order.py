@@ -1,7 +1,7 @@
 """The order in which prompts were given.
 
-It must be kept, because reading one prompt and searching it for secrets may take longer than for
-the next one.
+The order must be enforced, because interpreting a prompt and searching it for secrets may take
+longer than for the next prompt.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from contextvars import ContextVar
 
 import trio
 
-# The prompts that this task is reading: a plugin that prompts while it reads a prompt must not wait
-# for that one.
+# The prompts that this task is interpreting. If a plugin sends a prompt while it interprets another
+# one, the new prompt must not wait for the other.
 _within: ContextVar[frozenset[trio.Event]] = ContextVar(
     "prompts that are being read", default=frozenset()
 )
@@ -27,10 +27,11 @@ class PromptOrder:
 
     @contextmanager
     def turn(self, agent: str) -> Iterator[list[trio.Event]]:
-        """Register a prompt to an agent until the block ends, behind the earlier ones.
+        """Register a prompt for an agent, behind earlier prompts, until the block ends.
 
         Yields:
-            An event for each earlier prompt, set once that prompt is queued, answered or refused.
+            A list with an event for each earlier prompt, which is set once that prompt is queued,
+            answered or refused.
         """
         around = frozenset(each for each in _within.get() if not each.is_set())
         turns = self._open.setdefault(agent, [])

@@ -1,10 +1,10 @@
 """Removal of secrets from every event before it is written.
 
-The conversation then contains the texts as they were written to the log.
+The conversation contains the same texts as the log.
 
-Plugins find and replace the secrets (``redact_texts``). The kernel decides which fields of an event
-are texts, and which are identifiers that must not change. Data that a vendor signed is kept
-unchanged or left out completely.
+Plugins find and replace the secrets (see the hook ``redact_texts``). The kernel decides which
+fields of an event are texts, and which are identifiers that must stay unchanged. Data that a vendor
+has signed is either kept unchanged or left out completely.
 
 If a plugin fails, texts are withheld: a prompt is refused, a run ends, and events that must be
 written contain a placeholder.
@@ -37,20 +37,22 @@ from hilum.messages import AssistantMessage, Image, Text, Thinking, ToolCall, To
 HOOK = "redact_texts"
 PLACEHOLDER = re.compile(r"\[REDACTED:([^\]\s]{1,200})\]")
 WITHHELD = "[WITHHELD: it could not be searched for secrets]"
-# Shorter texts cannot contain a secret that differs from an ordinary word.
+# Texts with fewer characters are not searched, because a secret in them would look like an ordinary
+# word.
 MIN_LENGTH = 8
-# Number of characters of new texts in one event above which they are searched in a thread. The
+# If the new texts in an event have more characters than this, they are searched in a thread. The
 # guard's redactor takes 0.1 to 0.7 ms for 1,000 characters.
 IN_THREAD = 20_000
-# Maximum number of characters of texts whose results are cached. One answer may have 128 calls with
-# arguments of 4,000,000 characters each.
+# Maximum number of characters in the texts whose results are cached. One response may have 128
+# calls, each with 4,000,000 characters of arguments.
 MAX_KEPT = 8_000_000
-# A vendor's field up to this length is a plain value; a longer one may be a signature of the text.
+# Up to this length, a vendor's field is a plain value; a longer field may be a signature of the
+# text.
 MAX_PLAIN_FIELD = 64
-# An event is walked again while new texts appear: first those inside arguments, then the arguments
-# as a whole.
+# The walk through an event is repeated while new texts appear: first those inside arguments, then
+# the arguments as a whole.
 MAX_PASSES = 5
-# Fields with identifiers, to which other events refer. Fields of vendors are handled separately.
+# Fields with identifiers to which other events refer. The vendors' fields are handled separately.
 _LEFT_ALONE = frozenset(
     {
         "id",
@@ -81,14 +83,14 @@ _LEFT_ALONE = frozenset(
     }
 )
 _NO_TEXTS = (SessionOpened, Image)
-# Fields of events with the arguments of a call as JSON.
+# Fields that contain the arguments of a call as JSON.
 _ARGUMENTS = ("original", "arguments")
 # Events whose fields ``text`` and ``attached`` are the user's words.
 _PROMPTS = (PromptQueued, SteeringQueued, RunStarted)
 Origin = Literal["prompt", "model", "arguments", "result", "other"]
 Lookup = Callable[[str, Origin], str]
 Found = dict[tuple[Origin, str], str]
-"""Texts and their origins, each mapped to the text without secrets."""
+"""The text without secrets, by origin and original text."""
 E = TypeVar("E", bound=Event)
 
 
@@ -99,8 +101,9 @@ class Redaction:
         hooks: The hooks of the session.
 
     Attributes:
-        names: Names of the secrets that were replaced in prompts and answers so far.
-        opened: Whether the plugins have opened. Before that, events contain no texts.
+        names: Names of the secrets that were replaced so far, in prompts and in responses.
+        opened: Whether the session's plugins have opened. Before they open, events contain no
+            texts.
     """
 
     def __init__(self, hooks: Table) -> None:
@@ -109,12 +112,11 @@ class Redaction:
         self._hooks = hooks
         self._kept: OrderedDict[tuple[Origin, str], str] = OrderedDict()
         self._size = 0
-        # The kernel's own sentences about the problem, which are shown even if no text can be
-        # searched.
+        # The kernel's own messages, which are shown even if no text can be searched.
         self._own: set[str] = {WITHHELD}
 
     def problem(self) -> str:
-        """Return why texts cannot be searched; empty if they can."""
+        """Return why texts cannot be searched for secrets; empty if they can be searched."""
         if not self.opened:
             return ""
         for plugin, reason in self._hooks.closed.get(HOOK, {}).items():
@@ -125,10 +127,10 @@ class Redaction:
         return ""
 
     def check(self) -> None:
-        """Check that texts can be searched.
+        """Check that texts can be searched for secrets.
 
         Raises:
-            PluginError: A plugin that removes secrets from texts is not in working order.
+            PluginError: A plugin that removes secrets from texts does not work.
         """
         problem = self.problem()
         if problem:
@@ -145,16 +147,18 @@ class Redaction:
     # --- texts and events -------------------------------------------------------------------------
 
     def event(self, event: E, *, by_model: bool = False) -> E:
-        """Return an event in the form to write. Texts that cannot be searched are withheld.
+        """Return an event in the form in which the log may contain it.
+
+        Texts that cannot be searched are withheld.
 
         Args:
             event: The event.
-            by_model: Whether a model wrote the prompts of its agent.
+            by_model: Whether a model wrote the prompts of the event's agent.
         """
         if isinstance(event, PluginFault) and event.hook == HOOK:
-            return event  # it quotes no text, and searching it would fail for the same reason
+            return event  # the event quotes no text, and a search would fail again
         if self.problem():
-            # The user must see how a plugin failed; no other text is written while texts cannot be
+            # The user must see how a plugin failed. No other text is written while texts cannot be
             # searched.
             if isinstance(event, PluginFault):
                 return event
@@ -172,16 +176,16 @@ class Redaction:
                     self._search(found, origin, tuple(texts))
             except PluginError:
                 return self._marked(event, self._withheld)
-        # New texts appear in every pass: withholding all of them is safer than writing one
-        # unsearched.
+        # If new texts still appear, all texts are withheld, which is safer than writing one that
+        # was not searched.
         return self._marked(event, self._withheld)
 
     async def prepare(self, event: Event, *, by_model: bool = False) -> None:
-        """Search an event that is about to be written, in a thread if it is large.
+        """Search an event that is about to be written for secrets, in a thread if it is large.
 
         Args:
             event: The event.
-            by_model: Whether a model wrote the prompts of its agent.
+            by_model: Whether a model wrote the prompts of the event's agent.
 
         Raises:
             PluginError: The event cannot be searched.
@@ -199,7 +203,7 @@ class Redaction:
                 await self._ask(found, origin, texts)
 
     async def texts(self, texts: Sequence[str], origin: Origin = "other") -> list[str]:
-        """Return texts without secrets; all are withheld if they cannot be searched."""
+        """Return texts without secrets; withhold all of them if they cannot be searched."""
         found: Found = {}
         walk = _Walk(self, found)
         if self.problem():
@@ -216,7 +220,7 @@ class Redaction:
         return [walk.lookup(text, origin) for text in texts]
 
     async def prompt(self, text: str, attached: str = "", *, by_model: bool) -> PromptQueued:
-        """Return the event for a prompt and its attached data, without their secrets.
+        """Return the event for a prompt and its attached data, without secrets.
 
         Raises:
             PluginError: The texts cannot be searched.
@@ -226,7 +230,7 @@ class Redaction:
         return self.event(event, by_model=by_model)
 
     async def steering(self, identity: str, text: str) -> SteeringQueued:
-        """Return the event for a steering message, without its secrets.
+        """Return the event for a steering message, without secrets.
 
         Raises:
             PluginError: The text cannot be searched.
@@ -249,20 +253,20 @@ class Redaction:
         return identity if known == identity else ""
 
     async def loggable(self, answer: AssistantMessage) -> AssistantMessage:
-        """Return an answer to a request without tools in the form to write to the log."""
+        """Return the response to a request without tools in the form for the log."""
         return safe_answer(await self.call_names(answer, ()))
 
     async def call_names(
         self, message: AssistantMessage, tools: Container[str]
     ) -> AssistantMessage:
-        """Return an answer of a model whose calls have names and ids without secrets.
+        """Return a model's response with secrets removed from the names and ids of its calls.
 
-        Both are identifiers, which the log keeps unchanged. But a name that is not a tool's is free
-        text written by the model, and so is an id.
+        Names and ids are identifiers, which the log keeps unchanged. However, an id, or a name that
+        is not a tool's, is free text written by the model.
 
         Args:
-            message: The answer, as it arrived.
-            tools: Names of the tools that exist.
+            message: The response as it arrived.
+            tools: Names of the existing tools.
         """
         unknown = [call.name for call in message.calls if call.name not in tools]
         identities = [call.id for call in message.calls if call.id]
@@ -274,7 +278,7 @@ class Redaction:
         for part in message.parts:
             if isinstance(part, ToolCall):
                 name = part.name if part.name in tools else cleaned[part.name]
-                # The kernel replaces an empty id with one of its own.
+                # The kernel will replace an empty id with a new one.
                 identity = part.id if cleaned.get(part.id) == part.id else ""
                 part = replace(part, name=name, id=identity)
             parts.append(part)
@@ -284,7 +288,7 @@ class Redaction:
         """Search texts for secrets, in a thread if they are large.
 
         Raises:
-            PluginError: They cannot be searched.
+            PluginError: The texts cannot be searched.
         """
         asked = tuple(texts)
         try:
@@ -314,19 +318,20 @@ class Redaction:
         """Keep the results of texts that were searched.
 
         Raises:
-            PluginError: There are not as many results as texts.
+            PluginError: The number of results differs from the number of texts.
         """
-        # A string is a sequence, too: each of its characters would be taken for a text.
+        # A string must not pass as a list of texts, one for each of its characters.
         if isinstance(answers, str) or len(answers) != len(texts):
             raise PluginError(f"A plugin returned {len(answers)} texts for {len(texts)}.")
         for text, answer in zip(texts, answers, strict=True):
-            # The text without secrets is cached, too, because it recurs in later events.
+            # The text without secrets is also cached, because it recurs in later events.
             for key in ((origin, text), (origin, answer)):
                 found[key] = answer
                 if key not in self._kept:
                     self._size += len(key[1])
                 self._kept[key] = answer
-        # The least recently used texts are dropped first, because those of a conversation recur.
+        # The least recently used texts are dropped first, because the texts of a conversation
+        # recur.
         while self._size > MAX_KEPT:
             (_, text), _ = self._kept.popitem(last=False)
             self._size -= len(text)
@@ -346,7 +351,7 @@ class Redaction:
     # --- one event --------------------------------------------------------------------------------
 
     def _marked(self, event: E, lookup: Lookup) -> E:
-        """Return an event with its texts replaced, and with the names of the replaced secrets."""
+        """Return an event with its texts replaced and with the names of the replaced secrets."""
         changed = _walk(event, lookup, "other")
         if isinstance(event, PromptQueued | SteeringQueued):
             attached = event.attached if isinstance(event, PromptQueued) else ""
@@ -367,9 +372,9 @@ class Redaction:
 
 
 class _Walk:
-    """One walk through an event, which looks texts up.
+    """One walk through an event, which looks up each text.
 
-    It collects the texts that have not been searched yet.
+    The walk collects the texts that have not been searched yet.
     """
 
     def __init__(self, redaction: Redaction, found: Found, *, by_model: bool = False) -> None:
@@ -396,12 +401,12 @@ class _Walk:
         return known
 
 
-# The origin of a text by the source of its part of a message.
+# The origin of a text, by the source of its message part.
 _TEXT_ORIGINS: dict[str, Origin] = {"user": "prompt", "piped": "prompt", "model": "model"}
 
 
 def _walk(value: Any, lookup: Lookup, origin: Origin) -> Any:
-    """Return plain data or a struct with its texts looked up; the same object if unchanged."""
+    """Return plain data or a struct with its texts looked up (the same object if unchanged)."""
     if isinstance(value, str):
         return lookup(value, origin)
     if isinstance(value, _NO_TEXTS) or value is None or isinstance(value, int | float | bytes):
@@ -477,9 +482,9 @@ def _walk_struct(value: Any, lookup: Lookup, origin: Origin) -> Any:
 def _walk_thinking(part: Thinking, lookup: Lookup) -> Thinking:
     """Return reasoning without secrets.
 
-    A signed block must be sent back unchanged or not at all. So if it contains a secret, the
-    vendor's fields are left out, and the gateways then leave out the block. A plain field only
-    identifies the position of the text in the request.
+    A signed block must be sent back unchanged or not at all. If the block contains a secret, the
+    vendor's fields are therefore left out, and the gateway then leaves out the block. A plain
+    field, which only identifies the text's position in the request, can be kept.
     """
     text = lookup(part.text, "model")
     vendor = _walk(part.vendor, lookup, "model")
@@ -493,10 +498,10 @@ def _walk_thinking(part: Thinking, lookup: Lookup) -> Thinking:
 
 
 def _walk_vendor(vendor: dict[str, Any], lookup: Lookup) -> dict[str, Any]:
-    """Return the vendor's fields of a call, without those that contain a secret.
+    """Return the vendor's fields in a call, without those that contain a secret.
 
     A signature must be sent back unchanged or not at all, so a field is never changed. Gateways
-    work without such fields.
+    also work without these fields.
     """
     if not vendor:
         return vendor
@@ -508,8 +513,8 @@ def _walk_arguments(text: str, lookup: Lookup) -> str:
 
     A JSON object stays a JSON object; unchanged arguments keep their exact text.
 
-    Texts are looked up without escapes, and then the arguments as a whole: a name may show that its
-    value is a secret.
+    Each text is looked up without its JSON escapes, and then the arguments are looked up as a
+    whole, because a key may show that its value is a secret.
     """
     try:
         decoded = msgspec.json.decode(text or "{}", type=dict[str, Any])
@@ -523,8 +528,8 @@ def _walk_arguments(text: str, lookup: Lookup) -> str:
     try:
         msgspec.json.decode(whole, type=dict[str, Any])
     except (ValueError, RecursionError):
-        # A placeholder that replaced quotes or brackets has damaged the JSON, but the arguments of
-        # a call must stay an object.
+        # If a placeholder replaces quotes or brackets, the JSON is damaged, but the arguments of a
+        # call must stay an object.
         found = PLACEHOLDER.search(whole)
         withheld = found.group() if found else WITHHELD
         return encode_arguments({"withheld": withheld})
@@ -537,7 +542,7 @@ def _walk_json(value: Any, lookup: Lookup) -> Any:
         return lookup(value, "arguments")
     if isinstance(value, dict):
         walked: dict[str, Any] = {}
-        # The last number that each name received: counting from one for every key would take
+        # The last number that each name received, because counting from 1 for every key would take
         # quadratic time.
         numbers: dict[str, int] = {}
         for key, inner in value.items():
@@ -550,7 +555,7 @@ def _walk_json(value: Any, lookup: Lookup) -> Any:
         return walked
     if isinstance(value, list):
         return [_walk_json(inner, lookup) for inner in value]
-    # A secret that consists only of digits may be written as a number.
+    # A secret that consists only of digits may be a JSON number.
     if isinstance(value, int | float) and not isinstance(value, bool):
         spelled = repr(value)
         cleaned = lookup(spelled, "arguments")
@@ -559,7 +564,7 @@ def _walk_json(value: Any, lookup: Lookup) -> Any:
 
 
 def _texts(event: ModelAnswered) -> list[str]:
-    """Return the texts of an answer that can contain placeholders."""
+    """Return the texts in a response that can contain placeholders."""
     texts = []
     for part in event.message.parts:
         texts.append(part.arguments if isinstance(part, ToolCall) else part.text)
@@ -567,9 +572,9 @@ def _texts(event: ModelAnswered) -> list[str]:
 
 
 def _names(now: Iterable[str], before: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of the placeholders that texts have now and did not have before.
+    """Return the names of the placeholders that are in the texts now but were not before.
 
-    They are in the order of the texts.
+    The names are in the order of the texts.
     """
     known = PLACEHOLDER.findall("\n".join(before))
     found = PLACEHOLDER.findall("\n".join(now))

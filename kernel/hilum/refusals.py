@@ -1,7 +1,8 @@
-"""Runs that ended without an error although calls could not run.
+"""Detection of runs that ended without an error although calls could not run.
 
-No user was present to approve the calls, or a gate was broken. The model has answered, so the run
-looks complete. A program that only reads the state must not mistake it for a successful run.
+No user was present to approve the calls, or a gate was broken. The model gave a final answer, so
+the run looks complete. A program that only reads the run's state must not mistake such a run for a
+successful one.
 """
 
 from __future__ import annotations
@@ -26,21 +27,21 @@ if TYPE_CHECKING:
     from hilum.messages import ToolCall, ToolResult
 
 MAX_NAMES = 10
-"""Maximum number of refused calls that are named."""
+"""Maximum number of refused calls that a message names."""
 MAX_TARGET = 160
-"""Maximum length of the target of such a call, in characters."""
+"""Maximum length of a call's target in a message, in characters."""
 MAX_PATH = 4096
 """Maximum length of a path in characters, as on Linux."""
 _TARGETS = ("path", "command", "url", "query", "name")
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why a run is not complete although the model has answered.
+    """The reason why a run is not complete although the model gave a final answer.
 
     Attributes:
-        code: ``E_PLUGIN`` if a gate is broken, ``E_DENIED`` if no user could approve.
-        error: The problem.
-        hint: The next step.
+        code: ``E_PLUGIN`` if a gate was broken, ``E_DENIED`` if no user could approve the calls.
+        error: A sentence about the problem.
+        hint: A sentence about the next step.
         left: The calls that did not run.
     """
 
@@ -51,19 +52,19 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class CallOutcome(msgspec.Struct, frozen=True):
-    """A summary of a call that ended, without its arguments, which may be large.
+    """A summary of a call that ended, without its full arguments, which may be large.
 
     Attributes:
         tool: Name of the tool.
         title: Name of the tool, with the path, command or address that the call was about.
-        code: The code of its failure; empty for success.
-        texts: Those of its arguments that may be paths; empty for a failure, because they only
-            serve to list written files.
-        identity: Equal for calls of the same tool with the same arguments.
-        denied: Whether it was denied because no user was present to approve it.
+        code: The error code of the call; empty for success.
+        texts: The arguments that may be paths, which serve only to list written files; empty for a
+            failed call.
+        identity: A hash that is equal for calls of the same tool with the same arguments.
+        denied: Whether the call was denied because no user was present to approve it.
         rule: A rule that would have allowed the call; empty if none is known.
-        broken: Why a gate that is not working refused it; empty if none did.
-        changed: Whether it succeeded and its tool does more than read.
+        broken: Why a broken gate refused the call; empty if no broken gate did.
+        changed: Whether the call succeeded and its tool does more than read.
     """
 
     tool: str
@@ -102,7 +103,7 @@ class CallOutcome(msgspec.Struct, frozen=True):
 
 
 def _decode_arguments(call: ToolCall) -> dict[str, Any]:
-    """Return the arguments of a call; none if they are not a JSON object."""
+    """Return the arguments of a call; empty if they are not a JSON object."""
     try:
         return msgspec.json.decode(call.arguments or "{}", type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError, UnicodeError):
@@ -123,10 +124,10 @@ def describe_call(call: ToolCall) -> str:
 
 
 def find_refusal(outcomes: Sequence[CallOutcome], approve: str) -> Refusal | None:
-    """Return why a run whose model has answered is not complete; ``None`` if it is complete.
+    """Return why a run with a final answer is not complete; ``None`` if it is complete.
 
     Args:
-        outcomes: The calls of the run, in order.
+        outcomes: The calls in the run, in order.
         approve: The approval policy of the session.
     """
     broken = _broken(outcomes)
@@ -146,7 +147,7 @@ def _gate_refusal(broken: Sequence[CallOutcome], count: int) -> Refusal:
 
     Args:
         broken: The refused calls.
-        count: Number of calls of the run.
+        count: Number of calls in the run.
     """
     if len(broken) == count:
         what = "No call was run."
@@ -166,7 +167,7 @@ def _gate_refusal(broken: Sequence[CallOutcome], count: int) -> Refusal:
 
 
 def _broken(outcomes: Iterable[CallOutcome]) -> list[CallOutcome]:
-    """Return the calls that a broken gate refused, and that did not succeed later."""
+    """Return the calls that a broken gate refused and that did not succeed later."""
     broken: dict[int, CallOutcome] = {}
     for outcome in outcomes:
         if outcome.broken:

@@ -1,10 +1,10 @@
-"""Repetition: calls that fail, or return the same result, several times in a row.
+"""Repetition: detection of calls that fail, or return the same result, several times in a row.
 
-Calls count only if nothing changed in between. ``FailureCounts`` is folded from the events of an
-agent, so that a resumed run continues the counts. A call that may have changed files resets them: a
-test that fails after each of three edits is normal work; a call that fails three times in a row
-without a change is not. A write that found everything already in the requested state changed
-nothing: it resets no counts, and is itself counted.
+Calls are counted as long as nothing changes in between. ``FailureCounts`` is folded from an agent's
+events, so that a resumed run continues the counts. A call that may have changed files resets the
+counts. A test that fails after each of three edits is normal work, but a call that fails three
+times in a row without a change is not. A write that found everything already in the requested state
+does not reset the counts, and is itself counted.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ SAME_RESULTS_NOTED = 5
 MAX_SAME_RESULTS = 10
 
 ADVICE = "Fix the cause, try another way, or tell the user what is in the way and ask."
-# Failures that may be resolved by reading the file again.
+# Codes of failures that reading the file again may resolve.
 _CURED_BY_READING = frozenset({"E_STALE", "E_NOT_FOUND", "E_MULTIPLE_MATCHES"})
-# Codes with which a writing call may fail although it has written.
+# Codes of failures after which a call that writes may have written nevertheless.
 _MAY_HAVE_WRITTEN = frozenset(
     {"E_READBACK_FAIL", "E_TIMEOUT", "E_PLUGIN", "E_INTERRUPTED", "E_STOPPED"}
 )
-# The call was interrupted, by a crash or by a stop: whether it would have failed is unknown.
+# Codes of calls that a crash or a stop interrupted, so that it is unknown whether they would have
+# failed.
 _NO_OUTCOME = frozenset({"E_INTERRUPTED", "E_STOPPED"})
-# The model cannot form a valid call of this tool, whatever its target.
+# Codes that show that the model cannot form a valid call of the tool, whatever the target.
 _WRONG_CALL = frozenset({"E_BAD_ARGS", "E_UNKNOWN_TOOL"})
 
-# Durations differ between equal results, so they do not count.
+# Durations are ignored in comparisons, because they differ even between otherwise equal results.
 _DURATION = r"(?<!\d)\d++(?:\.\d++)? ?(?:ms|s|sec|secs|seconds?)\b"
 _AFTER = r" after \d+(?:\.\d+)? s\b"
 
@@ -43,18 +44,20 @@ Aim = tuple[str, str, str]
 
 
 class Failures(msgspec.Struct):
-    """Failures in a row.
+    """The failures in a row of one call or aim.
 
     Attributes:
         tool: Name of the tool.
-        code: The last code.
+        code: The code of the last failure.
         count: Number of failures in a row.
-        turn: The last turn that counted: several calls with one aim in an answer count as one.
-        noted: Whether the model has been informed.
+        turn: The turn of the last failure; several calls with the same aim in one response count as
+            one.
+        noted: Whether the model was informed about the failures.
         mixed: Whether the failures had different codes.
-        text: Digest of the last result of a call that may change files; a different digest means
-            that the call changed something.
-        moved: Whether such results differed, so that the calls themselves changed something.
+        text: Digest of the last result, for a call that may change files. If the digest changes,
+            the call changed something.
+        moved: Whether the digests differed, which means that the calls themselves changed
+            something.
         curable: Number of failures that reading ``curable_paths`` may resolve.
     """
 
@@ -70,7 +73,7 @@ class Failures(msgspec.Struct):
     curable_paths: frozenset[str] = frozenset()
 
     def cure(self, paths: frozenset[str]) -> None:
-        """Subtract the failures that a successful read of these paths may have resolved."""
+        """Subtract the failures that a successful read of the given paths may have resolved."""
         if self.curable_paths & paths:
             self.count -= self.curable
             self.curable = 0
@@ -78,7 +81,7 @@ class Failures(msgspec.Struct):
             self.noted = self.noted and self.count >= MAX_REPEATED_FAILURES
 
     def compare(self, text: str) -> None:
-        """Record whether a result is the same as the previous one.
+        """Record whether a result differs from the previous one.
 
         Args:
             text: Digest of the result; empty if the call cannot change anything.
@@ -88,7 +91,7 @@ class Failures(msgspec.Struct):
 
 
 class SameResults(msgspec.Struct):
-    """The equal results, in a row, of one call that changes nothing or found nothing to change."""
+    """Equal results in a row of a call that changes nothing or found nothing to change."""
 
     tool: str
     digest: str
@@ -97,14 +100,14 @@ class SameResults(msgspec.Struct):
 
 
 class FailureCounts(msgspec.Struct):
-    """Counts of an agent's failed and repeated calls."""
+    """The counts of an agent's failed and repeated calls."""
 
     calls: dict[str, Failures] = {}
     aims: dict[Aim, Failures] = {}
     results: dict[str, SameResults] = {}
 
     def refusal(self, call: ToolCall) -> str:
-        """Return why this call is not run again; empty if it may run."""
+        """Return why the given call must not run again; empty if it may run."""
         key = _fingerprint(call)
         failures = self.calls.get(key)
         if failures is not None and failures.count >= MAX_REPEATED_FAILURES:
@@ -131,9 +134,9 @@ class FailureCounts(msgspec.Struct):
 
         Args:
             call: The call as the model wrote it.
-            started: The event of its start, if it started.
-            result: Its result.
-            turn: Number of the turn that it belongs to.
+            started: The event of the call's start, if the call started.
+            result: The result of the call.
+            turn: Number of the turn that the call belongs to.
         """
         if result.code == "E_REPEATED":  # a refused call has no effect on the counts
             return
@@ -156,12 +159,12 @@ class FailureCounts(msgspec.Struct):
             self._count_result(key, aim[0], result)
 
     def _clear_failures(self, key: str, aim: Aim) -> None:
-        """Drop the failures of a call that succeeded, and those with the same aim."""
+        """Drop the failures of a call that succeeded, and all failures with the same aim."""
         self.calls.pop(key, None)
         self.aims = {
             other: failures for other, failures in self.aims.items() if other[:2] != aim[:2]
         }
-        # A valid call of the tool shows that the model can form one.
+        # The success shows that the model can form a valid call of the tool.
         for code in _WRONG_CALL:
             self.aims.pop((aim[0], "", code), None)
 
@@ -170,18 +173,18 @@ class FailureCounts(msgspec.Struct):
 
         Args:
             call: Fingerprint of the call that changed something; its own failures still count.
-            aim: First two fields of the aim of that call; failures with this aim still count, too.
+            aim: First two fields of the aim of that call; failures with this aim also still count.
         """
         self.calls = {key: failures for key, failures in self.calls.items() if key == call}
         self.aims = {key: failures for key, failures in self.aims.items() if key[:2] == aim}
         self.results.clear()
 
     def keep_only(self, call: ToolCall) -> None:
-        """Drop everything except the failures of this call, which the user has refused."""
+        """Drop everything except the failures of the given call, which the user has refused."""
         self.clear(_fingerprint(call))
 
     def due(self) -> list[str]:
-        """Return the notes for the model that are due; each is returned until it is marked."""
+        """Return the notes for the model that are due, until ``mark_noted`` is called."""
         notes = {}
         for failures in self.reached():
             notes[failures.tool, failures.code] = f"{failed_note(failures)} {ADVICE}"
@@ -219,25 +222,25 @@ class FailureCounts(msgspec.Struct):
         is_one_call: bool,
     ) -> None:
         tool, about, code = aim
-        # A failure in between ends a series of equal results.
+        # A failure ends a series of equal results.
         self.results.pop(key, None)
         paths = frozenset(started.paths) if started is not None else frozenset()
         failures = self.calls.setdefault(key, Failures(tool))
         failures.compare(text)
-        if failures.moved:  # the same call returns a different result each time: it makes progress
+        if failures.moved:  # the result changes each time, so the call makes progress
             failures = self.calls[key] = Failures(tool, text=text)
         failures.mixed = failures.mixed or (failures.count > 0 and failures.code != code)
         failures.code = code
-        # Calls whose arguments cannot be read share a fingerprint; several in one answer may have
-        # been different calls.
+        # All calls whose arguments cannot be read share a fingerprint, but several in one response
+        # may be different calls, so they count as one.
         if is_one_call or failures.turn != turn:
             failures.count += 1
             if code in _CURED_BY_READING:
                 failures.curable += 1
                 failures.curable_paths |= paths
         failures.turn = turn
-        # Without a path or a program, only the same call has the same aim. Calls that the model
-        # cannot form correctly are the exception: they share the aim of their tool.
+        # If an aim has no path or program, only failures of the same call are counted. Invalid
+        # calls are the exception: all invalid calls of a tool share an aim.
         if not about and code not in _WRONG_CALL:
             return
         same = self.aims.setdefault(aim, Failures(tool, code))
@@ -247,7 +250,7 @@ class FailureCounts(msgspec.Struct):
             same.turn = turn
 
     def _clear_cured(self, paths: frozenset[str]) -> None:
-        """Drop failures that a successful read of these paths may have resolved."""
+        """Drop failures that a successful read of the given paths may have resolved."""
         for failures in self.calls.values():
             failures.cure(paths)
         self.calls = {key: failures for key, failures in self.calls.items() if failures.count}
@@ -271,7 +274,7 @@ def _digest(text: str) -> str:
 
 
 def failed_note(failures: Failures) -> str:
-    """Return a sentence about a call that failed three times."""
+    """Return a sentence about a call that failed three times in a row."""
     unchanged = "" if failures.moved else ", and nothing changed in between"
     return f"{failures.tool} failed three times in a row {_with_code(failures)}{unchanged}."
 
@@ -283,11 +286,11 @@ def _with_code(failures: Failures) -> str:
 
 
 def may_have_changed(started: CallStarted, result: ToolResult) -> bool:
-    """Return whether a call that ran may have changed anything outside the conversation.
+    """Return whether a call may have changed anything outside the conversation.
 
     Args:
-        started: The event of its start.
-        result: Its result.
+        started: The event of the call's start.
+        result: The result of the call.
     """
     if started.effect == "pure" or not result.changed:
         return False
@@ -299,8 +302,8 @@ def may_have_changed(started: CallStarted, result: ToolResult) -> bool:
 def _fingerprint(call: ToolCall) -> str:
     """Return a digest that is equal for equal calls, regardless of the spelling of their JSON.
 
-    Calls of a tool whose arguments cannot be read count as one call, because their purpose is
-    unknown.
+    All calls of a tool whose arguments cannot be read have the same digest, because their purpose
+    is unknown.
     """
     if is_readable(call.arguments):
         arguments = normalized(call.arguments)
@@ -318,7 +321,7 @@ def _aim(call: ToolCall, started: CallStarted | None, code: str) -> Aim:
 
 
 def _tool_name(call: ToolCall) -> str:
-    """Return the name of the tool that a call is for, even through ``call_tool``."""
+    """Return the name of the tool that a call is for, including calls through ``call_tool``."""
     if call.name != CALL_TOOL or call.problem or not is_readable(call.arguments):
         return call.name
     name = msgspec.json.decode(call.arguments or "{}").get("name")

@@ -1,9 +1,9 @@
 """The choice of a model, retries and fallbacks.
 
-Retries happen only here: two layers of retries would multiply.
+Retries happen only in this module, because two layers of retries would multiply.
 
-One call of ``attempt`` is one request. The consequence of a failure is decided from the failures in
-the log, so that a resumed run continues where the process ended.
+One call to ``attempt`` sends one request. The failures in the log decide the consequence of a new
+failure, so that a resumed run continues where the earlier process ended.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from hilum.prompt import encode_conversation, request
 if TYPE_CHECKING:
     from hilum.agents import Agent
 
-# Retries by kind of failure, and the wait before the first one, doubled each time.
+# Number of retries for each kind of failure, and seconds before the first retry, which double for
+# each further one.
 RETRIES = {
     "timeout": (1, 2.0),
     "rate_limit": (1, 30.0),
@@ -46,21 +47,21 @@ RETRIES = {
     "broken": (3, 0.5),
     "connect": (3, 0.5),
     "protocol": (1, 0.0),
-    # These fail again at once, or cost as much again, so that only another model helps.
+    # A retry would fail again at once or cost as much again, so only another model helps.
     "quota": (0, 0.0),
     "runaway": (0, 0.0),
     "too_slow": (0, 0.0),
 }
-# Seconds. Whether to wait longer, or to use another model, is for the user to decide.
+# Seconds. The user decides whether to wait longer or to use another model.
 MAX_WAIT = 120.0
 
 
 class Router(msgspec.Struct, eq=False):
-    """The models of a kernel, found by ``provider/name`` or by role.
+    """The models of a kernel, which are found by ``provider/name`` or by role.
 
     Args:
-        roles: Role to model name; ``default`` is the session's model.
-        fallback: Models to use when one is unreachable.
+        roles: Model names by role; ``default`` is the role of the session's model.
+        fallback: Models to use when another model is unreachable.
         providers: Providers of models by name.
     """
 
@@ -70,21 +71,21 @@ class Router(msgspec.Struct, eq=False):
     _models: dict[str, Model] = {}
 
     def add(self, provider: Provider) -> None:
-        """Add a provider, unless one of that name exists."""
+        """Add a provider, unless one with the same name exists."""
         self.providers.setdefault(provider.name, provider)
 
     def replace(self, provider: Provider) -> None:
-        """Add a provider, and remove an existing one of that name."""
+        """Add a provider in place of an existing one with the same name."""
         self.providers[provider.name] = provider
-        # Models of the provider that is replaced must not be used any longer.
+        # The replaced provider's models must no longer be used.
         self._models.clear()
 
     def forget(self, name: str) -> None:
-        """Drop a model, so that its provider creates it again when it is next used."""
+        """Drop a model from the cache, so that its provider creates it again at the next use."""
         self._models.pop(self.resolve(name), None)
 
     def resolve(self, name: str) -> str:
-        """Return the model of a role, or the name itself if it is not a role.
+        """Return the model name for a role; return any other name unchanged.
 
         ``fast`` and ``summarize`` fall back to ``default``.
         """
@@ -95,10 +96,11 @@ class Router(msgspec.Struct, eq=False):
         return name
 
     def model(self, name: str) -> Model:
-        """Return a model by ``provider/name`` or by role.
+        """Return the model for a ``provider/name`` or a role.
 
         Raises:
-            UsageError: The name does not begin with a provider, or no plugin provides the model.
+            UsageError: The name does not begin with a known provider, or no plugin provides the
+                model.
         """
         name = self.resolve(name)
         if name not in self._models:
@@ -114,7 +116,7 @@ class Router(msgspec.Struct, eq=False):
                 hint = f"Try {' or '.join(f'{each}/{name}' for each in known)}."
             raise UsageError(f"{name!r} is not a model name: write provider/name.", hint=hint)
         if provider not in self.providers:
-            hint = "Install a plugin that provides it."
+            hint = "Install a plugin for this provider."
             raise unknown_name_error("provider of models", provider, self.providers, hint=hint)
         try:
             return self.providers[provider].model(rest)
@@ -130,7 +132,7 @@ class Router(msgspec.Struct, eq=False):
         """Return the name of the default model: the configured one, or a provider's suggestion.
 
         Raises:
-            UsageError: ``"E_NO_MODEL"``; the hint lists the ways to get one.
+            UsageError: ``"E_NO_MODEL"``; the hint lists the ways to get a model.
         """
         name = self.resolve("default")
         if name:
@@ -147,7 +149,7 @@ class Router(msgspec.Struct, eq=False):
                 continue
             if suggested:
                 name = f"{provider.name}/{suggested}"
-                # Kept, so that later runs do not search for servers again.
+                # The name is kept, so that later runs do not search for servers again.
                 self.roles["default"] = name
                 return name
         raise UsageError(" ".join(problems), code="E_NO_MODEL", hint=NO_MODEL)
@@ -156,14 +158,14 @@ class Router(msgspec.Struct, eq=False):
         """Check that the agent has a model that can be called.
 
         Raises:
-            UsageError: It has none; the hint explains what to do.
+            UsageError: The agent has no model; the hint explains what to do.
         """
         if not self.resolve(agent.model):
             await self.default()
         self.model(agent.model)
 
     def current(self, agent: Agent) -> str:
-        """Return the name of the next model to call: the run's, or else the agent's."""
+        """Return the name of the next model to call: the run's or, by default, the agent's."""
         run = agent.conversation.run
         if run is not None and run.model:
             return run.model
@@ -187,17 +189,18 @@ openai/NAME
 
 
 async def attempt(agent: Agent) -> ModelFailed | None:
-    """Call the model once; log the complete answer, or the failure and its consequence.
+    """Call the model once; log the complete response, or the failure and its consequence.
 
     Returns:
-        The failure as logged, ``None`` when the model answered.
+        The failure as logged; ``None`` if the model responded.
     """
-    # A stop may have arrived at the end of the last wait, such as that of a hook. Then no request
-    # is sent.
+    # A stop may have arrived at the end of the last wait, for example for a hook. No request must
+    # be sent after a stop.
     await trio.lowlevel.checkpoint_if_cancelled()
     run = agent.run
     session = agent.session
-    # Without this check, the user would pay for a request whose answer must be withheld.
+    # If texts cannot be searched for secrets, the user would pay for a request whose response must
+    # be withheld.
     session.redaction.check()
     router = session.kernel.router
     name = router.current(agent)
@@ -218,7 +221,7 @@ async def attempt(agent: Agent) -> ModelFailed | None:
             raise
         return _failed(agent, error, name, number)
     usage = done.usage
-    # A cost that the provider reports is the actual one; prices only allow an estimate.
+    # A cost that the provider reports takes precedence, because prices only allow an estimate.
     if usage.cost is None and model.info.price is not None:
         usage = replace(usage, cost=model.info.price.cost(usage))
     seconds = trio.current_time() - began
@@ -231,10 +234,10 @@ async def attempt(agent: Agent) -> ModelFailed | None:
 
 
 async def _listen(agent: Agent, model: Model, request: Request, seq: int) -> tuple[Done, float]:
-    """Read the answer to its end, and show it while it arrives.
+    """Read the response to its end, and show it while it arrives.
 
     Returns:
-        The answer, and the seconds until its first chunk.
+        The response, and the seconds until its first chunk.
     """
     session = agent.session
     began = trio.current_time()
@@ -260,7 +263,7 @@ async def _listen(agent: Agent, model: Model, request: Request, seq: int) -> tup
 
 
 def _failed(agent: Agent, error: BaseException, name: str, number: int) -> ModelFailed:
-    """Log a failure and its consequence. An error that gateways do not declare is not retried."""
+    """Log a failure and its consequence. An error that is not a ``ModelError`` is not retried."""
     if not isinstance(error, HilumError):
         text = f"The gateway of {name} failed: {type(error).__name__}: {error}."
         error = ModelError(text, kind="gateway")
@@ -283,14 +286,14 @@ def _failed(agent: Agent, error: BaseException, name: str, number: int) -> Model
     )
     agent.emit(failed)
     if kind == "protocol":
-        # The gateway has learned that the server rejects native tool calls. The model that the
-        # provider creates next describes tools in the text.
+        # The gateway has learned that the server rejects native tool calls. The next model object
+        # that the provider creates will describe the tools in the text.
         agent.session.kernel.router.forget(name)
     return failed
 
 
 def _duration(seconds: float) -> str:
-    """Return a time to wait in hours, minutes and seconds."""
+    """Format a time in hours, minutes and seconds."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     parts = [(hours, "h"), (minutes, "min"), (0 if hours else rest, "s")]
@@ -303,14 +306,16 @@ def _decide(agent: Agent, kind: str, asked: float | None, name: str) -> dict[str
     Args:
         agent: The agent whose request failed.
         kind: The kind of failure; see ``ModelError``.
-        asked: Seconds that the provider asks to wait; ``None`` if it does not specify them.
+        asked: Seconds to wait according to the provider; ``None`` if the provider does not specify
+            them.
         name: The model that failed.
 
     Returns:
-        ``action``, and if necessary ``wait``, ``next`` and ``hint``, of ``ModelFailed``.
+        The fields ``action`` and, if necessary, ``wait``, ``next`` and ``hint`` of ``ModelFailed``.
     """
     before = agent.run.failures.get(kind, 0)
-    # Only once: if the compacted conversation is too long as well, compaction does not help.
+    # A compaction is tried only once: if the compacted conversation is also too long, compaction
+    # does not help.
     if kind == "too_long" and not before:
         return {"action": "compact"}
     if kind not in RETRIES:
@@ -323,7 +328,7 @@ def _decide(agent: Agent, kind: str, asked: float | None, name: str) -> dict[str
 
 
 def _fall_back(agent: Agent, name: str) -> dict[str, Any]:
-    """Find the next usable model of the fallback list, and report those that cannot be used."""
+    """Find the next usable model in the fallback list, and report those that cannot be used."""
     router = agent.session.kernel.router
     chain = router.chain(agent)
     unusable = []
@@ -340,16 +345,16 @@ def _fall_back(agent: Agent, name: str) -> dict[str, Any]:
 
 
 def _tidy(message: AssistantMessage, name: str) -> AssistantMessage:
-    """Add the model's name, and give calls ids that are unique in the answer.
+    """Add the model's name, and make the ids of calls unique in the response.
 
-    Arguments that could not be read back from the log are left out first.
+    Arguments that could not be read back from the log are left out.
     """
     message = safe_answer(message)
     parts = list(message.parts)
     seen = set()
     for index, part in enumerate(parts):
         if isinstance(part, ToolCall):
-            # Some servers repeat ids or omit them, and a result refers to its call by the id.
+            # Results refer to calls by id, but some servers repeat ids or omit them.
             identity = part.id or f"call-{index}"
             while identity in seen:
                 identity += f"-{index}"

@@ -1,4 +1,4 @@
-"""Runs: an agent that works on one prompt."""
+"""Runs: each run is an agent's work on one prompt."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ if TYPE_CHECKING:
 
 
 class Run(msgspec.Struct, eq=False):
-    """An agent working on one prompt.
+    """A run: an agent's work on one prompt.
 
     Attributes:
         id: The run's id, as in its events; empty for a command.
         agent: Name of the agent.
-        state: State of the user's workspace that the face reported with the prompt.
-        reply: The reply to a prompt that was a command, for which no agent ran.
-        result: How the run ended, ``None`` while it is running.
-        error: Why the run ended without a result.
-        after: Sequence number of the last event before its prompt, or before it was resumed.
+        state: The state of the user's workspace that the face reported with the prompt.
+        reply: The reply to a prompt that was a command, for which no agent runs.
+        result: The event with which the run ended; ``None`` while it is running.
+        error: The error because of which the run ended without a result.
+        after: Sequence number of the last event before the run's prompt, or before the run was
+            resumed.
     """
 
     id: str
@@ -42,8 +43,8 @@ class Run(msgspec.Struct, eq=False):
         """Wait for the end of the run, and return its result.
 
         Raises:
-            StoreError: The session can no longer be written (disk full, file damaged). Everything
-                that was shown has been stored.
+            StoreError: The session's log can no longer be written (disk full, file damaged).
+                Everything that was shown has been stored.
         """
         await self._over.wait()
         if self.error is not None:
@@ -52,9 +53,9 @@ class Run(msgspec.Struct, eq=False):
         return self.result
 
     async def events(self, *, deltas: bool = False) -> AsyncIterator[AnyEvent | Delta]:
-        """Yield the session's events from the prompt of this run until the run has ended.
+        """Yield the session's events from this run's prompt until the run has ended.
 
-        Events of other agents are included.
+        The events of other agents are included.
 
         Args:
             deltas: Whether to yield text and tool output while they arrive.
@@ -69,7 +70,7 @@ class Run(msgspec.Struct, eq=False):
     def stop(self) -> None:
         """Stop the run immediately, with everything that it started.
 
-        Other prompts of its agent keep their places in the queue.
+        Other prompts for the agent stay in the queue.
         """
         if not self._over.is_set():
             self.session.stop(self.agent, run=self.id)

@@ -1,11 +1,11 @@
 """Services that one plugin may provide to others, described as protocols.
 
-A plugin whose session instance has these methods provides the service. Other plugins reach it with
-``session.plugin(ReadingPolicy)``, and work without it if no plugin provides it. Neither plugin
-depends on the other's package.
+A plugin provides a service if its session instance has the methods of the service's protocol. Other
+plugins get a service with, for example, ``session.plugin(ReadingPolicy)``, and must also work if no
+plugin provides the service. The plugins do not depend on each other's packages.
 
-A service without session state is an entry point instead: ``find_address_policy`` and
-``find_file_saver`` load it, whichever plugins a session has.
+A service without session state is provided through an entry point instead: ``find_address_policy``,
+for example, loads such a service, no matter which plugins the session has.
 """
 
 from __future__ import annotations
@@ -30,40 +30,43 @@ if TYPE_CHECKING:
     from hilum.tools import Call
 
 CONTENT_POLICY_GROUP = "hilum.content_policy"
-"""Group of entry points: objects or modules that provide ``ContentPolicy`` outside of sessions."""
+"""The group of entry points for objects or modules that provide ``ContentPolicy``."""
 ADDRESS_POLICY_GROUP = "hilum.address_policy"
-"""Group of entry points: objects or modules that provide ``AddressPolicy``."""
+"""The group of entry points for objects or modules that provide ``AddressPolicy``."""
 APPROVAL_TEXTS_GROUP = "hilum.approval_texts"
-"""Group of entry points: objects or modules that provide ``ApprovalTexts``."""
+"""The group of entry points for objects or modules that provide ``ApprovalTexts``."""
 FILE_SAVER_GROUP = "hilum.file_saver"
-"""Group of entry points: objects or modules that provide ``FileSaver``."""
+"""The group of entry points for objects or modules that provide ``FileSaver``."""
 
 
 @runtime_checkable
 class ReadingPolicy(Protocol):
-    """A policy on the files that may not be read without approval. The guard provides it."""
+    """A policy on which files must not be read without approval.
+
+    The guard provides this service.
+    """
 
     def withheld(self, base: str) -> Callable[[str], bool]:
-        """Return a function that checks whether a search leaves a file out.
+        """Return a function that checks whether a search must leave out a file.
 
         Args:
-            base: The path that the search was given, relative to the workspace. The call with this
-                path was judged already.
+            base: The path to search, relative to the workspace. The gates have already judged the
+                call with this path.
         """
         ...
 
     def denied_to_commands(self) -> tuple[str, ...]:
-        """Return the existing paths that rules protect from reading and that the sandbox hides.
+        """Return the existing paths that rules protect from being read and that the sandbox hides.
 
         Blocks.
         """
         ...
 
     def reveal(self, argv: Sequence[str], paths: Iterable[str]) -> AbstractContextManager[None]:
-        """Allow one command to see hidden files until the block ends.
+        """Let one command see hidden files until the block ends.
 
         Args:
-            argv: Program and arguments, as they are passed to ``session.processes`` in the block.
+            argv: Program and arguments, exactly as the block passes them to ``session.processes``.
             paths: The files, resolved.
         """
         ...
@@ -77,19 +80,19 @@ class Redactor(Protocol):
 
         Args:
             text: The text.
-            guess: Whether to replace a value only because its name suggests a secret, as in
-                ``password = "…"``.
-            settings: Whether the text is from a settings file, where a plain word may be a
-                password, too.
+            guess: Whether a name that suggests a secret, as in ``password = "…"``, is reason enough
+                to replace the value.
+            settings: Whether the text is from a settings file, in which even a plain word may be a
+                password.
         """
         ...
 
 
 @runtime_checkable
 class ContentPolicy(Protocol):
-    """A policy on the contents that may be sent to a model or stored without approval.
+    """A policy on which content may be sent to a model or stored without approval.
 
-    The guard provides it, to its session and, through the entry point group
+    The guard provides this policy to its session and, through the entry point group
     ``hilum.content_policy``, to code without a session. ``find_content_policy`` finds either.
     """
 
@@ -99,7 +102,8 @@ class ContentPolicy(Protocol):
         Args:
             text: The text.
             path: The file that contains the text; empty if there is none. A session's policy
-                remembers a file whose text it changed, so that placeholders are not written back.
+                remembers each file whose text it changed, so that placeholders are not written back
+                to the file.
         """
         ...
 
@@ -109,22 +113,22 @@ class ContentPolicy(Protocol):
         """Create a redactor.
 
         Args:
-            environ: The environment whose secrets are replaced; this process's by default.
-            secrets: More secrets, name to value.
+            environ: The environment whose secrets are replaced; by default, that of this process.
+            secrets: More secrets, by name.
         """
         ...
 
     def explain_withheld_file(self, place: Path, path: str) -> str:
-        """Return why a file is not sent to a model without approval; empty if it may be sent.
+        """Return why a file must not be sent to a model without approval; empty if it may be sent.
 
         Args:
             place: The file, resolved.
-            path: The file relative to the workspace.
+            path: The file's path relative to the workspace.
         """
         ...
 
     def explain_unsafe_repository(self, folder: str) -> str:
-        """Return why ``git status`` in a folder could run a program; empty if it cannot. Blocks."""
+        """Return why ``git status`` could run a program in a folder; empty if it cannot. Blocks."""
         ...
 
 
@@ -153,10 +157,10 @@ class WebAddress(Protocol):
 
 
 class AddressPolicy(Protocol):
-    """A policy on the network addresses that a URL from a model, a page or a server may lead to.
+    """A policy on which network addresses a URL from a model, a page or a server may lead to.
 
-    Addresses outside the public network are refused, unless the user listed them. The metadata
-    services of clouds are always refused. The web plugin provides the policy; find it with
+    Addresses outside the public network are refused unless the user has listed them. The metadata
+    services of clouds are always refused. The web plugin provides this policy; find it with
     ``find_address_policy``.
     """
 
@@ -164,17 +168,18 @@ class AddressPolicy(Protocol):
         """Return the parts of a URL.
 
         Raises:
-            ValueError: It is not an http or https URL, or parsers disagree about it.
+            ValueError: The URL is not an http or https URL, or different parsers would disagree
+                about it.
         """
         ...
 
     def is_listed(self, host: str, port: int, hosts: Iterable[str]) -> bool:
-        """Return whether the user listed a host.
+        """Return whether the user has listed a host.
 
         Args:
             host: The host, as in ``WebAddress``.
             port: The port.
-            hosts: The hosts that the user listed, as ``host`` or ``host:port``.
+            hosts: The hosts that the user has listed, as ``host`` or ``host:port``.
         """
         ...
 
@@ -189,12 +194,12 @@ class AddressPolicy(Protocol):
             loopback: Whether this machine is allowed.
 
         Returns:
-            The parsed URL, and the addresses to connect to, because another lookup could return
-            others.
+            The parsed URL and the addresses. The caller must connect to one of these addresses,
+            because another DNS lookup could return others.
 
         Raises:
-            AddressRefused: The address may not be contacted; with the code ``E_UNREACHABLE``, the
-                host has no address.
+            AddressRefused: The address must not be contacted or, with the code ``E_UNREACHABLE``,
+                the host has no address.
         """
         ...
 
@@ -206,7 +211,7 @@ class AddressPolicy(Protocol):
         Args:
             hosts: Hosts outside the public network that are allowed.
             loopback: Whether this machine is allowed.
-            options: Arguments of ``httpx.AsyncClient``, except those about connections.
+            options: Further arguments for ``httpx.AsyncClient``, except those about connections.
         """
         ...
 
@@ -214,16 +219,16 @@ class AddressPolicy(Protocol):
 class FileSaver(Protocol):
     """A service that saves a tool's output as files, whose changes can be shown and undone.
 
-    The files plugin provides it; find it with ``find_file_saver``.
+    The files plugin provides this service; find it with ``find_file_saver``.
     """
 
     async def save_file(
         self, call: Call, path: str, data: bytes, *, overwrite: bool = False
     ) -> str:
-        """Save a file, and return its path in the form to show.
+        """Save a file, and return its path in the form to show to users.
 
-        The tool must name the parameter that the path comes from in ``writes``, so that the guard
-        checks it.
+        The tool must list the parameter with the path in ``writes``, so that the guard checks the
+        path.
 
         Args:
             call: The tool's call.
@@ -251,10 +256,10 @@ class Danger:
     """Something dangerous or notable in a call that waits for approval.
 
     Attributes:
-        text: A phrase without a subject, in one line and without control characters: ``deletes src
+        text: A phrase without a subject, on one line and without control characters: ``deletes src
             recursively``.
-        grave: Whether the call may destroy something, run unknown code or give up protection. A
-            face then offers to approve this call only, and no lasting approval.
+        grave: Whether the call could destroy something, run unknown code or give up protection. For
+            a grave danger, a face offers to approve only this call, and no lasting approval.
     """
 
     text: str
@@ -268,9 +273,9 @@ class ApprovalTexts(Protocol):
         """Return what the call would do, with every argument in full. Blocks.
 
         Args:
-            asked: The question.
-            session: The session whose files the call is compared with; without one, the change of a
-                file is not shown as a diff.
+            asked: The approval that is requested.
+            session: The session in which the call would run. Without a session, a change to a file
+                is not shown as a diff.
         """
         ...
 
@@ -279,16 +284,17 @@ class ApprovalTexts(Protocol):
     ) -> Sequence[Danger]:
         """Return what is dangerous or notable in the call. Blocks, and never raises.
 
-        The result is empty for most calls. That does not mean that the call is harmless: the code
-        of scripts, tests and other languages is not checked.
+        The result is empty for most calls. An empty result does not mean that the call is harmless,
+        because code in scripts, tests and other languages is not checked.
 
         Args:
-            asked: The question.
-            session: The session in whose workspace the call would run; without one, the current
-                folder counts as the workspace, and the files that a tool changes are not checked.
+            asked: The approval that is requested.
+            session: The session in which the call would run. Without a session, the current folder
+                counts as the workspace, and the files that a tool changes are not checked.
 
         Returns:
-            At most five, the most important one first. All grave ones come before the others.
+            At most five dangers, the most important one first. All grave dangers come before the
+            others.
         """
         ...
 
@@ -298,11 +304,11 @@ class ApprovalTexts(Protocol):
 
 
 class FileChange(Protocol):
-    """One changed file of a recorded change."""
+    """One changed file in a recorded change."""
 
     @property
     def path(self) -> str:
-        """The file, relative to the workspace."""
+        """The file's path relative to the workspace."""
         ...
 
     @property
@@ -332,11 +338,11 @@ class FileChanges(Protocol):
     def records(
         self, scope: Literal["call", "turn", "run", "session", "undo"] = "session", name: str = ""
     ) -> Sequence[ChangeRecord]:
-        """Return the changes of a call, turn, run or session that still apply, oldest first.
+        """Return the effective changes made by a call, turn, run or session, oldest first.
 
         Args:
-            scope: Kind of origin of the changes.
-            name: Id of the call, turn, run or undo; empty for the last one that changed a file.
+            scope: What made the changes.
+            name: Id of the call, turn, run or undo; empty for the latest that changed a file.
 
         Raises:
             UsageError: Nothing was changed.
@@ -344,7 +350,7 @@ class FileChanges(Protocol):
         ...
 
     def recent(self, limit: int) -> list[tuple[str, float]]:
-        """Return the files that were changed last, newest first, each with its Unix time.
+        """Return the most recently changed files, newest first, each with a Unix time.
 
         Args:
             limit: The maximum number of files.
@@ -352,11 +358,11 @@ class FileChanges(Protocol):
         ...
 
     def sharing(self, agent: str, name: str) -> AbstractContextManager[None]:
-        """Count files that ``agent`` reads as read by agents called ``name``, within the block."""
+        """Count files that ``agent`` reads in the block as also read by agents called ``name``."""
         ...
 
     def mark_as_read(self, agent: Agent, files: Mapping[str, str]) -> None:
-        """Record that an agent's prompt contains whole files, so that they count as read.
+        """Record that an agent's prompt contains complete files, so that they count as read.
 
         Args:
             agent: The agent.
@@ -370,11 +376,11 @@ class FileChanges(Protocol):
 
 
 class FileDiff(Protocol):
-    """The changes of one file as a unified diff."""
+    """The changes to one file as a unified diff."""
 
     @property
     def path(self) -> str:
-        """The path, in a form that a terminal only displays."""
+        """The path, escaped so that a terminal does not interpret it."""
         ...
 
     @property
@@ -384,7 +390,7 @@ class FileDiff(Protocol):
 
     @property
     def diff(self) -> str:
-        """The diff; empty if there is no text to compare."""
+        """The unified diff; empty if there is no text to compare."""
         ...
 
     @property
@@ -413,7 +419,7 @@ class UndoPreview(Protocol):
 
     @property
     def merged(self) -> Sequence[str]:
-        """The files among them that others have changed since; these changes are kept."""
+        """The files in ``diffs`` that others have also changed; those changes would be kept."""
         ...
 
     @property
@@ -423,12 +429,12 @@ class UndoPreview(Protocol):
 
     @property
     def unrecorded(self) -> Sequence[str]:
-        """Commands whose changes are unknown, so that they are not undone."""
+        """Commands whose changes are unknown, and would therefore not be undone."""
         ...
 
 
 class RunChanges(Protocol):
-    """How many lines a run changed in which files."""
+    """The files that a run changed, and how many lines it changed."""
 
     @property
     def files(self) -> Sequence[str]:
@@ -452,7 +458,7 @@ class RunChanges(Protocol):
 
 
 HistoryScope = Literal["call", "turn", "run", "session", "undo", "since"]
-"""What a part of a session's history is: ``since`` begins after an event."""
+"""The kinds of parts in a session's history; ``since`` is everything after an event."""
 
 
 @runtime_checkable
@@ -460,17 +466,17 @@ class FileHistory(Protocol):
     """The history of the files that a session changed, which can be shown and undone.
 
     A part of the history is named by its scope and its id: that of a call, turn, run or undo. For
-    ``since``, it is the sequence number of an event, and the part is everything after that event.
-    Without an id, it is the last part that changed something.
+    ``since``, the id is the sequence number of an event, and the part is everything after that
+    event. Without an id, the latest part that changed something is meant.
 
-    The files plugin provides it.
+    The files plugin provides this service.
     """
 
     async def diff(self, scope: HistoryScope = "run", name: str = "") -> Sequence[FileDiff]:
-        """Return the changes of a part of the history that are still in effect, by path.
+        """Return the changes in a part of the history that are still in effect, sorted by path.
 
         Raises:
-            UsageError: There is no such part.
+            UsageError: The history has no such part.
         """
         ...
 
@@ -488,24 +494,24 @@ class FileHistory(Protocol):
         keep_going: bool = False,
         merge: bool = True,
     ) -> object:
-        """Undo a part of the history. An undo is undone with the scope ``undo``.
+        """Undo a part of the history. To undo an undo, pass the scope ``undo``.
 
         Args:
             scope: The kind of part.
-            name: Its id.
-            keep_going: Whether to restore the other files if one cannot be restored.
-            merge: Whether to restore files that others have changed since, and to keep their
-                changes. If not, these files are not restored.
+            name: The id of the part.
+            keep_going: Whether to restore the other files if a file cannot be restored.
+            merge: Whether to restore files that others have changed in the meantime, and to keep
+                these other changes. If false, these files are not restored.
 
         Raises:
-            UsageError: There is no such part, or commands are running (``E_BUSY``).
-            ToolError: A file cannot be restored (``E_STALE``), or the undo failed. In both cases,
+            UsageError: The history has no such part, or commands are running (``E_BUSY``).
+            ToolError: A file cannot be restored (``E_STALE``), or the undo failed. After an error,
                 nothing is undone.
         """
         ...
 
     async def summarize_runs(self, runs: Sequence[str]) -> Mapping[str, RunChanges]:
-        """Return what each of several runs changed, including their sub-agents.
+        """Return what each of several runs changed, including changes by its sub-agents.
 
         Args:
             runs: Ids of runs that the user prompted; runs without changes are left out.
@@ -514,11 +520,11 @@ class FileHistory(Protocol):
 
 
 class BackgroundCommand(Protocol):
-    """A command that continues in the background."""
+    """A command that runs in the background."""
 
     @property
     def id(self) -> str:
-        """Its id in the session."""
+        """The command's id in the session."""
         ...
 
     @property
@@ -528,24 +534,24 @@ class BackgroundCommand(Protocol):
 
     @property
     def title(self) -> str:
-        """A short name of the command, to show in one line."""
+        """A short name of the command, to show on one line."""
         ...
 
     @property
     def began(self) -> float:
-        """Time on trio's clock at which it started."""
+        """Time on trio's clock at which the command started."""
         ...
 
     @property
     def ended(self) -> trio.Event:
-        """Set when all of its processes have ended."""
+        """Set when all of the command's processes have ended."""
         ...
 
     async def stop(self, reason: str, grace: float) -> None:
         """End the command with all its child processes.
 
         Args:
-            reason: Who ends it, for the agent.
+            reason: Who ends the command, in words for the agent.
             grace: Seconds between SIGTERM and SIGKILL.
         """
         ...
@@ -557,7 +563,7 @@ class BackgroundCommands(Protocol):
 
     @property
     def keep_running(self) -> bool:
-        """Whether the program waits for the commands when a run ends, instead of ending them."""
+        """Whether the program, when a run ends, waits for the commands instead of ending them."""
         ...
 
     def running(self) -> Iterable[BackgroundCommand]:
@@ -567,12 +573,15 @@ class BackgroundCommands(Protocol):
 
 @runtime_checkable
 class Confinement(Protocol):
-    """What confines the commands of a session. The guard provides it."""
+    """A service that describes what confines the commands of a session.
+
+    The guard provides this service.
+    """
 
     def describe_confinement(self) -> str:
         """Return the kind of sandbox in one word, such as ``bubblewrap``; empty if there is none.
 
-        Before the first command, it is what the system most likely enforces.
+        Before the first command, the result is the sandbox that the system will most likely use.
         """
         ...
 
@@ -582,7 +591,7 @@ class PlanProposal(Protocol):
 
     @property
     def run(self) -> str:
-        """Id of the run that proposed it."""
+        """Id of the run that proposed the plan."""
         ...
 
     @property
@@ -592,7 +601,7 @@ class PlanProposal(Protocol):
 
 
 class OpenItem(Protocol):
-    """An item of a todo list that is not finished."""
+    """An unfinished item on a todo list."""
 
     @property
     def content(self) -> str:
@@ -605,11 +614,11 @@ class Plans(Protocol):
     """The todo lists of a session's agents and the plans that wait for the user's decision."""
 
     def proposal(self, agent: str = "main") -> PlanProposal | None:
-        """Return the plan of an agent that waits for the user's decision."""
+        """Return an agent's plan that waits for the user's decision."""
         ...
 
     def progress(self, agent: str = "main") -> Mapping[str, int]:
-        """Return the number of items: ``total``, ``completed``, ``in_progress``, ``pending``."""
+        """Return numbers of todo items: ``total``, ``completed``, ``in_progress``, ``pending``."""
         ...
 
     def left_over(self, agent: str = "main") -> Sequence[OpenItem]:
@@ -629,7 +638,7 @@ class Plans(Protocol):
         ...
 
     async def reject(self, reason: str = "", *, agent: str = "main") -> Run | None:
-        """Reject the proposed plan; with a reason, start a run that works out another one.
+        """Reject the proposed plan; if a reason is given, start a run that works out another plan.
 
         Raises:
             UsageError: No plan waits for a decision.
@@ -638,11 +647,11 @@ class Plans(Protocol):
 
 
 class UserAnswer(Protocol):
-    """The answer to a question."""
+    """The user's answer to a question."""
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """The answers; empty if there are none."""
+        """The chosen or typed answers; empty if the user gave no answer."""
         ...
 
     @property
@@ -653,7 +662,7 @@ class UserAnswer(Protocol):
 
 @runtime_checkable
 class UserQuestions(Protocol):
-    """The questions of a session's agents and plugins to the user."""
+    """The questions that a session's agents and plugins ask the user."""
 
     async def ask(
         self,
@@ -668,15 +677,15 @@ class UserQuestions(Protocol):
 
         Args:
             agent: The agent that made the call.
-            call: Id of the call; empty if no call asks.
-            question: The question.
+            call: Id of the call; empty if the question does not come from a call.
+            question: The approval that is requested.
             options: Answers to choose from, the recommended one first.
-            multiple: Whether several may be chosen.
+            multiple: Whether the user may choose several answers.
         """
         ...
 
     def is_open(self, question: str) -> bool:
-        """Return whether a question waits for its answer."""
+        """Return whether a question still waits for its answer."""
         ...
 
     def answer(self, question: str, answers: str | Sequence[str] = ()) -> None:
@@ -684,7 +693,7 @@ class UserQuestions(Protocol):
 
         Args:
             question: Id of the question.
-            answers: Options or other texts; without any, the agent decides.
+            answers: Options or other texts. Without answers, the agent decides.
 
         Raises:
             UsageError: The question is not open, or the answers are not valid.
@@ -693,44 +702,44 @@ class UserQuestions(Protocol):
 
 
 def find_address_policy() -> AddressPolicy:
-    """Return the address policy of the first installed plugin that has one.
+    """Return the address policy from the first installed plugin that has one.
 
     Raises:
-        NeedsUser: None is installed. There is no default, because an address that was not checked
-            must not be mistaken for one that was.
+        NeedsUser: No such plugin is installed. There is no default, because an unchecked address
+            must not be mistaken for a checked one.
     """
     service = _require_service(ADDRESS_POLICY_GROUP, "check network addresses", "'hilum[web]'")
     return cast(AddressPolicy, service)
 
 
 def find_approval_texts() -> ApprovalTexts:
-    """Return the texts for approvals of the first installed plugin that has them.
+    """Return the service for approval texts from the first installed plugin that has one.
 
     Raises:
-        NeedsUser: None is installed. There is no default, because a face must not request the
-            approval of a call that it cannot show completely.
+        NeedsUser: No such plugin is installed. There is no default, because a face must not request
+            the approval of a call that it cannot show completely.
     """
     service = _require_service(APPROVAL_TEXTS_GROUP, "describe calls for approval", "hilum-guard")
     return cast(ApprovalTexts, service)
 
 
 def find_file_saver() -> FileSaver:
-    """Return the service of the first installed plugin that saves files.
+    """Return the service for saving files from the first installed plugin that has one.
 
     Raises:
-        NeedsUser: None is installed. There is no default, because a file that was written in
-            another way could not be restored.
+        NeedsUser: No such plugin is installed. There is no default, because a file that was written
+            in another way could not be restored.
     """
     service = _require_service(FILE_SAVER_GROUP, "save files", "hilum-files")
     return cast(FileSaver, service)
 
 
 def _require_service(group: str, purpose: str, package: str) -> object:
-    """Load the service of a group.
+    """Load the service for an entry point group.
 
     Args:
         group: The group of entry points.
-        purpose: What a plugin with the service can do, as a verb phrase.
+        purpose: A verb phrase for what the service does.
         package: The package that provides the service, as ``pip install`` takes it.
 
     Raises:
@@ -745,13 +754,13 @@ def _require_service(group: str, purpose: str, package: str) -> object:
 
 
 def _load_service(group: str) -> object | None:
-    """Load the standard set's service of a group, else the first one.
+    """Load the service for a group: that of the standard set or, if there is none, the first one.
 
     Raises:
-        PluginError: It lacks methods of its protocol.
+        PluginError: The service lacks methods of its protocol.
     """
     points = list(entry_points(group).values())
-    # No other distribution may silently take the place of the guard's policy by its name.
+    # Other distributions come last, so that none can silently replace the guard's policy.
     points.sort(key=lambda point: point.distribution.lower() not in STANDARD)
     if not points:
         return None
@@ -777,10 +786,10 @@ _PROTOCOLS: dict[str, type] = {
 
 
 def find_content_policy(session: Session | None = None) -> ContentPolicy | None:
-    """Return the content policy of a session, or else that of the first installed plugin with one.
+    """Return the content policy of a session or, by default, of the first plugin with one.
 
-    Secrets are thus replaced even in a session whose guard was deliberately left out. The result is
-    None if no plugin with a policy is installed.
+    Secrets are thus replaced even in a session whose guard was deliberately left out. If no
+    installed plugin has a policy, the result is None.
 
     Args:
         session: The session, if there is one.
@@ -795,15 +804,15 @@ def find_content_policy(session: Session | None = None) -> ContentPolicy | None:
 def make_redactor(
     environ: Mapping[str, str] | None = None, secrets: Mapping[str, str] | None = None
 ) -> Redactor:
-    """Create a redactor for texts that are written down or leave this machine.
+    """Create a redactor for texts that are written to files or leave this machine.
 
     Args:
-        environ: The environment whose secrets are replaced; this process's by default.
-        secrets: More secrets, name to value.
+        environ: The environment whose secrets are replaced; by default, that of this process.
+        secrets: More secrets, by name.
 
     Raises:
         PluginError: No installed plugin has a content policy. There is no default, because a text
-            that was not searched for secrets must not be mistaken for one that was.
+            that was not searched for secrets must not look as if it had been.
     """
     policy = find_content_policy()
     if policy is None:

@@ -1,7 +1,7 @@
 """A session: one user's work in one workspace.
 
-It owns the event log, the agents, and the plugin instances. Faces send commands (``prompt``,
-``answer``, ``stop``, ``set`` …) and read ``events``; the loop never calls a face.
+The session owns the event log, the agents and the plugin instances. Faces send commands
+(``prompt``, ``answer``, ``stop``, ``set`` …) and read ``events``; the loop never calls a face.
 """
 
 from __future__ import annotations
@@ -52,8 +52,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 POLICIES = ("ask_first", "auto", "readonly")
-# The beginning of a command, or of a call to an agent. A path, a decorator and a comment do not
-# match.
+# The beginning of a command or of a call to an agent. Paths, decorators and comments do not match.
 _SHORTCUT = re.compile(r"\s*([/@][A-Za-z][\w:-]*)(?:[ \t]|\s*$)")
 _READ = ToolFilter(allow=("read",))
 
@@ -63,29 +62,30 @@ class Session:
 
     Attributes:
         id: The session's id.
-        kernel: The kernel it belongs to.
-        workspace: The folder it works in.
-        kind: ``main``, ``shared`` or ``headless``. Rules may apply to some kinds only.
+        kernel: The kernel that the session belongs to.
+        workspace: The folder that the session works in.
+        kind: ``main``, ``shared`` or ``headless``. A rule may apply only to some kinds.
         attended: Whether a user is present to answer approvals and questions.
         options: The kernel's settings for this session's workspace.
-        model: The model in use, ``provider/name``; empty lets the providers choose.
+        model: The model in use, as ``provider/name``; if empty, a provider chooses.
         approve: The approval policy.
-        agents: Its agents by name; ``main`` always exists.
+        agents: The session's agents by name; ``main`` always exists.
         runs: The runs that have not ended, by id.
         modes: The available modes by name.
-        processes: Starts child processes; there is no other way to start one.
-        journal: Its event log and the readers of the log.
-        hooks: The hooks of its plugins.
-        redaction: Removes secrets from events before they are written.
-        began_at: Sequence number of the last event before it was opened: 0 for a new session.
-        expects_deferred_tools: Set by a plugin whose tools may arrive late: ``find_tools`` and
-            ``call_tool`` are then in the tool list from the start.
-        deferred_tools_ready: An event that such a plugin provides while it loads its tools:
-            ``find_tools`` waits for it, for 30 seconds at most.
+        processes: The object that starts child processes; there is no other way to start one.
+        journal: The session's event log and the readers of the log.
+        hooks: The hooks of the session's plugins.
+        redaction: The object that removes secrets from events before they are written.
+        began_at: Sequence number of the last event before the session was opened; 0 for a new
+            session.
+        expects_deferred_tools: Whether a plugin's tools may arrive late, as set by the plugin; if
+            so, ``find_tools`` and ``call_tool`` are in the tool list from the start.
+        deferred_tools_ready: A trio event that such a plugin sets when its tools are loaded;
+            ``find_tools`` waits for the event for at most 30 seconds.
     """
 
-    # Everything that begins with an underscore is for the kernel's own modules. Faces and plugins
-    # use the rest.
+    # Names that begin with an underscore are for the kernel's own modules. Faces and plugins use
+    # the other names.
     _nursery: trio.Nursery
 
     def __init__(
@@ -121,17 +121,19 @@ class Session:
     # --- events -----------------------------------------------------------------------------------
 
     def emit(self, event: ev.Event, agent: Agent | None = None, run: str = "") -> int:
-        """Write an event to the log, fold it and show it to readers. It is durable on return.
+        """Write an event to the log, fold it and show it to readers.
 
-        Secrets in it are replaced first. The event is folded as it is written, so that a resumed
-        session sends the model the same requests. Only the question of an approval is shown with
-        its secrets: the user must see what would run.
+        When this method returns, the event is durable.
+
+        Secrets in the event are replaced first. The event is folded in the form in which it is
+        written, so that a resumed session sends the model the same requests. Only the question for
+        an approval is shown with its secrets, because the user must see what would run.
 
         Returns:
-            Its sequence number.
+            The sequence number of the event.
 
         Raises:
-            StoreError: It could not be written; the session accepts no more events.
+            StoreError: The event could not be written; the session accepts no more events.
         """
         return self._writer.write(event, agent, run)
 
@@ -139,14 +141,14 @@ class Session:
         """Read the session's events in order, from any point, until the session closes.
 
         Args:
-            after: Sequence number of the last event already known.
+            after: Sequence number of the last event that the caller already knows.
             deltas: Whether to read output while it arrives, as ``Delta``. A late reader gets the
-                text so far, then what is added.
+                text so far and then the additions.
         """
         return Reader(self.journal, after, deltas)
 
     def note(self, name: str, **data: Any) -> None:
-        """Write an event of a plugin, named ``plugin.what``, with plain data."""
+        """Write a plugin's event, named in the form ``plugin.what``, with plain data."""
         self.emit(ev.PluginEvent(name=name, data=data))
 
     # --- commands ---------------------------------------------------------------------------------
@@ -160,26 +162,27 @@ class Session:
         piped: bool = False,
         attached: str = "",
     ) -> Run:
-        """Prompt an agent. The run starts immediately, or after the agent's earlier prompts.
+        """Prompt an agent. The run starts immediately or after the agent's earlier prompts.
 
         Args:
-            text: The user's text. Plugins may interpret it as a command, or as addressed to another
-                agent.
-            agent: The agent, unless the text addresses one.
+            text: The user's text. Plugins may interpret the text as a command or as addressed to
+                another agent.
+            agent: Name of the agent, unless the text addresses another one.
             state: State of the user's workspace that the face reports (open files, cursor), as
                 plain data.
-            piped: Whether another program wrote the text. It is then never a command or a call of
-                another agent, and plugins that trust what the user writes do not trust it.
+            piped: Whether another program, and not the user, wrote the text. A text from another
+                program is never a command or a call to another agent, and plugins that trust the
+                user's words do not trust it.
             attached: Data from another program that comes with the text, such as the output of a
-                command. The agent reads it as a separate block.
+                command. The agent reads this data as a separate block.
 
         Raises:
-            UsageError: There is no such agent or model.
-            PluginError: A plugin that removes secrets from texts is not in working order.
+            UsageError: The agent or model does not exist.
+            PluginError: A plugin that removes secrets from texts does not work.
         """
         self._check_log()
-        # Interpreting and redacting take varying amounts of time; prompts still run in the order in
-        # which they were given.
+        # Interpreting and redacting take varying amounts of time, but prompts must run in the order
+        # in which they were given.
         with self._prompts.turn(agent) as earlier:
             given = ev.PromptQueued(
                 text=replace_surrogates(text), piped=piped, attached=replace_surrogates(attached)
@@ -202,15 +205,16 @@ class Session:
             run._finish(ev.RunEnded(state="completed", text=meant.reply))
             return run
         actor = self._find_agent(agent)
-        # Before anything is logged: without a model, the prompt is refused and not queued.
+        # The model is checked before anything is logged, because without a model, the prompt is
+        # refused and not queued.
         await self.kernel.router.ready(actor)
-        # The plugins that interpret a prompt see the whole text; after that, it is redacted.
+        # Plugins interpret the full text of a prompt; only then is it redacted.
         queued = await self.redaction.prompt(
             meant.text, given.attached, by_model=bool(actor.parent)
         )
         for before in earlier:
             await before.wait()
-        # Again, because the log may have broken during the waits above.
+        # The log is checked again, because it may have broken during the waits above.
         self._check_log()
         if actor.conversation.phase != "idle" and agent not in self._working:
             give_up(actor, "interrupted", "E_INTERRUPTED", "The run was cut off and not resumed.")
@@ -223,7 +227,7 @@ class Session:
         return run
 
     def _check_log(self) -> None:
-        """Raise the error that broke the log.
+        """Check that the log accepts events.
 
         Raises:
             StoreError: The log accepts no more events.
@@ -235,7 +239,7 @@ class Session:
         """Return an agent by its name.
 
         Raises:
-            UsageError: There is no such agent.
+            UsageError: The agent does not exist.
         """
         if name not in self.agents:
             raise unknown_name_error("agent", name, self.agents)
@@ -243,16 +247,17 @@ class Session:
 
     def _new_run(self, agent: str, state: Mapping[str, object] | None = None) -> Run:
         identity = os.urandom(6).hex()
-        # Random, so that new runs of a fork and of the original session have different ids.
+        # The id is random, so that new runs in a fork and in the original session have different
+        # ids.
         run = Run(identity, agent, self, state or {}, after=self.journal.last)
         self.runs[identity] = run
         return run
 
     async def _interpret(self, given: ev.PromptQueued) -> Interpretation:
-        """Return how plugins interpret a prompt.
+        """Return the plugins' interpretation of a prompt.
 
-        Text from another program is never a command, and does not choose the agent: a piped file
-        could otherwise switch modes or approve something.
+        Text from another program is never a command and does not choose the agent; otherwise a
+        piped file could switch modes or approve something.
         """
         plain = Interpretation(given.text)
         if given.piped:
@@ -262,7 +267,7 @@ class Session:
         return plain if meant is None else meant
 
     def _note_shortcut(self, text: str) -> None:
-        """Inform the user that a piped prompt is not interpreted as the command it begins with."""
+        """Inform the user that the command at the start of a piped prompt is not carried out."""
         shortcut = _SHORTCUT.match(text)
         if shortcut is not None:
             say = (
@@ -282,26 +287,26 @@ class Session:
     ) -> ev.RunEnded:
         """Prompt an agent and wait for the end of the run.
 
-        The arguments are those of ``prompt``. Cancelling this method stops the run, and waits until
-        it has ended.
+        The arguments are those of ``prompt``. If this method is cancelled, it stops the run and
+        waits until the run has ended.
         """
         run = await self.prompt(text, agent=agent, state=state, piped=piped, attached=attached)
         try:
             return await run.wait()
         except trio.Cancelled:
             run.stop()
-            # Without the shield the caller would continue while the run still changes files.
+            # Without the shield, the caller would continue while the run still changes files.
             with trio.CancelScope(shield=True):
                 await run._over.wait()
             raise
 
     def resume(self) -> list[Run]:
-        """Resume the runs that were interrupted when the session was last written.
+        """Resume the runs that were interrupted when the session last ended.
 
         A run may continue in the middle of a turn.
 
         Returns:
-            The runs that continue, and those of prompts that were still queued.
+            The runs that continue, and the runs of prompts that were still queued.
         """
         resumed = []
         for agent in self.agents.values():
@@ -315,7 +320,7 @@ class Session:
         return resumed
 
     async def retry(self, agent: str = "main") -> Run:
-        """Continue the agent's last run, if it ended before it was complete.
+        """Continue the agent's last run if it ended before it was complete.
 
         Finished calls do not run again.
 
@@ -323,13 +328,13 @@ class Session:
             agent: The agent whose run failed for a temporary reason, timed out or was stopped.
 
         Raises:
-            UsageError: There is no such agent or model, or its last run is complete.
+            UsageError: The agent or model does not exist, or the agent's last run is complete.
         """
         self._check_log()
         actor = self._find_agent(agent)
         _check_retryable(actor)
         await self.kernel.router.ready(actor)
-        _check_retryable(actor)  # another task may have retried it meanwhile
+        _check_retryable(actor)  # another task may have retried the run meanwhile
         ended = actor.conversation.ended
         assert ended is not None
         run = self._new_run(agent)
@@ -340,18 +345,18 @@ class Session:
         return run
 
     def stop(self, agent: str = "", *, run: str = "") -> None:
-        """Stop runs, everything that they started, and queued prompts.
+        """Stop runs with everything that they started, and drop queued prompts.
 
         Args:
-            agent: The only agent that is stopped; all by default.
-            run: Id of the only run that is stopped.
+            agent: The only agent to stop; by default, all agents.
+            run: Id of the only run to stop; by default, all runs.
         """
         for actor in self.agents.values():
             if agent in ("", actor.name):
                 self._stop_agent(actor, run)
 
     def _stop_agent(self, agent: Agent, run: str) -> None:
-        # Queued prompts first: none of them may start when the current run ends.
+        # Queued prompts are ended first, so that none of them starts when the current run ends.
         for prompt in list(agent.conversation.queue):
             if prompt.run != agent.starting and run in ("", prompt.run):
                 self.emit(ev.RunEnded(state="stopped"), agent, prompt.run)
@@ -364,19 +369,20 @@ class Session:
     async def steer(self, text: str, *, agent: str = "main") -> str:
         """Queue a message for the current run of an agent.
 
-        The agent reads it after the calls of its current answer, or instead of ending the run. If
-        the run ends earlier, for example because it is stopped, the message is not read.
+        The agent reads the message after the calls in its current response, or instead of ending
+        the run. If the run ends earlier, for example because it is stopped, the message is not
+        read.
 
         Args:
-            text: The user's text. It is not interpreted as a command.
+            text: The user's text. The text is not interpreted as a command.
             agent: The agent.
 
         Returns:
             The id of the message (see ``withdraw``).
 
         Raises:
-            UsageError: There is no such agent, or it has no run: use ``prompt``.
-            PluginError: A plugin that removes secrets from texts is not in working order.
+            UsageError: The agent does not exist, or it has no run (use ``prompt``).
+            PluginError: A plugin that removes secrets from texts does not work.
         """
         self._check_log()
         actor = self._find_agent(agent)
@@ -397,14 +403,14 @@ class Session:
         return message.id
 
     def withdraw(self, message: str, *, agent: str = "main") -> bool:
-        """Take back a steering message, and return whether the agent had not read it yet.
+        """Withdraw a steering message, and return whether the agent had not read it yet.
 
         Args:
             message: The id of the message.
             agent: The agent.
 
         Raises:
-            UsageError: There is no such agent.
+            UsageError: The agent does not exist.
         """
         actor = self._find_agent(agent)
         queued = [each for each in actor.conversation.steering if each.id == message]
@@ -414,17 +420,17 @@ class Session:
         return True
 
     def compact(self, agent: str = "main", *, focus: str = "") -> None:
-        """Compact a conversation: at once if the agent is idle, else before its next request.
+        """Compact a conversation: now if the agent is idle, otherwise before its next request.
 
-        The event ``Compacted`` shows the outcome. A compaction that a crash interrupted is carried
-        out when the session is resumed.
+        The event ``Compacted`` shows the outcome. If a crash interrupts the compaction, it is
+        carried out when the session is resumed.
 
         Args:
             agent: The agent.
             focus: The subject on which the summary should concentrate.
 
         Raises:
-            UsageError: There is no such agent.
+            UsageError: The agent does not exist.
         """
         actor = self._find_agent(agent)
         self.emit(ev.CompactionRequested(focus=focus), actor)
@@ -441,22 +447,23 @@ class Session:
         by: str = "user",
         arguments: str | None = None,
     ) -> None:
-        """Answer an approval.
+        """Answer a request for approval.
 
         Args:
-            approval: Its id.
+            approval: The id of the approval.
             accepted: Whether the call may run.
             reason: Why the call may not run; the model reads it.
-            remember: ``session`` allows later calls in the approval's scope (of the same tool, if
-                it has no scope) without approval until the session ends. ``always`` also has the
-                plugin that set the scope store it as a rule.
+            remember: ``once`` allows only this call. ``session`` allows, until the session ends,
+                all calls in the approval's scope (without a scope, all calls of the same tool).
+                With ``always``, the plugin that set the scope also stores a rule.
             by: ``headless`` if a face refuses because no user is present.
-            arguments: With an acceptance: all arguments, as JSON, that the user wrote instead of
-                the model's. Gates judge them, and the model is told.
+            arguments: If the call is accepted: a complete set of arguments, as JSON, with which the
+                user replaces the model's. Gates judge these arguments, and the model is informed.
 
         Raises:
-            UsageError: The approval is not open: it was answered, it expired, or its run ended. Or
-                the arguments do not fit the tool; the approval then stays open.
+            UsageError: The approval is not open, because it was answered, it expired, or its run
+                ended. The error is also raised if the arguments do not fit the tool; the approval
+                then stays open.
         """
         if arguments is not None:
             self._check_edited(approval, arguments)
@@ -470,7 +477,8 @@ class Session:
             arguments=arguments if accepted else None,
         )
         self.emit(answer, opened.agent)
-        # After the event: the call may only run once its approval is in the log.
+        # The call is released after the event is written, because it may run only once its approval
+        # is in the log.
         opened.answered.set()
         opened.first.set()
 
@@ -478,13 +486,13 @@ class Session:
         """Check that the arguments that the user wrote fit the tool.
 
         Raises:
-            UsageError: They do not.
+            UsageError: The arguments do not fit.
         """
         agent = self._calls_in_flight.agent_of(approval)
         for state in agent.run.calls.values():
             if state.asked is None or state.asked.id != approval:
                 continue
-            # Not the call of the model, which may reach the tool through `call_tool`.
+            # The tool is that of the approved call; the model may have used `call_tool`.
             name = state.asked.call.name
             if name not in self.tools:
                 raise unknown_name_error("tool", name, self.tools)
@@ -495,35 +503,36 @@ class Session:
                 raise UsageError(message, code=error.code, hint=error.hint) from None
 
     def approval_shown(self, approval: str) -> float:
-        """Start the clock of an approval, because the user now sees it.
+        """Start the clock of an approval, because the user now sees the question.
 
         The clock of the oldest open approval starts automatically.
 
         Args:
-            approval: Its id.
+            approval: The id of the approval.
 
         Returns:
-            Time at which the approval expires, in Unix seconds, as in the event ``ApprovalShown``.
+            Unix time at which the approval expires, as in the event ``ApprovalShown``.
 
         Raises:
-            UsageError: The approval is not open: it was answered, it expired, or its run ended.
+            UsageError: The approval is not open, because it was answered, it expired, or its run
+                ended.
         """
         return self._calls_in_flight.show(approval)
 
     def set(
         self, *, mode: str | None = None, model: str | None = None, approve: str | None = None
     ) -> None:
-        """Change mode, model or approval policy from the next turn on.
+        """Change the mode, model or approval policy from the next turn on.
 
         Raises:
-            UsageError: There is no such mode, model or policy.
+            UsageError: The mode, model or approval policy does not exist.
         """
         if mode is not None and mode not in self.modes:
             raise unknown_name_error("mode", mode, self.modes)
         if approve is not None and approve not in POLICIES:
             raise unknown_name_error("approval policy", approve, POLICIES)
         if model is not None:
-            # Raises for an unknown model before anything is changed.
+            # An unknown model must raise an error before anything is changed.
             self.kernel.router.model(model)
         change = ev.SessionChanged(
             mode=mode if mode != self._mode else None,
@@ -535,7 +544,7 @@ class Session:
             self._change(change)
 
     def _change(self, change: ev.SessionChanged) -> None:
-        for agent in self.agents.values():  # calls that were refused may be allowed now
+        for agent in self.agents.values():  # refused calls may now be allowed
             agent.conversation.failures.clear()
         self._mode = change.mode or self._mode
         self.approve = change.approve or self.approve  # type: ignore[assignment]
@@ -544,7 +553,7 @@ class Session:
         self.model = change.model
         for agent in self.agents.values():
             if agent.conversation.run:
-                # The model that a run uses, such as a fallback, would take precedence over the
+                # The run's current model, such as a fallback, must not take precedence over the
                 # user's choice.
                 agent.conversation.run.model = ""
 
@@ -557,9 +566,9 @@ class Session:
         return frozenset(granted)
 
     def revoke(self, scope: str) -> bool:
-        """Take back a lasting approval of this session, and return whether there was one.
+        """Revoke a lasting approval in this session, and return whether there was one.
 
-        A stored rule is not changed.
+        Stored rules are not changed.
 
         Args:
             scope: The scope of the approval, or the name of the tool, as in ``grants``.
@@ -572,12 +581,12 @@ class Session:
         return found
 
     def add_mode(self, mode: Mode) -> None:
-        """Add a mode, or replace an existing one of that name."""
+        """Add a mode, or replace an existing one with the same name."""
         self.modes[mode.name] = mode
 
     @property
     def mode(self) -> Mode:
-        """The current mode. An unknown mode allows only reading until it is corrected."""
+        """The current mode. An unknown mode allows only reading until the user chooses another."""
         known = self.modes.get(self._mode)
         if known is not None:
             return known
@@ -590,12 +599,12 @@ class Session:
         """Add an agent.
 
         Args:
-            profile: Its instructions, model, tools and limits.
-            parent: Name of the agent that creates it.
-            messages: The messages of an earlier session, which its conversation continues.
+            profile: The agent's instructions, model, tools and limits.
+            parent: Name of the agent that creates this one.
+            messages: The messages of an earlier session, which the agent's conversation continues.
 
         Raises:
-            UsageError: An agent of that name exists.
+            UsageError: An agent with this name already exists.
         """
         if profile.name in self.agents:
             raise UsageError(f"There is an agent {profile.name!r} already.", code="E_BUSY")
@@ -608,7 +617,7 @@ class Session:
         return agent
 
     def discard(self) -> None:
-        """Delete the session when it closes, because nothing happened in it."""
+        """Have the session deleted when it closes, because nothing happened in it."""
         self._discarded = True
 
     # --- plugins ----------------------------------------------------------------------------------
@@ -619,19 +628,22 @@ class Session:
 
     @property
     def tools(self) -> dict[str, Tool]:
-        """Its tools by name."""
+        """The session's tools by name."""
         return self._instances.tools
 
     def tools_changed(self) -> None:
-        """Collect the tools of all plugins again. Agents learn about changes after the round."""
+        """Collect the tools of all plugins again.
+
+        Agents are informed about changes after the current round.
+        """
         self._instances.take_tools()
 
     def list_commands(self) -> list[tuple[str, PromptCommand]]:
-        """Return the commands that plugins carry out, each with the name of its plugin."""
+        """Return the commands that plugins carry out, each with the plugin's name."""
         return self.hooks.collect("list_commands", session=self)
 
     def plugin(self, kind: type[T]) -> T | None:
-        """Return another plugin's instance by its type, ``None`` if there is none."""
+        """Return the plugin instance of a type; ``None`` if there is no such instance."""
         return self._instances.plugin(kind)
 
     def report(self, fault: PluginFailure) -> None:
@@ -640,16 +652,16 @@ class Session:
 
     @property
     def closing(self) -> bool:
-        """Whether the session is being closed: its agents are cancelled."""
+        """Whether the session is being closed, so that its agents are cancelled."""
         return self._nursery.cancel_scope.cancel_called
 
     # --- for the kernel ---------------------------------------------------------------------------
 
     async def _open(self, nursery: trio.Nursery) -> None:
-        """Open the plugins' instances, fold the known events, and add the main agent.
+        """Open the plugin instances, replay the events in the log, and add the main agent.
 
         Args:
-            nursery: The nursery for the tasks of its agents.
+            nursery: The nursery for the tasks of the session's agents.
         """
         self._nursery = nursery
         events = self.journal.read_all()
@@ -661,10 +673,9 @@ class Session:
                 version=__version__,
             )
             self.emit(opened)
-        # Before the replay: the events of plugins are folded by their instances, which must exist.
+        # The instances are opened before the replay, because they fold the plugins' events.
         await self._instances.open()
-        # Until now, the plugins that remove secrets may not have opened yet, which is not a
-        # failure.
+        # Until here, it is not a failure if the plugins that remove secrets have not opened.
         self.redaction.opened = True
         for event in events:
             self._replay(event)
@@ -688,7 +699,7 @@ class Session:
         await self.journal.close()
 
     def _start(self, agent: Agent) -> None:
-        # One task works for each agent; it also takes the prompts that arrive meanwhile.
+        # Each agent has one task, which also takes the prompts that arrive meanwhile.
         if agent.name not in self._working:
             self._working.add(agent.name)
             self._nursery.start_soon(self._work, agent, name=f"agent {agent.name}")
@@ -705,7 +716,7 @@ class Session:
                         await compact_idle(agent)
                     else:
                         break
-        # All agents share the log: no run of the session can be written any more.
+        # All agents share the log, so no run in the session can be logged any more.
         except StoreError as error:
             for run in self.runs.values():
                 run._finish(None, error)
@@ -717,10 +728,11 @@ class Session:
                     run._finish(None, HilumError(message, code="E_INTERRUPTED"))
 
     async def _wrap(self, command: Command) -> Command:
-        """Return a command in the form in which plugins let it start.
+        """Return a command in the form in which plugins allow it to start.
 
         Raises:
-            ToolDenied: A plugin refuses it, or a plugin that guards commands is not working.
+            ToolDenied: A plugin refuses the command, or a plugin that guards commands does not
+                work.
         """
         reason = self.hooks.refusal()
         if reason:
@@ -737,10 +749,10 @@ class Session:
 
 
 def check_kind(kind: str) -> None:
-    """Check the kind of a session; an empty one means the setting.
+    """Check the kind of a session; an empty kind stands for the setting.
 
     Raises:
-        UsageError: There is no such kind.
+        UsageError: The kind does not exist.
     """
     if kind and kind not in KINDS:
         raise unknown_name_error("session kind", kind, KINDS)

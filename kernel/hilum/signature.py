@@ -1,4 +1,4 @@
-"""JSON Schema and checked arguments from a function's signature and Google-style docstring."""
+"""JSON Schema and argument checks from a function's signature and Google-style docstring."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import msgspec
 __all__ = ["Signature", "SignatureError", "nesting", "read", "split_docstring"]
 
 MAX_UNQUOTED_DEPTH = 100
-# An unterminated string extends to the end of the text, as it does for a decoder, so the search
-# stays linear.
+# An unterminated string extends to the end of the text, as for a decoder; this keeps the search
+# linear.
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 
 
@@ -30,8 +30,8 @@ class Signature(msgspec.Struct, frozen=True):
 
     Attributes:
         struct: The parameters as a struct type.
-        schema: The same as JSON Schema.
-        injected: Parameters that are filled in by type, each with the object registered for its
+        schema: The parameters as JSON Schema.
+        injected: Parameters that are injected by type, each with the object registered for the
             type.
     """
 
@@ -52,12 +52,13 @@ class Signature(msgspec.Struct, frozen=True):
         """Check arguments, and convert them to the types that the function declares.
 
         Raises:
-            msgspec.ValidationError: They do not fit; the message names the argument.
+            msgspec.ValidationError: The arguments do not fit; the message names the argument.
         """
         try:
             return msgspec.structs.asdict(msgspec.convert(dict(raw), self.struct))
         except msgspec.ValidationError:
-            # Only after a failure, so that a text parameter can receive text that looks like JSON.
+            # Quoted JSON is parsed only after a failure, so that a text parameter can receive text
+            # that looks like JSON.
             with suppress(msgspec.ValidationError):
                 return msgspec.structs.asdict(msgspec.convert(_unquote(raw), self.struct))
             raise
@@ -70,17 +71,19 @@ def read(
     injected: Mapping[type, Any] | None = None,
     error: Callable[[str], Exception] = SignatureError,
 ) -> Signature:
-    """Read the signature of a function. A ``functools.partial`` is a method bound to ``self``.
+    """Read the signature of a function.
+
+    A ``functools.partial`` counts as a method bound to ``self``.
 
     Args:
         function: The function.
-        name: Its name in messages; its own name by default.
-        injected: Types whose parameters are filled in by the caller.
-        error: Creates the exception for a message.
+        name: The function's name in messages; by default, its own name.
+        injected: Types whose parameters the caller injects.
+        error: A function that creates the exception for a message.
 
     Raises:
         SignatureError: A parameter has no annotation, is ``*args`` or ``**kwargs``, or appears only
-            in the docstring. The message names every mistake.
+            in the docstring. The message lists every mistake.
     """
     inner = function.func if isinstance(function, functools.partial) else function
     name = name or inner.__name__
@@ -110,7 +113,8 @@ def read(
         problems.append(f"the docstring describes {unknown}, which the function does not take")
     if problems:
         raise error(f"{name}: {'; '.join(problems)}.")
-    # A misspelled optional argument must be an error: ignored, it would change what the call does.
+    # A misspelled optional argument must be an error, because ignoring it would change what the
+    # call does.
     struct = msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
     return Signature(struct, _schema_of(struct), inject)
 
@@ -127,7 +131,7 @@ def _field(
 
 
 def _schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the JSON Schema of a struct, with the types that it refers to in ``$defs``."""
+    """Return the JSON Schema of a struct, with the referenced types in ``$defs``."""
     (top,), types = msgspec.json.schema_components([struct])
     schema: dict[str, Any] = types.pop(top["$ref"].removeprefix("#/$defs/"))
     del schema["title"]
@@ -137,16 +141,16 @@ def _schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
     return shortened
 
 
-# Defaults that only mean that the parameter is optional.
+# Default values that mean no more than that the parameter is optional.
 _EMPTY_DEFAULTS: tuple[Any, ...] = (None, False, "", [], {})
 
 
 def _shorten(schema: Any) -> Any:
     """Return a schema without the parts that cost tokens and do not help a model.
 
-    Titles repeat names. ``null`` as an alternative and empty defaults repeat that a parameter is
-    optional, which follows from ``required``. What a function accepts does not change: its struct
-    decides that.
+    Titles repeat names. ``null`` as an alternative and empty defaults only repeat that a parameter
+    is optional, as does ``required``. The shortening does not change what a function accepts, which
+    its struct decides.
     """
     if isinstance(schema, list):
         return [_shorten(item) for item in schema]
@@ -157,7 +161,8 @@ def _shorten(schema: Any) -> Any:
         if key == "title" or (key == "default" and _is_empty(value)):
             continue
         if key in ("properties", "$defs"):
-            # Here the keys are names that the author chose, including "title".
+            # The keys in ``properties`` and ``$defs`` are names that the author chose, perhaps
+            # "title".
             shortened[key] = {name: _shorten(item) for name, item in value.items()}
         elif key in ("default", "enum"):
             shortened[key] = value
@@ -172,12 +177,12 @@ def _shorten(schema: Any) -> Any:
 
 
 def _is_empty(default: object) -> bool:
-    """Return whether a default is one of ``_EMPTY_DEFAULTS``. 0 equals False, and is not empty."""
+    """Return whether a default is empty. 0 is not empty, although 0 == False."""
     return any(type(default) is type(empty) and default == empty for empty in _EMPTY_DEFAULTS)
 
 
 def _unquote(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Parse lists and objects that a model wrote as JSON inside a string."""
+    """Parse those arguments that are lists or objects written as JSON inside a string."""
     return {key: _parse_quoted(value) for key, value in raw.items()}
 
 
@@ -194,12 +199,12 @@ def _parse_quoted(value: Any) -> Any:
 def nesting(text: str) -> int:
     """Return the nesting depth of the lists and objects in a JSON text.
 
-    The text is not decoded, because decoders recurse. Text that is not valid JSON is measured at
-    least up to where a decoder would stop.
+    The text is not decoded, because JSON decoders are recursive. Invalid JSON is measured at least
+    up to the point where a decoder would stop.
     """
     opening = text.count("[") + text.count("{")
     if opening <= MAX_UNQUOTED_DEPTH:
-        return opening  # this upper bound suffices, because it is below every limit
+        return opening  # this upper bound is enough, because it is below every limit
     depth = 0
     deepest = 0
     for match in _STRING_OR_BRACKET.finditer(text):
@@ -213,7 +218,7 @@ def nesting(text: str) -> int:
 
 
 def split_docstring(doc: str) -> tuple[str, dict[str, str]]:
-    """Split a Google-style docstring into the description and the texts of its parameters."""
+    """Split a Google-style docstring into the description and the descriptions of parameters."""
     sections = re.split(
         r"^(Args|Arguments|Returns|Raises|Yields|Example|Examples|Note):\s*$",
         doc,

@@ -1,7 +1,7 @@
 """The standard session, opened by every face and by programs that want the same behavior.
 
-It has all installed plugins and, if the project is trusted, the project's plugins. No call runs
-without the guard.
+The session has all installed plugins and, if the project is trusted, the project's plugins. No call
+runs without the guard.
 """
 
 from __future__ import annotations
@@ -55,46 +55,48 @@ async def open_standard_session(
     needs_model: bool = True,
     prepare: Callable[[Kernel], object] | None = None,
 ) -> AsyncIterator[Session]:
-    """Open a kernel and a session in it as ``hilum run`` does; leaving the block ends everything.
+    """Open a kernel and a session as ``hilum run`` does; leaving the block closes both.
 
     Args:
         workspace: The folder to work in; a resumed session keeps its own, with the plugins and
             settings of its project.
-        resume: Id of a session to resume, or its beginning; ``last`` for the last one of the
-            folder.
-        kind: ``main``, ``shared`` or ``headless``; the setting ``session_kind`` by default.
-        attended: Whether a user is present to answer questions. If not, a ``main`` session becomes
-            ``headless``; a ``shared`` one stays ``shared``. By default a user is present, except in
-            ``headless`` sessions.
+        resume: Id of the session to resume, or the beginning of the id; ``last`` for the folder's
+            last session.
+        kind: The kind of session (``main``, ``shared`` or ``headless``); the setting
+            ``session_kind`` by default.
+        attended: Whether a user is present to answer questions. Without a user, a ``main`` session
+            becomes ``headless``, but a ``shared`` session stays ``shared``. By default, a user is
+            present unless the session is ``headless``.
         mode: Initial mode; the setting by default.
-        model: ``provider/name``; the setting by default.
-        approve: ``ask_first``, ``auto`` or ``readonly``; the setting by default.
-        plugins: As for ``open_kernel``. If plugins are named, only they are loaded, and the guard
-            only if it is among them.
+        model: The model, as ``provider/name``; the setting by default.
+        approve: The approval policy (``ask_first``, ``auto`` or ``readonly``); the setting by
+            default.
+        plugins: As for ``open_kernel``. If plugins are named, no others are loaded, not even the
+            guard.
         extra_plugins: Additional modules, objects, functions and files.
         without: Names of plugins to leave out.
-        tools: Functions, and tools that ``tool`` created from functions.
+        tools: Functions, or tools that ``tool`` created.
         required: Distributions that must be installed for calls to run, in addition to the guard
-            and those of the setting ``required``. Calls run without the guard only if it is left
+            and those in the setting ``required``. Calls run without the guard only if it is left
             out by name (``without``, the setting ``plugins.block``).
-        settings: Settings that override all others, by dotted key.
-        store: Where to keep sessions; by default the store of a plugin.
+        settings: Settings that take precedence over all others, by dotted key.
+        store: Where to keep sessions; by default, in a plugin's store.
         environ: As for ``open_kernel``.
         needs_model: Whether a new session without any model is an error.
-        prepare: Called with the kernel before the session is created, so that a mistake leaves no
+        prepare: Called with the kernel before the session is created, so that an error leaves no
             empty session behind.
 
     Raises:
         SettingsError: The settings have mistakes.
-        UsageError: The folder, a plugin, the mode or the model does not exist, or there is no
-            session to resume.
-        PluginError: A plugin that was passed does not fit.
-        StoreError: No such session, or another process has it open.
+        UsageError: The folder, a plugin, the mode, the model or the session to resume does not
+            exist.
+        PluginError: An object that was passed as a plugin does not fit.
+        StoreError: The session does not exist, or another process has it open.
     """
-    # The last session of a folder belongs to that folder; a session named by its id may belong to
-    # another project.
+    # The last session of a folder belongs to this folder, but a session named by its id may belong
+    # to another project.
     if resume and resume != LAST:
-        # `without` may name plugins of the project, which this kernel does not have.
+        # `without` may name plugins of the project, which this temporary kernel does not have.
         installed = all_entry_points("hilum")
         opened = partial(
             open_kernel,
@@ -148,9 +150,9 @@ class _ProjectPlugins(NamedTuple):
     """The plugins of a project.
 
     Attributes:
-        files: The files that are loaded.
-        left_out: The reasons why others are not loaded, by name.
-        without: The names to leave out that are not plugins of the project.
+        files: The files to load.
+        left_out: The reasons why other files are not loaded, by name of the plugin.
+        without: The names of plugins to leave out, except plugins of the project.
     """
 
     files: list[str]
@@ -171,13 +173,13 @@ async def _read_project(
         workspace: The folder of the project.
         without: Names of plugins to leave out.
         environ: The environment of the kernel.
-        all_plugins: Whether files for optional packages that are missing are reported as well.
+        all_plugins: Whether to also report files for optional packages that are missing.
     """
     with use_environment(environ):
         files, refused = await trio.to_thread.run_sync(
             partial(project_plugins, Path(workspace), without, environ)
         )
-    # A plugin of the project may be left out by name, whether or not it would be loaded.
+    # The caller may leave out a plugin of the project even if it would not be loaded.
     ours = {normal(name) for name in refused}
     without = [name for name in without if normal(name) not in ours]
     left_out = {name: why for name, why in refused.items() if why}
@@ -190,7 +192,7 @@ async def _read_project(
 
 
 def _names_guard(plugins: Sequence[object]) -> bool:
-    """Return whether the guard is among the plugins that a caller names."""
+    """Return whether a caller's list of plugins contains the guard."""
     return any(isinstance(name, str) and normal(name) == normal(GUARD) for name in plugins)
 
 
@@ -199,11 +201,11 @@ async def _choose_model(kernel: Kernel, model: str, *, needed: bool) -> None:
 
     Args:
         kernel: The kernel.
-        model: The model; empty for that of the settings.
-        needed: Whether the settings must name one.
+        model: The model; empty for the model in the settings.
+        needed: Whether to raise an error if there is no model.
 
     Raises:
-        UsageError: There is no such model, or none is named.
+        UsageError: The model does not exist, or there is no model.
     """
     if model:
         kernel.router.model(model)
@@ -215,16 +217,16 @@ async def _choose_model(kernel: Kernel, model: str, *, needed: bool) -> None:
 async def _folder_of(
     session: str, store: Store | None, opened: Callable[[], AbstractAsyncContextManager[Kernel]]
 ) -> str:
-    """Return the folder of a session. Its project decides which plugins and settings count.
+    """Return the folder of a session. The folder's project determines the plugins and settings.
 
     Args:
-        session: Its id, or the beginning of it.
-        store: The store, if it is known.
-        opened: Opens a kernel without a project, whose plugins provide the store. It is closed
-            again.
+        session: The id of the session, or the beginning of the id.
+        store: The store, if the caller knows it.
+        opened: A function that opens a kernel without a project, whose plugins provide the store.
+            This kernel is closed again.
 
     Raises:
-        StoreError: There is no such session.
+        StoreError: The session does not exist.
     """
     if store is not None:
         return unspell_folder((await store.info(session)).workspace)
@@ -233,7 +235,7 @@ async def _folder_of(
 
 
 def _is_guarded(kernel: Kernel) -> bool:
-    """Return whether the guard judges calls, or all calls are refused because it is missing."""
+    """Return whether the guard judges calls, or all calls are refused because it does not work."""
     if kernel.host.table.refusal():
         return True
     for plugin in kernel.host.plugins.values():
@@ -244,12 +246,12 @@ def _is_guarded(kernel: Kernel) -> bool:
 
 
 async def _kind(kernel: Kernel, wanted: str, resume: str, attended: bool) -> tuple[str, bool]:
-    """Return the kind of a session, and whether questions in it are answered.
+    """Return the kind of a session, and whether a user answers its questions.
 
     Args:
         kernel: The kernel.
-        wanted: The kind that the user named; empty for none.
-        resume: Id of the session that is resumed; empty for a new one.
+        wanted: The kind that the user chose; empty if the user chose none.
+        resume: Id of the session to resume; empty for a new session.
         attended: Whether a user is present to answer.
     """
     if wanted:
@@ -257,7 +259,7 @@ async def _kind(kernel: Kernel, wanted: str, resume: str, attended: bool) -> tup
     kind: str = kernel.options.session_kind
     if resume:
         kind = (await kernel.store.info(resume)).kind
-        if kind == "headless":  # the user did not choose it; no user was present
+        if kind == "headless":  # not the user's choice: no user was present then
             kind = "main"
     if kind == "main" and not attended:
         kind = "headless"
@@ -265,12 +267,12 @@ async def _kind(kernel: Kernel, wanted: str, resume: str, attended: bool) -> tup
 
 
 async def find_session(kernel: Kernel, wanted: str, workspace: str | os.PathLike[str]) -> str:
-    """Return the id of a session: the named one, or the last one of a folder.
+    """Return the id of a named session, or of a folder's last session.
 
-    Sessions without a prompt do not count as the last one.
+    A session without a prompt does not count as the last session.
 
     Raises:
-        UsageError: There is none.
+        UsageError: The session does not exist.
     """
     if wanted != LAST:
         return (await kernel.store.info(wanted)).id
@@ -290,21 +292,21 @@ def _real(folder: str | os.PathLike[str]) -> str:
 def project_plugins(
     workspace: Path, without: Sequence[str] = (), environ: Mapping[str, str] = os.environ
 ) -> tuple[list[str], dict[str, str]]:
-    """Find the plugins in ``.hilum/plugins`` of a project.
+    """Find the plugins in a project's ``.hilum/plugins``.
 
     Returns:
-        The files that may be loaded, and the reasons why others may not, by name. The reason is
-        empty for files that the user has left out.
+        The files that may be loaded, and the reasons why other files must not be loaded, by name.
+        The reason is empty for a file that the user leaves out.
     """
     root = Path(_real(workspace))
     try:
         files = [*(root / ".hilum" / "plugins").glob("*.py")]
     except OSError:
         return [], {}
-    # Files with `_` only help other files; those with a dot are hidden, such as copies of an
-    # editor.
+    # Files whose names begin with `_` only help other files. Those whose names begin with a dot are
+    # hidden, such as an editor's backup copies.
     found = sorted(str(path) for path in files if path.name[0] not in "._")
-    # Untrusted code is not imported: a cloned repository must not run anything by being opened.
+    # Untrusted code is not imported, because opening a cloned repository must not run its code.
     reason = explain_distrust(root) if found else ""
     if not reason:
         return found, {}

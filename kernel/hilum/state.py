@@ -1,6 +1,7 @@
-"""State as a fold over events: the conversation of one agent, and the phase its run is in.
+"""State as a fold over events: an agent's conversation, and the phase of its run.
 
-Only ``Conversation.apply`` changes it, live and on resume, so a resumed run has the same state.
+Only ``Conversation.apply`` changes this state, both live and on resume, so a resumed run has the
+same state.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ class CallState(msgspec.Struct):
     """The state of one call.
 
     Attributes:
-        call: The call as it is in the log and in the conversation.
-        withheld: Whether its arguments contained a secret, which is replaced in ``call``.
-        written: The call as the model wrote it, if it was withheld. It is not in the log.
-        edited: The arguments that the user wrote instead of the model's, as JSON. The log contains
-            them without secrets.
-        printed: The output of the tool before the call was stopped, after the plugins' checks.
+        call: The call as in the log and in the conversation.
+        withheld: Whether the arguments contained a secret, which is replaced in ``call``.
+        written: The call as the model wrote it, if ``call`` differs. The log does not contain it.
+        edited: The arguments with which the user replaced the model's, as JSON. The log contains
+            these arguments without secrets.
+        printed: The tool's output before the call was stopped, as checked by plugins.
         scope: The calls that a lasting approval would cover, as last shown to the user. The log
-            contains it without secrets.
+            contains the scope without secrets.
     """
 
     call: ToolCall
@@ -59,28 +60,28 @@ class CallState(msgspec.Struct):
 
     @property
     def to_run(self) -> ToolCall:
-        """The call that is judged and runs, as the model wrote it."""
+        """The call as the model wrote it, which is judged and runs."""
         return self.written or self.call
 
     @property
     def waits_for_user(self) -> bool:
-        """Whether the user has yet to answer the question about it."""
+        """Whether the user has not yet answered the question about the call."""
         return self.asked is not None and self.answered is None and self.done is None
 
     @property
     def lost(self) -> bool:
-        """Whether the call as the model wrote it is lost."""
+        """Whether the model's original call, which the log does not contain, is lost."""
         return self.withheld and self.written is None
 
 
 class RunState(msgspec.Struct):
-    """The current run of an agent: its turn, its open calls, its usage.
+    """The current run of an agent, with its turn, calls and usage.
 
     Attributes:
-        continued: How often an answer that reached the output limit was continued.
-        cut: Whether the last answer was cut off at the output limit.
-        first_failure: Why the first model failed, if a fallback was then called.
-        answer: The last text of the model; the pieces of an answer that was cut off are joined.
+        continued: Number of times that a response that reached the output limit was continued.
+        cut: Whether the last response was cut off at the output limit.
+        first_failure: Why the first model failed, if a fallback was called after it.
+        answer: The model's last text; the pieces of an answer that was cut off are joined.
         finished: The calls that ended.
     """
 
@@ -107,9 +108,10 @@ class RunState(msgspec.Struct):
 def join_answer(first: str, second: str) -> str:
     """Join two pieces of an answer.
 
-    Words at the end of the first piece that the second one repeats occur once in the result.
+    If the second piece repeats the end of the first, the repeated words occur only once in the
+    result.
     """
-    # Fewer than 16 characters may be equal by chance.
+    # Fewer than 16 equal characters may be a coincidence.
     for count in range(min(len(first), len(second), 400), 15, -1):
         if first.endswith(second[:count]):
             return first + second[count:]
@@ -117,7 +119,7 @@ def join_answer(first: str, second: str) -> str:
 
 
 def last_request(messages: Sequence[Message]) -> int | None:
-    """Return the index of the user's last request, ``None`` if there is none."""
+    """Return the index of the user's last request; ``None`` if there is no request."""
     for index in reversed(range(len(messages))):
         if isinstance(messages[index], UserMessage):
             return index
@@ -128,23 +130,29 @@ class Conversation(msgspec.Struct, eq=False):
     """An agent's messages and the state of its run.
 
     Attributes:
-        messages: The messages, oldest first; the prompt consists of layers and these.
-        request: Index in ``messages`` of the user's request of the last run, ``None`` if there is
-            none.
-        shortened: Whether an earlier run had a result that was too large for the window and was
-            shortened.
-        epoch: Increases with each compaction; encoded messages of an older epoch are invalid.
-        frozen: The prompt's layers and tools as sent; none before the first request.
-        told: Layers by name as last stated in a note, if they differ from the frozen ones.
-        tools: Names of the tools that the model was last told are available.
+        messages: The messages, oldest first; the prompt consists of the layers and these messages.
+        request: Index in ``messages`` of the user's request for the last run; ``None`` if there is
+            no such request.
+        shortened: Whether a result in an earlier run was shortened because it was too large for the
+            window.
+        epoch: A number that increases with each compaction. Encoded messages from an earlier epoch
+            are invalid.
+        frozen: The prompt's layers and tools as they were sent; empty before the first request.
+        told: The texts of layers, by name, as last stated in notes, if they differ from the frozen
+            layers.
+        tools: Names of the available tools, as the model was last informed.
         queue: Queued prompts.
-        steering: The user's messages that the agent reads after the calls of its current answer.
-        failures: Calls that failed, or returned the same result, again and again.
-        grants: Scopes of approvals and names of tools whose calls run without approval from now on.
+        steering: The user's messages that the agent will read after the calls in its current
+            response.
+        failures: Counts of calls that failed or returned the same result repeatedly.
+        grants: Scopes of lasting approvals, and names of tools, whose calls need no further
+            approval.
         stopped_run: Id of the last run for which a stop was requested.
-        calibrators: By model, the corrections of token estimates by its provider's counts.
-        compaction_requested: Set until a requested compaction is carried out.
-        ended: How the last run ended; ``None`` before the first run, and during a run.
+        calibrators: The calibrators, by model, that correct token estimates by the provider's
+            counts.
+        compaction_requested: The requested compaction, until it is carried out.
+        ended: The event with which the last run ended; ``None`` before the first run and during a
+            run.
     """
 
     messages: list[Message] = []
@@ -170,7 +178,7 @@ class Conversation(msgspec.Struct, eq=False):
     def apply(self, event: ev.Event) -> None:
         """Fold one event into the state.
 
-        The method with the event's name folds it; most events have none.
+        The method with the event's name folds the event; most events have no such method.
         """
         fold = getattr(self, f"_{type(event).__struct_config__.tag}", None)
         if fold is not None:
@@ -181,7 +189,7 @@ class Conversation(msgspec.Struct, eq=False):
 
     @property
     def pending(self) -> list[str]:
-        """Ids of the current run and of the queued ones."""
+        """Ids of the current run and of the queued runs."""
         queued = [prompt.run for prompt in self.queue]
         return [self.run.id, *queued] if self.run else queued
 
@@ -190,7 +198,7 @@ class Conversation(msgspec.Struct, eq=False):
         return self.calibrators.get(model) or TokenCalibrator()
 
     def open_calls(self) -> list[CallState]:
-        """Return the calls of the last answer that have not ended, in call order."""
+        """Return the calls in the last response that have not ended, in call order."""
         if self.run:
             return [state for state in self.run.calls.values() if state.done is None]
         return []
@@ -216,7 +224,7 @@ class Conversation(msgspec.Struct, eq=False):
         self.ended = None
         self.request = len(self.messages)
         self.messages.append(event.message)
-        # The user may have changed something between two runs.
+        # The user may have changed something between the runs.
         self.failures.clear()
         self.phase = "freeze"
         self.state = "preparing"
@@ -229,8 +237,7 @@ class Conversation(msgspec.Struct, eq=False):
             self.request = last_request(self.messages)
         last = self.messages[-1] if self.messages else None
         if isinstance(last, AssistantMessage) and not last.calls:
-            # The whole answer had arrived; with another request the model would continue its own
-            # text.
+            # The answer was complete. With another request, the model would continue its own text.
             self.run.answer = last.text
             self.phase = "check"
         else:
@@ -245,7 +252,7 @@ class Conversation(msgspec.Struct, eq=False):
     def kept_request(self) -> int | None:
         """The index of the request that every compaction keeps.
 
-        It is the request of the current run, or of a run that may be retried.
+        The kept request is that of the current run, or of a run that may be retried.
         """
         if self.run is not None or self._ended_early:
             return self.request
@@ -276,10 +283,10 @@ class Conversation(msgspec.Struct, eq=False):
         )
         self.epoch += 1
         self.compaction_requested = None
-        # The content of files may be gone from the conversation, so reading them again is no
-        # repetition.
+        # The compaction may have removed the content of files, so reading them again does not count
+        # as a repetition.
         self.failures.results.clear()
-        # The prompt is frozen again: the provider's cache is lost with a compaction anyway.
+        # The prompt is frozen again, because a compaction invalidates the provider's cache anyway.
         if run is not None:
             self.phase = "freeze"
             run.cause = "compaction"
@@ -299,7 +306,7 @@ class Conversation(msgspec.Struct, eq=False):
         run.failures[event.kind] = run.failures.get(event.kind, 0) + 1
         run.failed = event
         run.attempt = event.attempt
-        # The retries of the fallback are counted separately.
+        # Retries with the fallback are counted separately.
         if event.action == "fallback":
             run.model = event.next
             run.failures = {}
@@ -321,7 +328,7 @@ class Conversation(msgspec.Struct, eq=False):
             run.answer = join_answer(run.answer, text)
         elif text:
             run.answer = text
-        # If there are calls, the loop continues in any case; their arguments are checked
+        # If there are calls, the loop continues in any case, and incomplete arguments are detected
         # separately.
         run.cut = event.message.stop == "length" and not event.message.calls
         run.first_failure = ""
@@ -337,7 +344,7 @@ class Conversation(msgspec.Struct, eq=False):
             run.usage += event.usage
 
     def _approval_asked(self, event: ev.ApprovalAsked, run: RunState) -> None:
-        # An answer to an earlier question about this call does not answer the new one.
+        # An answer to an earlier question about this call does not answer the new question.
         state = run.calls[event.call.id]
         state.asked = event
         state.answered = None
@@ -346,8 +353,8 @@ class Conversation(msgspec.Struct, eq=False):
         for state in run.calls.values():
             if state.asked and state.asked.id == event.id:
                 state.answered = event
-                # The user may have changed something before answering. But after a refusal, the
-                # same call is still wrong.
+                # The user may have changed something before answering. After a refusal, however,
+                # the same call is still wrong.
                 if event.accepted:
                     self.failures.clear()
                 elif event.by == "user":
@@ -393,7 +400,7 @@ class Conversation(msgspec.Struct, eq=False):
         texts = [Text(each.text, "user") for each in self.steering if each.id in ids]
         self.messages.append(UserMessage(tuple(texts)))
         self.steering = [each for each in self.steering if each.id not in ids]
-        # What failed before may be right after the user's correction.
+        # After the user's message, a call that failed before may succeed.
         self.failures.clear()
 
     def _stop_asked(self, event: ev.StopAsked, run: RunState | None) -> None:
@@ -403,10 +410,11 @@ class Conversation(msgspec.Struct, eq=False):
         self.queue = [prompt for prompt in self.queue if prompt.run != event.run]
         if run is not None:
             self.shortened = self.shortened or run.shortened
-        # Not if a queued prompt was stopped before it began: the current run then continues.
+        # If a queued prompt was stopped before its run began, the current run continues.
         if run.id == event.run if run else not self.queue:
             self.run = None
-            # A message for this run must not steer another one; faces give it back to the user.
+            # A message for this run must not steer another run. Faces give such messages back to
+            # the user.
             self.steering = []
             self.phase = "idle"
             self.state = event.state

@@ -1,8 +1,8 @@
-"""The store protocol, and the store that lives in memory.
+"""The store protocol, and a store in memory.
 
-A store keeps the event logs of sessions. A log is open for writing in one process at a time (a
-lease); anyone may read. Appending is synchronous: when it returns, the events survive the death of
-the process.
+A store keeps the event logs of sessions. Only one process at a time can have a log open for writing
+(a lease); any process can read it. Appending is synchronous: once ``append`` returns, the events
+survive the death of the process.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from hilum.messages import Data
 
 
 def spell_folder(folder: str | os.PathLike[str]) -> str:
-    """Return the path of a folder as text that can be stored in JSON and databases.
+    """Return the path of a folder as text that JSON files and databases can contain.
 
     A path whose bytes are not UTF-8 becomes a ``file:`` URL, which cannot be confused with an
-    absolute path; other paths stay as they are.
+    absolute path; other paths stay unchanged.
     """
     path = os.fspath(folder)
     try:
@@ -36,17 +36,17 @@ def spell_folder(folder: str | os.PathLike[str]) -> str:
 
 
 def unspell_folder(text: str) -> str:
-    """Return the path that ``spell_folder`` wrote."""
+    """Return the path whose text ``spell_folder`` returned."""
     if text.startswith("file:///"):
         return os.fsdecode(unquote_to_bytes(text.removeprefix("file://")))
     return text
 
 
 class SessionInfo(Data, frozen=True):
-    """A session as it is shown in a list.
+    """The description of a session in a list.
 
-    Times are Unix seconds; ``title`` is at first the first prompt; ``workspace`` is spelled as by
-    ``spell_folder``.
+    Times are Unix times in seconds. The initial ``title`` is the first prompt. ``workspace`` has
+    the form that ``spell_folder`` returns.
     """
 
     id: str
@@ -65,26 +65,28 @@ class Log(Protocol):
 
     @property
     def last(self) -> int:
-        """Sequence number of the last event, 0 for an empty log."""
+        """Sequence number of the last event; 0 for an empty log."""
 
     def append(self, events: Sequence[AnyEvent]) -> None:
-        """Write events in one transaction. Their ``seq`` values continue ``last`` without a gap.
+        """Write events in one transaction.
+
+        The ``seq`` values of the events must follow ``last`` without a gap.
 
         Raises:
-            StoreError: Nothing was written: the disk is full, the file is damaged, or the lease was
-                lost.
+            StoreError: Nothing was written, because the disk is full, the file is damaged, or the
+                lease was lost.
         """
 
     def read(self, after: int = 0, limit: int = 1000) -> list[AnyEvent]:
         """Read at most ``limit`` events with a ``seq`` greater than ``after``, in order."""
 
     async def close(self) -> None:
-        """Release the lease. The store can still read the session."""
+        """Release the lease. The session can still be read."""
 
 
 @runtime_checkable
 class Store(Protocol):
-    """A store of sessions, which are named by their ids or by any unambiguous prefix of them."""
+    """A store of sessions. A session is named by its id or an unambiguous beginning of the id."""
 
     async def create(self, info: SessionInfo) -> Log:
         """Create a session with an empty log and acquire its lease."""
@@ -93,8 +95,8 @@ class Store(Protocol):
         """Acquire the lease of a session.
 
         Raises:
-            StoreError: ``"E_UNKNOWN"`` no such session; ``"E_BUSY"`` another process is writing to
-                it (the message says which).
+            StoreError: ``"E_UNKNOWN"``, there is no such session; ``"E_BUSY"``, another process has
+                it open (the message states which).
         """
 
     async def info(self, session: str) -> SessionInfo:
@@ -105,10 +107,10 @@ class Store(Protocol):
         """
 
     async def list(self, workspace: str = "") -> Sequence[SessionInfo]:
-        """List sessions, most recently used first: all of them, or those of one workspace."""
+        """List all sessions or those of one workspace, most recently used first."""
 
     async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[AnyEvent]:
-        """Read events without a lease."""
+        """Read events of a session, without a lease."""
 
     async def rename(self, session: str, title: str) -> None:
         """Set the title of a session."""
@@ -121,19 +123,19 @@ class Store(Protocol):
         """
 
     async def close(self) -> None:
-        """Close the store and all logs of this process."""
+        """Close the store and all logs that this process has open."""
 
 
 def storage_plugins() -> list[str] | None:
-    """Return the plugins to open for a command that only reads and writes the store.
+    """Return the plugins that a command needs if it only reads and writes the store.
 
-    Importing all of them takes a quarter of the time of `hilum sessions list`. Only one of hilum's
-    own plugins provides a store. A plugin of another distribution may provide one as well, and may
-    need any of the others to load.
+    Importing all plugins would take a quarter of the time of `hilum sessions list`. Only one of
+    hilum's own plugins provides a store. A plugin from another distribution may also provide a
+    store, and may need other plugins in order to load.
 
     Returns:
-        Names for ``open_kernel``; ``None``, which means all, if other distributions provide
-        plugins.
+        The names for ``open_kernel``; ``None``, which means all plugins, if other distributions
+        provide plugins.
     """
     points = entry_points("hilum").values()
     if any(point.distribution.lower() not in STANDARD for point in points):
@@ -144,7 +146,7 @@ def storage_plugins() -> list[str] | None:
 async def is_open(store: Store, session: str) -> bool:
     """Return whether a process has a session open.
 
-    If no process does, runs that its log shows as running were interrupted.
+    If no process does, runs that the log shows as running were interrupted.
     """
     try:
         log = await store.open(session)
@@ -155,7 +157,7 @@ async def is_open(store: Store, session: str) -> bool:
 
 
 def describe(info: SessionInfo, events: Sequence[AnyEvent]) -> SessionInfo:
-    """Return the description of a session after these events were appended."""
+    """Return the description of a session after the given events were appended."""
     title = info.title
     state = info.state
     count = info.events + len(events)
@@ -187,7 +189,7 @@ class MemoryStore:
             raise StoreError(
                 f"Session {log.info.id} is in use.",
                 code="E_BUSY",
-                hint="Close it in the other process first.",
+                hint="Close the session in the other process first.",
             )
         return log
 
@@ -232,7 +234,7 @@ class MemoryStore:
 
 
 class MemoryLog:
-    """A log in memory, which is kept when it is closed. Implements ``Log``."""
+    """A log in memory, which stays readable when it is closed. Implements ``Log``."""
 
     def __init__(self, info: SessionInfo) -> None:
         self.info: SessionInfo = info

@@ -1,4 +1,4 @@
-"""Loads another sub-command, whichever distribution provides it."""
+"""Loading of another sub-command, whichever distribution provides it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hilum.discovery import entry_points
 def load_command(name: str) -> Callable[[list[str]], int] | None:
     """Return the function of another sub-command of ``hilum``; ``None`` if it is not installed.
 
-    A command can so hand over to another one, such as ``run``, without depending on its package.
+    One command can thus run another, such as ``run``, without depending on the other's package.
     """
     point = entry_points("hilum.commands").get(name)
     if point is None:

@@ -1,9 +1,9 @@
 """Temporary folders that are removed even if their owner is killed.
 
-Each contains a file that its owner locks (flock) while it uses the folder, so if another process
-can lock it, the owner is gone, however it ended. ``sweep_temporary_folders`` removes such folders.
-Processes need not know of each other, and locks end with their process. On Windows nothing is
-locked or swept.
+Each folder contains a file that the owner keeps locked (flock) while it uses the folder. If another
+process can lock the file, the owner has ended, however that happened. ``sweep_temporary_folders``
+removes such folders. The system releases a process's locks when the process ends, so processes need
+not know of each other. On Windows, no folder is locked or swept.
 """
 
 from __future__ import annotations
@@ -25,32 +25,34 @@ OWNER = "owner"
 _NEW_OWNER = f"{OWNER}.new"
 _RANDOM_NAME = PREFIX + r"(?:[a-z]+-)?[a-z0-9_]{8}"  # as `tempfile` creates them
 _ABANDONED_SECONDS = 60
-"""Age in seconds above which a folder has no owner that is still about to lock its file."""
+"""Age in seconds above which a folder without an owner counts as abandoned."""
 
 
 def make_temporary_folder(kind: str = "") -> tuple[str, int]:
     """Create a temporary folder for this process.
 
-    The next session removes it if this process is killed. Blocks.
+    If this process is killed, the next session removes the folder. Blocks.
 
     Args:
-        kind: A part of its name that tells people what it is for.
+        kind: A part of the folder's name that shows people its purpose.
 
     Returns:
-        Its path, and a descriptor that keeps it: close it when the folder has been removed.
+        The folder's path, and a file descriptor that holds the lock. Close it after removing the
+        folder.
     """
     while True:
         folder = tempfile.mkdtemp(prefix=f"{PREFIX}{kind}-" if kind else PREFIX)
         new = os.path.join(folder, _NEW_OWNER)
         try:
-            # O_CLOEXEC: a child process with the descriptor would keep the lock after its owner has
-            # ended.
+            # O_CLOEXEC, because a child process with this file descriptor would keep the lock after
+            # the owner has ended.
             fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileNotFoundError:
-            continue  # this process was suspended for so long that another one removed the folder
+            continue  # another process removed the folder, because this one was suspended too long
         try:
             _lock(fd)
-            # Renamed only now, so that no other process sees the file before it is locked.
+            # The file is renamed after it is locked, so that no other process sees an unlocked
+            # owner file.
             os.rename(new, os.path.join(folder, OWNER))
         except (BlockingIOError, FileNotFoundError):
             os.close(fd)
@@ -69,22 +71,22 @@ def sweep_temporary_folders() -> None:
     with suppress(OSError), os.scandir(base) as found:
         for entry in found:
             mine = entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False)
-            # The folder may be shared: what other users left there is theirs to remove.
+            # The base folder may be shared, so other users' folders are not touched.
             if mine and entry.stat(follow_symlinks=False).st_uid == os.getuid():
                 _remove_unowned(entry.path)
 
 
 def _remove_unowned(folder: str) -> None:
-    """Remove a temporary folder unless its owner is running, or it was not created by hilum."""
+    """Remove a temporary folder, unless its owner is running or it was not created by hilum."""
     if not _remove_if_unlocked(folder, OWNER) and _is_abandoned(folder):
-        # Its owner was killed while it created the folder.
+        # The owner was killed while it created the folder.
         _remove_if_unlocked(folder, _NEW_OWNER)
         with suppress(OSError):
             os.rmdir(folder)  # fails if the folder is not empty
 
 
 def _is_abandoned(folder: str) -> bool:
-    """Return whether an unowned folder is named as by hilum, and too old to get an owner."""
+    """Return whether an ownerless folder has a name from hilum and is too old to get an owner."""
     with suppress(OSError):
         old = time.time() - os.lstat(folder).st_mtime > _ABANDONED_SECONDS
         return old and bool(re.fullmatch(_RANDOM_NAME, os.path.basename(folder)))
@@ -92,7 +94,10 @@ def _is_abandoned(folder: str) -> bool:
 
 
 def _remove_if_unlocked(folder: str, owner: str) -> bool:
-    """Remove a folder if no process locks its owner's file. Return whether it has such a file."""
+    """Remove a folder if no process has locked its owner file.
+
+    Return whether the folder has an owner file.
+    """
     try:
         fd = os.open(os.path.join(folder, owner), os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -108,7 +113,7 @@ def _remove_if_unlocked(folder: str, owner: str) -> bool:
 
 
 def _remove_folder(folder: str, owner: str) -> None:
-    """Remove a folder; the file of its owner is removed last.
+    """Remove a folder; its owner file is removed last.
 
     If this process is killed meanwhile, the next sweep finds the remaining files.
     """
@@ -123,10 +128,10 @@ def _remove_folder(folder: str, owner: str) -> None:
 
 
 def _lock(fd: int) -> None:
-    """Lock an open file without waiting.
+    """Lock an open file, without waiting for other processes.
 
     Raises:
-        OSError: Another process has locked it.
+        OSError: Another process has locked the file.
     """
     if sys.platform != "win32":
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

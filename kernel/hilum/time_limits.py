@@ -1,4 +1,4 @@
-"""Time limits for calls, which apply even to tools that ignore cancellation.
+"""Time limits for calls, enforced even if a tool ignores its cancellation.
 
 A call that does not end in time is abandoned, and the session continues.
 """
@@ -18,8 +18,8 @@ _left_behind: set[int] = set()
 def calls_left_behind() -> int:
     """Return how many abandoned calls of this process are still running.
 
-    trio waits for them when its program ends, however long that takes. A program that must not wait
-    ends its process with ``os._exit`` once everything is closed and written.
+    When the program ends, ``trio.run`` waits for these calls, however long that takes. A program
+    that must not wait can end its process with ``os._exit`` once everything is closed and written.
     """
     return len(_left_behind)
 
@@ -28,13 +28,13 @@ class TimedCall(msgspec.Struct, eq=False):
     """A function that runs within a time limit, in a task that its caller can abandon.
 
     Attributes:
-        plugin: Name of the plugin it belongs to.
-        deadline: Time at which it is cancelled, on trio's clock.
-        grace: Seconds that it has to end after that.
-        value: Its return value.
-        error: The exception that it raised, except its own cancellation.
-        ended_at: Time at which it ended.
-        abandoned: Whether its caller no longer waits for it.
+        plugin: Name of the plugin that the function belongs to.
+        deadline: Time on trio's clock at which the function is cancelled.
+        grace: Seconds that the function has to end after its cancellation.
+        value: The return value of the function.
+        error: The exception that the function raised, except its own cancellation.
+        ended_at: Time on trio's clock at which the function ended.
+        abandoned: Whether the caller no longer waits for the function.
     """
 
     plugin: str
@@ -50,26 +50,26 @@ class TimedCall(msgspec.Struct, eq=False):
 
     @property
     def cancelled(self) -> bool:
-        """Whether it ended because it was cancelled."""
+        """Whether the function ended because it was cancelled."""
         return self._scope.cancelled_caught
 
     def cancel(self) -> None:
-        """Cancel it; if it does not end within its grace period, it is abandoned."""
+        """Cancel the function; if it does not end within its grace period, it is abandoned."""
         self._scope.cancel()
         self._patience.deadline = min(self._patience.deadline, trio.current_time() + self.grace)
 
     async def run(self, function: Callable[[], Awaitable[Any]]) -> None:
-        """Run the function until it ends, or is abandoned.
+        """Run the function until it ends or is abandoned.
 
-        Cancelling this method cancels the function, and waits for it until its grace period is
-        over.
+        If this method is cancelled, it cancels the function and waits until that has ended or its
+        grace period is over.
         """
         self._scope.deadline = self.deadline
         self._patience.deadline = self.deadline + self.grace
-        # The task runs in trio's system nursery, because a nursery of our own could not be left
-        # while the task ignores its cancellation. A system task is protected from Ctrl-C, so that
-        # Ctrl-C reaches the program and is never mistaken for an error of the tool. A system
-        # task does not inherit context variables either, so they are copied.
+        # The task runs in trio's system nursery, because a separate nursery could not be left while
+        # the task ignores its cancellation. A system task is protected from Ctrl-C, so that Ctrl-C
+        # reaches the program and is never mistaken for an error of the tool. A system task does not
+        # inherit context variables either, so they are copied.
         trio.lowlevel.spawn_system_task(
             self._run, function, name=f"call of {self.plugin}", context=copy_context()
         )
@@ -78,8 +78,8 @@ class TimedCall(msgspec.Struct, eq=False):
                 await self._ended.wait()
         except trio.Cancelled:
             self.cancel()
-            # Shielded, because the run must not end while the tool still changes something;
-            # bounded, because the tool may ignore its cancellation.
+            # The wait is shielded, because the run must not end while the tool still changes
+            # something. The wait also has a deadline, because the tool may ignore its cancellation.
             with trio.CancelScope(shield=True, deadline=self._patience.deadline):
                 await self._ended.wait()
             self._leave()
@@ -90,8 +90,8 @@ class TimedCall(msgspec.Struct, eq=False):
         """Abandon the function if it has not ended."""
         if not self._ended.is_set():
             self.abandoned = True
-            # The id stays unique: the abandoned task keeps this object alive until it discards the
-            # id.
+            # The id stays unique, because the abandoned task keeps this object alive until it
+            # discards the id.
             _left_behind.add(id(self))
 
     async def _run(self, function: Callable[[], Awaitable[Any]]) -> None:

@@ -1,10 +1,11 @@
-"""Estimates of how many tokens a request takes.
+"""Estimates of the number of tokens in a request.
 
-They are computed from its bytes, and corrected for each model by its provider's counts.
+An estimate is computed from the request's bytes and corrected, for each model, by the provider's
+counts.
 
-No tokenizer runs, because every piece of every conversation is estimated. The base
-figures are between those of the tokenizers of OpenAI, Anthropic, Google, Qwen and DeepSeek; the
-figures of a model are learned from its provider's counts.
+No tokenizer is used, because it would be too slow for every piece of every conversation. The base
+figures are between those for the tokenizers of OpenAI, Anthropic, Google, Qwen and DeepSeek; the
+figures for a model are learned from its provider's counts.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-# Tokens of one image, and characters of encrypted reasoning per token, until a provider has counted
+# Tokens per image, and characters of encrypted reasoning per token, until a provider has counted
 # some.
 IMAGE = 1_200
 OPAQUE = 5
-# Maximum length up to which a field that a vendor adds to a part counts as an id or a name.
+# Maximum length at which a field that a vendor adds to a part counts as an id or a name.
 NAME = 100
 DENSE = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 WIDE = bytes(range(128, 256))
@@ -29,14 +30,14 @@ NOTHING: TextStats = (0, 0, 0, 0)
 def compute_text_stats(
     text: str | bytes, images: Iterable[bytes] = (), encrypted: Iterable[bytes] = ()
 ) -> TextStats:
-    """Estimate the tokens of a text by kind.
+    """Estimate the number of tokens in a text by kind.
 
     The kinds are plain text, wide text (all outside ASCII), images and opaque reasoning.
 
     Args:
         text: The text.
-        images: Images as they appear in the text, in base64; others do not count.
-        encrypted: Signatures and encrypted reasoning as they appear in the text.
+        images: The images to count, in base64, as they appear in the text.
+        encrypted: The signatures and encrypted reasoning to count, as they appear in the text.
     """
     data = text.encode(errors="replace") if isinstance(text, str) else text
     shown = 0
@@ -48,14 +49,14 @@ def compute_text_stats(
     for item in encrypted:
         data = data.replace(item, b"", 1)
     hidden = without_images - len(data)
-    # Translating copies the text, which is unnecessary for most texts, because they are ASCII.
+    # ``translate`` copies the text, which is unnecessary for most texts, because they are ASCII.
     plain = data if data.isascii() else data.translate(None, WIDE)
-    # Digits and capitals take about one token each, other characters a quarter of a token; an
-    # indentation of four spaces is one token.
+    # A digit or capital letter takes about one token, any other character a quarter of a token;
+    # four spaces of indentation count as one character.
     dense = len(plain) - len(plain.translate(None, DENSE))
     indents = plain.count(b"    ")
     tokens = (len(plain) + 3 * dense - 3 * indents) // 4 + 1
-    # 13/60 of a token per byte is 0.65 per character of Chinese, Japanese or Korean.
+    # 13/60 of a token per byte is 0.65 tokens per Chinese, Japanese or Korean character.
     wide = (len(data) - len(plain)) * 13 // 60
     return tokens, wide, shown * IMAGE, hidden // OPAQUE
 
@@ -63,7 +64,7 @@ def compute_text_stats(
 def opaque(vendor: Mapping[str, object]) -> list[bytes]:
     """Find signatures and encrypted reasoning in the fields that a vendor adds to a part.
 
-    Vendors do not count them by their length.
+    Vendors do not count the tokens in these fields by length.
     """
     values: list[object] = []
     for field in vendor.values():
@@ -72,12 +73,12 @@ def opaque(vendor: Mapping[str, object]) -> list[bytes]:
 
 
 def estimate(text: str | bytes) -> int:
-    """Estimate the tokens in a text, without the correction for a model."""
+    """Estimate the number of tokens in a text, without the correction for a model."""
     return sum(compute_text_stats(text))
 
 
 def join(one: TextStats, two: TextStats) -> TextStats:
-    """Add up two sizes."""
+    """Add two estimates, kind by kind."""
     return one[0] + two[0], one[1] + two[1], one[2] + two[2], one[3] + two[3]
 
 
@@ -86,11 +87,11 @@ def _weighted(factors: Iterable[float], amounts: Iterable[int]) -> float:
 
 
 class TokenCalibrator(msgspec.Struct, frozen=True):
-    """A calibrator of estimates for one model, by its provider's counts.
+    """A calibrator that corrects the estimates for one model by its provider's counts.
 
     Attributes:
-        size: The estimate for the request that was counted last.
-        counted: Tokens of that request by the provider's count; 0 before the first.
+        size: The estimate for the last request that the provider counted.
+        counted: The provider's count for that request, in tokens; 0 before the first request.
         factors: Actual tokens per estimated token, by kind.
     """
 
@@ -100,7 +101,7 @@ class TokenCalibrator(msgspec.Struct, frozen=True):
 
     @property
     def factor(self) -> float:
-        """Actual tokens per estimated token, over all kinds in the proportions seen so far."""
+        """Actual tokens per estimated token, over all kinds, in the last counted request."""
         if self.counted:
             return min(max(self.counted / sum(self.size), 0.3), 4.0)
         return 1.0
@@ -114,29 +115,30 @@ class TokenCalibrator(msgspec.Struct, frozen=True):
         return self.tokens(compute_text_stats(text))
 
     def total(self, size: TextStats) -> int:
-        """Correct the estimate for a whole request: the last count, and the change since then."""
+        """Correct the estimate for a whole request: the last count plus the change since then."""
         change = self.tokens(size) - self.tokens(self.size)
-        # Limits, because a provider may count something else (only a cached part, for example).
+        # The result is limited, because a provider may count something else, such as only a cached
+        # part.
         least = 3 * sum(size) // 10
         most = 4 * sum(size)
         return min(max(self.counted + change, least), most)
 
     def learn(self, size: TextStats, counted: int) -> TokenCalibrator:
-        """Return a calibrator that takes a count into account.
+        """Return a calibrator that takes a new count into account.
 
-        The factors move by the shortest way to values that would have predicted the count
+        The factors change as little as possible towards values that would have predicted the count
         (normalized least mean squares). A small change in a large conversation carries little
-        information and moves them little.
+        information, so it changes the factors little.
 
         Args:
             size: The estimate for the request.
-            counted: Tokens of the request by the provider's count.
+            counted: The provider's count for the request, in tokens.
         """
         step = [new - old for new, old in zip(size, self.size, strict=True)]
         predicted = _weighted(self.factors, step)
         error = counted - self.counted - predicted
         squares = sum(amount * amount for amount in step)
-        # The second term keeps a small change from moving the factors far; the third one avoids a
+        # The second term keeps a small change from moving the factors far; the third term avoids a
         # division by zero.
         weight = error / (squares + (sum(size) / 20) ** 2 + 1)
         one, two, three, four = (

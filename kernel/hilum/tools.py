@@ -1,4 +1,4 @@
-"""Tools: typed functions with docstrings. ``Call`` is the context of a running tool."""
+"""Tools: typed functions with docstrings. A ``Call`` is the context of a running tool."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ RISKS: tuple[str, ...] = get_args(Risk)
 DEFAULT_TIMEOUT = 120.0
 DEFAULT_GRACE = 3.0
 EVERYTHING = "/"
-"""A stand-in for all files, because a command may read any of them.
+"""A path that stands for all files, because a command may read any file.
 
-A call that reads ``EVERYTHING`` waits for every earlier change in its answer.
+A call that reads ``EVERYTHING`` waits for all earlier calls in its response that write.
 """
 
-# How a parameter with such an annotation is filled; Agent and Session register themselves.
+# Functions that return the value for a parameter with a given annotation. Agent and Session
+# register themselves.
 injected: dict[type, Callable[[Call], Any]] = {}
 
 
@@ -47,10 +48,10 @@ class Output(msgspec.Struct, frozen=True):
         text: The text for the model.
         images: Images for the model.
         data: Plain data for faces (a diff, an exit code); never sent to the model.
-        code: An ``E_…`` code if the result is a failure with a long description.
-        changed: False if the call was meant to change something, but found everything already in
-            the requested state. Such a call is not progress: it counts as a repetition like a call
-            that only reads.
+        code: An ``E_…`` code, if the result is a failure with a long description.
+        changed: Set to false by a tool that was meant to change something, but found everything
+            already in the requested state. Such a call is not progress, so it counts as a
+            repetition, as a call that only reads does.
     """
 
     text: str = ""
@@ -61,22 +62,23 @@ class Output(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, eq=False):
-    """One tool call while it runs. A tool receives it through a parameter annotated ``Call``.
+    """One tool call while it runs. A tool receives the call through a parameter annotated ``Call``.
 
     Attributes:
-        id: The call's id, which a resume does not change.
+        id: The id of the call, which does not change when the session is resumed.
         name: Name of the tool.
         arguments: The checked arguments, by name.
         agent: The agent that made the call.
-        session: Its session.
-        workspace: The folder the session works in.
-        processes: The only way to start a process.
+        session: The session of the agent.
+        workspace: The folder that the session works in.
+        processes: The object that starts child processes; there is no other way to start one.
         deadline: ``trio.current_time`` at which the call is cancelled.
-        emit: Shows output while the call runs. It reaches faces, not the model, and is not stored.
-        output_so_far: A tool with output of its own sets this to a function that returns it. The
-            model reads it if the call is stopped before it ends.
-        release_queues: Allows the next call of this answer that uses the same ``queues`` to begin
-            before this one has ended.
+        emit: A function that shows output while the call runs. The output reaches faces but not the
+            model, and is not stored.
+        output_so_far: A function that returns the output so far, which a tool can set. The model
+            reads this output if the call is stopped.
+        release_queues: A function that lets the next call in this response that uses the same
+            ``queues`` begin before this call has ended.
     """
 
     id: str
@@ -96,7 +98,7 @@ injected[Call] = lambda call: call
 
 
 def _one_of(choices: Any) -> Callable[[object, Any, object], None]:
-    """Return a validator that accepts the values of a literal type."""
+    """Return an attrs validator that accepts the values of a literal type."""
 
     def check(_: object, attribute: Any, value: object) -> None:
         mistake = _check_choice(attribute.name, choices, value)
@@ -107,7 +109,7 @@ def _one_of(choices: Any) -> Callable[[object, Any, object], None]:
 
 
 def _check_choice(name: str, choices: Any, value: object, place: str = "") -> Mistake | None:
-    """Return the mistake if a value is not one of the values of a literal type."""
+    """Return a mistake if a value is not one of the values of a literal type."""
     known = get_args(choices)
     if value in known:
         return None
@@ -125,43 +127,43 @@ def _paths(paths: Paths) -> tuple[str, ...] | Callable[[dict[str, Any]], Iterabl
 
 @attrs.define(eq=False, on_setattr=attrs.setters.NO_OP)
 class Tool:
-    """A tool: a function, the files and queues it uses, and the effect of repeating it.
+    """A tool: a function, the files and queues that it uses, and the effect of repeating a call.
 
     Args:
-        name: Name the model uses, ``[a-zA-Z0-9_-]{1,64}``.
+        name: The name for the model, which must match ``[a-zA-Z0-9_-]{1,64}``.
         description: The description for the model.
-        function: ``async def`` or ``def`` (a ``def`` must not block); returns ``str``, ``Output``, or
-            plain data.
-        risk: Its permission category: ``read``, ``write``, ``execute`` or ``network``.
-        effect: Whether a resume repeats a call that was interrupted: ``pure`` and ``idempotent``
-            run again, ``once`` does not.
+        function: The function, an ``async def`` or a ``def`` that does not block, which returns
+            ``str``, ``Output`` or plain data.
+        risk: The tool's permission category: ``read``, ``write``, ``execute`` or ``network``.
+        effect: Whether a resumed session repeats an interrupted call: ``pure`` and ``idempotent``
+            calls run again, ``once`` calls do not.
         timeout: Seconds after which a call is cancelled; a number, or a function of the checked
             arguments.
-        grace: Seconds that a cancelled call has to end. A call that takes longer is abandoned, as a
-            failure of its plugin.
-        writes: Names of parameters that contain paths it writes. Calls of one answer that conflict
-            (one writes what the other reads or writes, including a folder above it) run in order;
+        grace: Seconds that a cancelled call has to end. A call that takes longer is abandoned,
+            which counts as a failure of its plugin.
+        writes: Names of parameters with paths that the tool writes. Calls in one response that
+            conflict (one writes what the other reads or writes, or a folder above it) run in order;
             other calls run in parallel.
-        reads: Names of parameters that contain paths it reads, or a function of the checked
-            arguments that returns the paths (``EVERYTHING`` for all files). A tool of risk
-            ``execute`` that declares no order reads everything.
-        queues: Names of queues; calls of one answer that use the same queue run in order.
+        reads: Names of parameters with paths that the tool reads, or a function of the checked
+            arguments that returns the paths (``EVERYTHING`` for all files). A tool with the risk
+            ``execute`` and without ``reads``, ``writes`` and ``queues`` reads ``EVERYTHING``.
+        queues: Names of queues. Calls in one response that use the same queue run in order.
             ``"service {service}"`` inserts the argument ``service`` into the name.
-        aim: The target of a call, if it is not a path: a function of the checked arguments that
-            returns, for example, the program that a command runs. Three failures in a row with the
-            same aim and code are reported to the user.
-        schema: JSON Schema of the parameters, for tools whose function takes whatever the schema
+        aim: A function of the checked arguments that returns the target of a call if it is not a
+            path, for example the program that a command runs. Three failures in a row with the same
+            aim and code are reported to the user.
+        schema: The JSON Schema of the parameters, for a function that takes whatever the schema
             allows (MCP). By default, the schema comes from the function's signature and docstring,
             and the arguments are checked against it.
-        deferred: Whether it is left out of the tool list and called through ``find_tools`` and
-            ``call_tool`` instead: always, never, or decided by a function of the agent (a tool for
-            services is useless before there is a service).
-        serves: Returns whether an agent may use it. It is not shown to other agents and does not
-            run for them.
-        changes_files: Whether a call may change files of the workspace that its parameters do not
-            name, as a program that the user runs may. The journal compares the files before and
-            after such a call, as for every tool that executes commands.
-        plugin: Name of the plugin it belongs to; the kernel fills it in.
+        deferred: Whether the tool is left out of the tool list and instead found with
+            ``find_tools`` and called through ``call_tool``. A function of the agent can decide this
+            (a tool for services is useless before there is a service).
+        serves: A function that returns whether an agent may use the tool. The tool is not shown to
+            other agents and does not run for them.
+        changes_files: Whether a call may change files in the workspace that its parameters do not
+            name, as a program may. The journal compares the files before and after such a call, as
+            for every tool that executes commands.
+        plugin: Name of the plugin that the tool belongs to; the kernel sets it.
     """
 
     name: str
@@ -182,11 +184,12 @@ class Tool:
     serves: Callable[[Any], bool] = lambda agent: True
     changes_files: bool = False
     plugin: str = ""
-    # Bound copies of one tool share one signature: reading it takes much longer than copying.
+    # Bound copies of a tool share one signature, because reading a signature takes much longer than
+    # copying a tool.
     _signature: list[Signature] = attrs.field(factory=list, alias="signature")
 
-    # A descriptor, so that a tool that is defined in a class is bound to its instance like a
-    # method.
+    # The class is a descriptor, so that a tool that is defined in a class is bound to the instance
+    # like a method.
     def __get__(self, instance: object, owner: type | None = None) -> Tool:
         if instance is None:
             return self
@@ -200,7 +203,7 @@ class Tool:
 
     @property
     def signature(self) -> Signature:
-        """The parameters as a struct type, their schema, and what is injected.
+        """The parameters as a struct type, their schema, and the injected parameters.
 
         The signature is read on first use.
         """
@@ -211,7 +214,7 @@ class Tool:
         return self._signature[0]
 
     def _check_paths(self, signature: Signature) -> None:
-        """Check that ``writes`` and ``reads`` name parameters."""
+        """Check that ``writes`` and ``reads`` contain names of parameters."""
         if self.schema is not None:
             return
         reads = () if callable(self.reads) else self.reads
@@ -225,7 +228,7 @@ class Tool:
             raise self._wrong(f"{self.name}: {' '.join(problems)}")
 
     def _wrong(self, text: str) -> Exception:
-        """Create the error for a mistake in the declaration, with the place of the function."""
+        """Create the error for a mistake in the declaration, with the location of the function."""
         function = self.function
         if isinstance(function, functools.partial):  # a method
             function = function.func
@@ -233,28 +236,28 @@ class Tool:
 
     @property
     def spec(self) -> ToolSpec:
-        """The tool as a model sees it."""
+        """The tool's description for a model."""
         parameters = self.schema if self.schema is not None else self.signature.schema
         return ToolSpec(self.name, self.description, parameters)
 
     def check(self, arguments: str) -> dict[str, Any]:
-        """Parse and check arguments as a model wrote them.
+        """Parse and check arguments that a model wrote.
 
         Args:
-            arguments: JSON text; empty for no arguments.
+            arguments: JSON text; empty if there are no arguments.
 
         Returns:
-            The arguments by name, of the types that the function declares.
+            The arguments by name, with the types that the function declares.
 
         Raises:
-            ToolError: ``"E_BAD_ARGS"``, with a message that names the argument.
+            ToolError: ``"E_BAD_ARGS"``; the message names the invalid argument.
         """
         try:
             raw = decode_arguments(arguments)
         except BadArguments as error:
             raise ToolError(f"The arguments of {self.name} {error}.", code="E_BAD_ARGS") from None
         if self.schema is not None:
-            # Such a function takes whatever its schema allows: it has no signature to check.
+            # Such a function has no signature to check, and takes whatever its schema allows.
             return raw
         try:
             return self.signature.convert(raw)
@@ -270,7 +273,7 @@ class Tool:
         return self.deferred
 
     def time_limit(self, arguments: dict[str, Any]) -> float:
-        """Return the maximum number of seconds that this call may take."""
+        """Return the maximum number of seconds that a call with these arguments may take."""
         return float(self.timeout(arguments) if callable(self.timeout) else self.timeout)
 
     def paths_written(self, arguments: dict[str, Any]) -> list[str]:
@@ -286,7 +289,7 @@ class Tool:
         return _named(arguments, self.reads)
 
     def queue_names(self, arguments: dict[str, Any]) -> list[str]:
-        """Return the queues that a call belongs to."""
+        """Return the names of the queues that a call belongs to."""
         return [queue.format_map(arguments) for queue in self.queues]
 
     async def run(self, call: Call) -> Output:
@@ -306,7 +309,7 @@ class Tool:
 
 
 def _named(arguments: dict[str, Any], names: Iterable[str]) -> list[str]:
-    """Return the paths in parameters, each of which is a text or a list of texts."""
+    """Return the paths in the named arguments, each of which is a text or a list of texts."""
     found: list[str] = []
     for name in names:
         value = arguments.get(name)
@@ -345,22 +348,20 @@ def tool(
 
     Args:
         function: The function, when used without parentheses.
-        options: By name, all of them optional:
-            ``risk``, its permission category: ``read``, ``write``, ``execute`` (default) or
-            ``network``; ``effect``, the effect of repeating it: ``pure``, ``idempotent`` or
-            ``once`` (default);
-            ``timeout``, seconds, or a function of the arguments that returns seconds;
-            ``grace``, seconds that a cancelled call has to end before it is abandoned;
-            ``writes``, parameters that contain paths it writes;
-            ``reads``, parameters that contain paths it reads, or a function of the arguments that
-            returns the paths; ``queues``, names of queues in which its calls run in order;
-            ``aim``, a function of the arguments that returns the target of a call, if it is not a
-            path; ``name``, name for the model, if it should differ from the function's;
-            ``deferred``, whether the model finds it through ``find_tools`` instead of in its tool
-            list.
+        options: The following options, all of which are optional: ``risk``, the tool's permission
+            category: ``read``, ``write``, ``execute`` (default) or ``network``; ``effect``, the
+            effect of repeating a call: ``pure``, ``idempotent`` or ``once`` (default); ``timeout``,
+            seconds, or a function of the arguments that returns seconds; ``grace``, seconds that a
+            cancelled call has to end before it is abandoned; ``writes``, parameters with paths that
+            the tool writes; ``reads``, parameters with paths that the tool reads, or a function of
+            the arguments that returns the paths; ``queues``, names of queues in which calls run in
+            order; ``aim``, a function of the arguments that returns the target of a call, if it is
+            not a path; ``name``, the name for the model, if it differs from the function's name;
+            ``deferred``, whether the model finds the tool through ``find_tools`` and not in its
+            tool list.
 
     Raises:
-        PluginError: An option does not exist, or has a wrong value; the error lists all of them.
+        PluginError: An option does not exist or has a wrong value; the error lists all mistakes.
     """
     if function is None:
         return functools.partial(tool, **options)

@@ -1,7 +1,8 @@
-"""The verdict on a call: approval policy, mode, the plugins' gates and the user decide.
+"""The verdict on a call, which depends on approval policy, mode, the plugins' gates and the user.
 
-A gate may rewrite the arguments. Then all gates judge the rewritten call, until no gate rewrites it
-again: only a call that every gate has judged is approved, logged and run.
+A gate may rewrite the arguments of a call. All gates then judge the rewritten call, until no gate
+rewrites it again. In this way, every gate has judged the exact call that is approved, logged and
+run.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from hilum.tools import Tool
 if TYPE_CHECKING:
     from hilum.agents import Agent
 
-# Two gates that undo each other's changes must not keep a call waiting forever.
+# Maximum number of rewrites, because two gates might keep undoing each other's changes.
 MAX_REWRITES = 8
 
 
@@ -64,14 +65,14 @@ async def permit(
         state: The state of the call.
         call: The call.
         tool: Its tool.
-        before_asking: Called with the call as rewritten by the gates before the user is asked;
-            waits for its turn.
+        before_asking: Called, before the user is asked, with the call as rewritten by the gates;
+            waits until it is this call's turn.
 
     Returns:
         The call that may run.
 
     Raises:
-        ToolDenied: The call may not run.
+        ToolDenied: The call must not run.
     """
     approved: Verdict | None = None
     rewritten_by: tuple[str, ...] = ()
@@ -86,8 +87,8 @@ async def permit(
             return Judgement(verdict, judged.call, rewritten_by)
         if same and verdict == approved:
             return Judgement(verdict, judged.call, rewritten_by)
-        # The gates judge the call again after the approval. If the rewritten call is now different,
-        # the user has approved something else.
+        # After the approval, the gates judge the call again. If the gates now rewrite the call
+        # differently, the user has approved something else.
         if approved is not None and (approved.scope or call.name) not in agent.session.grants:
             raise ToolDenied(
                 "The effect of the call changed after approval was requested.", code=verdict.code
@@ -107,7 +108,7 @@ async def _permit_edited(
 ) -> Judgement:
     """Judge a call whose arguments the user wrote when approving it.
 
-    The user is not asked about it again, but what gates refuse stays refused.
+    The user is not asked about the edited call again, but the gates can still refuse it.
 
     Raises:
         ToolDenied: A gate refuses the edited call.
@@ -121,10 +122,10 @@ async def _permit_edited(
 
 
 async def judge_call(agent: Agent, name: str, arguments: str) -> Verdict:
-    """Return the verdict on a call that the user makes and not the model.
+    """Return the verdict on a call that the user, and not the model, makes.
 
-    The mode does not matter, because it only restricts the model. The user is not asked: a face
-    decides what ``ask`` means for a call that the user typed.
+    The tools of the current mode do not matter, because they only restrict the model. The user is
+    not asked; a face decides what ``ask`` means for a call that the user typed.
 
     Args:
         agent: The agent for which the user makes the call.
@@ -132,7 +133,7 @@ async def judge_call(agent: Agent, name: str, arguments: str) -> Verdict:
         arguments: Its arguments, as JSON.
 
     Raises:
-        UsageError: There is no such tool.
+        UsageError: The tool does not exist.
     """
     tool = agent.session.tools.get(name)
     if tool is None:
@@ -142,26 +143,27 @@ async def judge_call(agent: Agent, name: str, arguments: str) -> Verdict:
 
 
 async def _judge(agent: Agent, call: ToolCall, tool: Tool) -> Judgement:
-    """Judge a call, repeatedly while gates rewrite it.
+    """Judge a call, and repeat this as long as gates rewrite it.
 
-    If the policy refuses it, no plugin is called.
+    If the approval policy refuses the call, no plugin is called.
     """
     hooks = agent.session.hooks
     approve = agent.session.approve
-    # Before the gates: a plugin must not be able to allow what the user has excluded.
+    # The policy is checked before the gates, because a plugin must not be able to allow what the
+    # user has excluded.
     if tool.risk != "read" and approve == "readonly":
         return Judgement(deny(f"The session is read-only, and {tool.name} can {tool.risk}."), call)
     reason = hooks.refusal()
     if reason:
         return Judgement(deny(reason), call)
     rewritten_by: list[str] = []
-    # A plugin that rewrites a call and requests approval for it need not request the approval
-    # twice.
+    # A plugin that rewrites a call and requests approval need not repeat the request for the
+    # rewritten call.
     kept: list[Verdict] = []
     for _ in range(MAX_REWRITES + 1):
         answers = await hooks.gather("on_tool_call", agent=agent, call=call, tool=tool)
         for plugin, value in answers:
-            # Gates fail closed: the plugin that failed might have refused the call.
+            # Gates fail closed, because the plugin that failed might have refused the call.
             if isinstance(value, PluginFailure):
                 return Judgement(deny(f"The plugin {plugin}, {GATE_FAILED}: {value}."), call)
         found = _first_rewriting(call, tool, answers)
@@ -185,10 +187,10 @@ async def _judge(agent: Agent, call: ToolCall, tool: Tool) -> Judgement:
 def _first_rewriting(
     call: ToolCall, tool: Tool, answers: Sequence[tuple[str, Verdict]]
 ) -> tuple[str, Verdict, ToolCall | Exception] | None:
-    """Return the first gate that rewrites a call, its verdict, and the new call.
+    """Return the first plugin whose gate rewrites a call, its verdict, and the new call.
 
-    If the new arguments do not fit, the error takes the place of the new call. Later gates judge
-    the new call before they rewrite it.
+    If the new arguments do not fit, the error is returned in place of the new call. Later gates
+    judge the new call before they rewrite it.
     """
     for plugin, verdict in answers:
         if verdict.arguments is None:
@@ -205,22 +207,23 @@ def _first_rewriting(
 def _rewritten(call: ToolCall, tool: Tool, verdict: Verdict) -> ToolCall:
     """Return the call with the arguments of a verdict.
 
-    It is the same object if they equal its own arguments.
+    If the arguments are equal, the same object is returned.
 
     Raises:
-        ToolError: They do not fit the tool.
-        TypeError: They cannot be encoded as JSON.
-        ValueError: They cannot be stored.
+        ToolError: The arguments do not fit the tool.
+        TypeError: The arguments cannot be encoded as JSON.
+        ValueError: The arguments cannot be stored.
     """
     assert verdict.arguments is not None
     text = encode_arguments(verdict.arguments)
     reason = problem_of(text)
     if reason:
         raise ValueError(f"the arguments {reason}")
-    # Another spelling of the same JSON is not a rewrite, or two gates could rewrite forever.
+    # A different spelling of the same JSON does not count as a rewrite; otherwise two gates could
+    # rewrite a call forever.
     if normalized(text) == normalized(call.arguments):
         return call
-    # Arguments that a gate wrote are checked like those of a model.
+    # Arguments from a gate are checked in the same way as a model's.
     tool.check(text)
     return replace(call, arguments=text)
 
@@ -228,7 +231,7 @@ def _rewritten(call: ToolCall, tool: Tool, verdict: Verdict) -> ToolCall:
 def _strictest(agent: Agent, call: ToolCall, tool: Tool, verdicts: list[Verdict]) -> Verdict:
     """Return the strictest verdict of gates, mode and approval policy.
 
-    A lasting approval answers only the question that the user was asked, not other questions about
+    A lasting approval covers only the question that the user was asked, not other questions about
     the same call.
     """
     grants = agent.session.grants
@@ -242,17 +245,17 @@ def _strictest(agent: Agent, call: ToolCall, tool: Tool, verdicts: list[Verdict]
         is_settled = any(verdict.settled for verdict in verdicts)
         left += _session_questions(agent, tool, is_settled)
     strictest = max([allow(), *left], key=lambda verdict: verdict.rank)
-    # The new arguments of a gate are part of the call by now.
+    # The new arguments are already part of the call.
     return replace(strictest, arguments=None)
 
 
 def _session_questions(agent: Agent, tool: Tool, is_settled: bool) -> Iterator[Verdict]:
-    """Yield the session's own reasons to request approval for a call.
+    """Yield the reasons of the mode and the approval policy to request approval for a call.
 
     Args:
         agent: The agent that makes the call.
-        tool: The tool that is called.
-        is_settled: Whether a gate has decided what the approval policy would decide.
+        tool: The tool to call.
+        is_settled: Whether a gate has already decided, so that the approval policy does not apply.
     """
     if tool.risk in agent.mode.ask:
         mode = agent.mode.name
@@ -272,14 +275,15 @@ async def _approve(
     session = agent.session
     asked = state.asked
     answer = None
-    # An answer from before a resume counts only for exactly the same question.
+    # An answer from before a resume counts only if the question is exactly the same.
     if asked is not None and asked.call == call and asked.scope == verdict.scope:
         answer = state.answered
-    # The log contains edited arguments without their secrets, so they cannot run after a resume.
+    # The log contains the edited arguments without their secrets, so the edited call cannot run
+    # after a resume.
     if answer is not None and answer.arguments is not None and state.edited is None:
         answer = None
     if answer is None:
-        # Denied at once, because nobody would answer before the time limit.
+        # The call is denied immediately, because nobody would answer within the time limit.
         if not session.attended:
             denied = ToolDenied(f"{UNATTENDED}: {verdict.reason}")
             denied.rule = verdict.rule
@@ -301,13 +305,13 @@ async def _approve(
 async def _ask(
     agent: Agent, state: CallState, call: ToolCall, tool: Tool, verdict: Verdict
 ) -> ApprovalAnswered:
-    """Request the user's approval. A missing answer is logged as a refusal."""
+    """Request the user's approval. If the user does not answer in time, a refusal is logged."""
     session = agent.session
-    # A stop cannot cancel a gate that has already decided. The user is not asked about a call of a
-    # stopped run.
+    # A stop does not cancel gates that have already decided. The user must not be asked about a
+    # call in a stopped run.
     await trio.lowlevel.checkpoint_if_cancelled()
-    # Random: after a resume, an answer to the question of the earlier process must not match a new
-    # one.
+    # The id is random, because an answer to a question from before a resume must not match a new
+    # question.
     identity = os.urandom(6).hex()
     seconds = session.options.approval_timeout
     with session._calls_in_flight.approval(agent, identity, seconds) as opened:

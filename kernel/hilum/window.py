@@ -1,7 +1,7 @@
-"""Measures what fills an agent's context window, for faces that show it.
+"""Measurement of what fills an agent's context window, for faces that show it.
 
-The figures are the same estimates, corrected by the provider's counts, with which the kernel
-decides when to compact a conversation.
+The figures are the estimates, corrected by the provider's counts, that the kernel uses to decide
+when to compact a conversation.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ Kind = Literal[
 
 
 class WindowPart(msgspec.Struct, frozen=True):
-    """A part of a request.
+    """A part of a request to the model.
 
     Attributes:
-        kind: Its kind; ``notes`` are reminders, changes of rules and summaries.
-        name: The layer, the tool or the source of the context; otherwise empty.
-        tokens: Its estimated tokens.
+        kind: The kind of part; ``notes`` are reminders, changed rules and summaries.
+        name: The name of the layer, the tool or the source of context; empty for other kinds.
+        tokens: The estimated number of tokens.
     """
 
     kind: Kind
@@ -52,15 +52,16 @@ class WindowPart(msgspec.Struct, frozen=True):
 
 
 class WindowUse(msgspec.Struct, frozen=True):
-    """What fills an agent's context window.
+    """A summary of what fills an agent's context window.
 
     Attributes:
-        model: The model, provider/name.
-        window: Its context window in tokens.
-        reserved: Tokens that are reserved for the answer.
-        compact_at: Tokens of a request at which the conversation is compacted.
-        parts: The parts of the next request, in its order. Parts of one kind and name are added up.
-        counted: Whether the estimates are corrected by a count of the provider.
+        model: The name of the model, ``provider/name``.
+        window: The size of the model's context window in tokens.
+        reserved: Tokens that are reserved for the response.
+        compact_at: Number of tokens in a request at which the conversation is compacted.
+        parts: The parts of the next request, in order. Parts of the same kind and name are
+            combined.
+        counted: Whether the provider's counts correct the estimates.
     """
 
     model: str
@@ -72,19 +73,20 @@ class WindowUse(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> int:
-        """The tokens of the next request."""
+        """The number of tokens in the next request."""
         return sum(part.tokens for part in self.parts)
 
     @property
     def free(self) -> int:
-        """The tokens that may be added before the conversation is compacted."""
+        """The number of tokens that can be added before the conversation is compacted."""
         return max(self.compact_at - self.total, 0)
 
 
 async def measure_window(agent: Agent) -> WindowUse:
     """Return what fills an agent's context window.
 
-    Before the first request, the instructions and tools are those that it would contain.
+    Before the first request, the result contains the instructions and tools that the request would
+    contain.
 
     Raises:
         UsageError: The agent has no model that can be called.
@@ -100,7 +102,8 @@ async def measure_window(agent: Agent) -> WindowUse:
     if not prompt and not tools:
         prompt = await layers(agent)
         tools = specs(agent)
-    # Read after the last await, so that all figures are of one moment.
+    # The conversation is encoded after the last await, so that all figures are from the same
+    # moment.
     encoded = encode_conversation(agent, model)
     head_size = compute_text_stats(model.wire.head(prompt, tools))
     total = calibrator.total(join(head_size, encoded.size))
@@ -172,9 +175,9 @@ def _estimate_part(part: object) -> int:
 
 
 def _share(tokens: int, parts: Sequence[WindowPart]) -> list[WindowPart]:
-    """Return parts whose estimates are changed in proportion, so that they add up to a total.
+    """Return parts whose estimates are scaled so that they add up to a total.
 
-    The markup between the parts is thus counted as part of them.
+    The markup between the parts is thus distributed among them.
     """
     estimated = sum(part.tokens for part in parts)
     shared = []
@@ -182,7 +185,7 @@ def _share(tokens: int, parts: Sequence[WindowPart]) -> list[WindowPart]:
     seen = 0
     for part in parts:
         seen += part.tokens
-        # Rounded sums, and not rounded parts, so that no token is lost.
+        # Sums are rounded, and not parts, so that no token is lost.
         upto = tokens * seen // max(estimated, 1)
         shared.append(msgspec.structs.replace(part, tokens=upto - used))
         used = upto
@@ -190,7 +193,7 @@ def _share(tokens: int, parts: Sequence[WindowPart]) -> list[WindowPart]:
 
 
 def _add_up(parts: Sequence[WindowPart]) -> Iterator[WindowPart]:
-    """Yield one part for each kind and name, in the order of their first occurrence."""
+    """Yield one part for each kind and name, in order of first occurrence."""
     totals: dict[tuple[Kind, str], int] = {}
     for part in parts:
         key = (part.kind, part.name)

@@ -1,12 +1,13 @@
-"""Access to files within the workspace, and to no files outside it.
+"""Access to files in the workspace, and to no files outside it.
 
-Neither ``..`` nor absolute paths nor links lead out, even if a link is swapped in during access.
+Neither ``..`` nor absolute paths nor links lead out of the workspace, even if a link is swapped in
+during access.
 
-A path is resolved first, and the result must be below a root. Then each of its folders is opened
-from the top of the file system without following links, and the file is used relative to the last
-open folder. So the file that is used is the one at the resolved path. A link that appears between
-check and use, even in place of a root or above it, is an error. Systems without ``openat``
-(Windows) have only the check.
+First, a path is resolved, and the result must be below a root. Then each folder in the resolved
+path is opened, from the top of the file system and without following links, and the file is
+accessed relative to the last folder. The accessed file is therefore the one at the resolved path.
+If a link appears between check and access, even in place of a root or above it, an error is raised.
+On systems without ``openat`` (Windows), only the resolved path is checked.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ __all__ = ["Locks", "PathError", "Place", "Workspace"]
 
 _HAS_OPENAT = os.open in os.supports_dir_fd
 _FOLDER = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
-# A folder on the way need not be readable, only searchable.
+# Folders along the path must be searchable, but need not be readable.
 _STEP = _FOLDER | getattr(os, "O_PATH", 0)
 # Opening a pipe must not block, and a terminal must not become the process's controlling terminal.
 _FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
@@ -40,18 +41,17 @@ _HAVE_CONTENT = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 class PathError(ToolError):
     """A path leads out of the workspace, does not exist, or the system rejects the operation.
 
-    Its code is ``"E_PATH_TRAVERSAL"``, ``"E_FILE_NOT_FOUND"`` or ``"E_FAILED"``.
+    The error's code is ``"E_PATH_TRAVERSAL"``, ``"E_FILE_NOT_FOUND"`` or ``"E_FAILED"``.
     """
 
 
 class Place(NamedTuple):
-    """The target of a path: a name in a folder that is held open.
+    """The location of a file: a name in a folder that is held open.
 
-    Use both: ``os.stat(place.name, dir_fd=place.folder)``.
+    Always use the name together with the folder: ``os.stat(place.name, dir_fd=place.folder)``.
 
-    ``folder`` is ``None`` on systems without ``openat``, where ``name`` is the whole path; ``name``
-    is ``.`` for a root itself; ``path`` is the resolved absolute path, to show; ``error`` is what
-    ``open`` raises.
+    On systems without ``openat``, ``folder`` is ``None`` and ``name`` is the whole path. For a root
+    itself, ``name`` is ``.``. ``path`` is the resolved absolute path, for messages.
     """
 
     folder: int | None
@@ -61,10 +61,10 @@ class Place(NamedTuple):
     def open(self) -> BinaryIO:
         """Open the file to read its bytes.
 
-        Raises ``PathError`` for pipes, sockets and devices, and ``OSError`` for other errors.
+        Raises ``PathError`` for pipes, sockets and devices, and ``OSError`` if opening fails.
         """
-        # A device is not even opened, because opening alone may have an effect. The second check
-        # finds a file that is swapped in after this one.
+        # A device must not even be opened, because opening it may have an effect. The second check
+        # below detects a file that is swapped in after this check.
         self._check(os.stat(self.name, dir_fd=self.folder, follow_symlinks=False))
         file = open(  # noqa: SIM115
             self.name,
@@ -87,29 +87,28 @@ class Place(NamedTuple):
 
 @attrs.frozen(init=False)
 class Workspace:
-    """The files below a root folder, and below extra roots.
+    """The files below a root folder and below extra roots.
 
     Paths may be relative to the root or absolute.
 
-    ``~/`` is the home folder. A root is identified by its path: a plain folder that replaces it
-    becomes the root, and a link in its place is refused.
+    ``~/`` stands for the home folder. A root is identified by its path. If another folder replaces
+    it, that folder becomes the root; a link in its place is refused.
 
     Args:
-        root: The folder.
-        extra: Further folders whose files may be used, by absolute paths; relative ones are
-            relative to the root.
+        root: The root folder.
+        extra: Further folders whose files may be used. Relative paths are relative to the root.
 
     Attributes:
-        root: The folder, as a resolved absolute path.
-        roots: The root and the extra ones, likewise.
+        root: The root folder, as a resolved absolute path.
+        roots: The root and the extra roots, as resolved absolute paths.
     """
 
     root: Path
     roots: tuple[Path, ...]
 
     def __init__(self, root: str | Path, extra: Iterable[str | Path] = ()) -> None:
-        # A single string would otherwise be iterated character by character, and the first one, a
-        # slash, would give access to the whole file system.
+        # A single string is treated as one path; iterated by character, its slash would give access
+        # to the whole file system.
         given = [root, extra] if isinstance(extra, str) else [root, *extra]
         plain = [os.path.expanduser(self._text(path)) for path in given]
         roots = tuple(Path(os.path.realpath(os.path.join(plain[0], path))) for path in plain)
@@ -118,28 +117,29 @@ class Workspace:
     def resolve(self, path: str | Path, *, must_exist: bool = False, follow: bool = True) -> Path:
         """Return the absolute form of a path, with links resolved.
 
-        The result is for checks and messages. To use a file, use the other methods.
+        The result is meant only for checks and messages. To access a file, use the other methods.
 
         Args:
-            path: Relative to the root, or absolute.
-            must_exist: Refuse a path that does not exist.
-            follow: Follow a link at the end of the path; links on the way are always followed.
+            path: The path, which may be relative to the root or absolute.
+            must_exist: Whether to refuse a path that does not exist.
+            follow: Whether to follow a link at the end of the path; all other links are always
+                followed.
 
         Raises:
-            PathError: ``"E_PATH_TRAVERSAL"`` when it leads out of all roots;
-                ``"E_FILE_NOT_FOUND"``.
+            PathError: ``"E_PATH_TRAVERSAL"``, the path leads out of all roots;
+                ``"E_FILE_NOT_FOUND"``, it does not exist.
         """
         text = self._text(path)
         plain = self.root / (os.path.expanduser(text) if text.startswith("~/") else text)
         with self._path_errors(path):
-            # A `..` at the end is always resolved: left as it is, it would lead out of the folder
-            # that is checked.
+            # A `..` at the end is always resolved, because it would lead out of the folder that is
+            # checked.
             if follow or plain.name == "..":
                 real = _real(plain)
             else:
                 real = _real(plain.parent) / plain.name
-            # /proc shows processes, not files of a project, including this process's memory and
-            # keys.
+            # /proc contains no files of a project, but exposes processes, including this process's
+            # memory and keys.
             if self._root_of(real) is None or real.is_relative_to("/proc"):
                 others = "".join(f" and {str(folder)!r}" for folder in self.roots[1:])
                 message = (
@@ -153,7 +153,7 @@ class Workspace:
         return real
 
     def relative(self, path: str | Path) -> str:
-        """Return a path in the form in which it is shown.
+        """Return a path in the form in which it is shown to users and models.
 
         A path below the root is relative to the root. Slashes are forward slashes.
         """
@@ -166,16 +166,17 @@ class Workspace:
 
     @contextmanager
     def at(self, path: str | Path, *, make: bool = False, follow: bool = True) -> Iterator[Place]:
-        """Hold open the folder that a path is in.
+        """Hold the parent folder of a path open for the block.
 
-        It is for code that performs several steps in one thread, because it blocks.
+        Because this method blocks, it is meant for code that performs several steps in one thread.
 
-        An ``OSError`` in the body becomes a ``PathError`` too.
+        An ``OSError`` in the block also becomes a ``PathError``.
 
         Args:
-            path: Relative to the root, or absolute.
-            make: Create missing folders on the way.
-            follow: Follow a link at the end of the path; links on the way are always followed.
+            path: The path, which may be relative to the root or absolute.
+            make: Whether to create missing parent folders.
+            follow: Whether to follow a link at the end of the path; all other links are always
+                followed.
 
         Raises:
             PathError: ``"E_PATH_TRAVERSAL"``, ``"E_FILE_NOT_FOUND"`` or, for example if access is
@@ -197,25 +198,25 @@ class Workspace:
         """Read a whole file.
 
         Args:
-            path: Relative to the root, or absolute.
+            path: The path, which may be relative to the root or absolute.
             limit: Maximum number of bytes to read; a longer file is refused.
 
         Raises:
-            PathError: As for ``at``; or the file is too long or not a regular file.
+            PathError: See ``at``; or the file is too long or not a regular file.
         """
 
         def read() -> bytes:
             with self.at(path) as place, place.open() as file:
-                # One more byte than allowed shows that the file is too long, even if it grows
-                # meanwhile.
+                # One byte more than allowed is read, which shows whether the file is too long, even
+                # if it grows meanwhile.
                 return file.read(limit + 1)
 
-        # A network file system may hang. An abandoned thread changes nothing, because it only
-        # reads.
+        # The read may be abandoned, because a network file system may hang. An abandoned thread
+        # does no harm, because it only reads.
         data = await trio.to_thread.run_sync(read, abandon_on_cancel=True)
         if len(data) > limit:
             raise PathError(
-                f"{str(path)!r} has more than {limit:,} bytes.", hint="Read a part of it."
+                f"{str(path)!r} has more than {limit:,} bytes.", hint="Read a part of the file."
             )
         return data
 
@@ -225,11 +226,11 @@ class Workspace:
         Raises the same errors as ``read_bytes``.
         """
         data = await self.read_bytes(path)
-        # git recognizes binary files in the same way, by a NUL near the beginning.
+        # Like git, hilum recognizes a binary file by a NUL near its beginning.
         if b"\0" in data[:8192]:
             raise PathError(
                 f"{str(path)!r} is a binary file of {len(data):,} bytes.",
-                hint="It has no text to read.",
+                hint="A binary file has no text to read.",
             )
         try:
             return data.decode("utf-8-sig")
@@ -243,7 +244,7 @@ class Workspace:
 
     def _text(self, path: str | Path) -> str:
         text = str(path)
-        # 4,096 is PATH_MAX on Linux; system calls end a path at a NUL.
+        # On Linux, PATH_MAX is 4,096. For system calls, a path ends at a NUL.
         if "\0" in text or len(text) > 4096:
             raise PathError(
                 f"{text[:100]!r} is not a path.",
@@ -254,7 +255,7 @@ class Workspace:
 
     @contextmanager
     def _path_errors(self, path: str | Path) -> Iterator[None]:
-        """Convert operating system errors of the block into ``PathError``."""
+        """Convert operating system errors in the block into ``PathError``."""
         try:
             yield
         except FileNotFoundError:
@@ -268,40 +269,41 @@ class Workspace:
 class Locks:
     """Locks on files, so that tasks that change the same file run one after another.
 
-    Two names of one file share a lock.
+    Two names for the same file share a lock.
 
     Args:
-        workspace: The workspace of the files.
+        workspace: The workspace that contains the files.
     """
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        # Weak, so that the locks of a long session disappear when no call uses them.
+        # The references are weak, so that a lock disappears when no call uses it any more.
         self._held: WeakValueDictionary[str, trio.Lock] = WeakValueDictionary()
 
     def of(self, paths: Iterable[object]) -> list[trio.Lock]:
-        """Return the locks of files, each once.
+        """Return the locks for files, each lock once.
 
-        Tasks that acquire them in this order cannot deadlock.
+        Tasks that acquire the locks in the returned order cannot deadlock.
         """
-        # Sorted, so that two calls that lock the same files cannot wait for each other.
+        # The names are sorted, so that two calls that lock the same files cannot wait for each
+        # other.
         names = sorted({self._name(str(path)) for path in paths})
         return [self._held.setdefault(name, trio.Lock()) for name in names]
 
     def _name(self, path: str) -> str:
         try:
             return str(self._workspace.resolve(path))
-        except PathError:  # the code that uses the path gets the error
+        except PathError:  # the code that uses the path will get the error
             return path
 
 
 def _real(path: Path) -> Path:
-    """Follow all links of a path; the part from the first missing folder on stays as written."""
+    """Follow all links in a path; from the first missing name on, the path stays as written."""
     try:
         return Path(os.path.realpath(path, strict=True))
     except (FileNotFoundError, NotADirectoryError):
         real = os.path.realpath(path)
-        # A link to itself ends the resolution, and the remaining links may lead anywhere.
+        # At a loop of links, the resolution ends, and the remaining links could lead anywhere.
         if os.path.realpath(real) != real:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
         return Path(real)
@@ -309,9 +311,9 @@ def _real(path: Path) -> Path:
 
 @contextmanager
 def _walk(folders: tuple[str, ...], made: int) -> Iterator[int]:
-    """Open the folder that these names lead to, starting at the first one, which is absolute.
+    """Open the folder at the end of a list of names, the first of which is an absolute path.
 
-    The last ``made`` names may be missing.
+    If the last ``made`` folders are missing, they are created.
     """
     held = os.open(folders[0], _STEP if folders[1:] else _FOLDER)
     try:

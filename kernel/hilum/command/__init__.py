@@ -1,7 +1,7 @@
 """Helpers that all commands share.
 
-Arguments are parsed with errors that explain what to do, and text is printed so that a terminal
-does not interpret it.
+These helpers parse arguments, with errors that explain what to do, and print text so that a
+terminal does not interpret it.
 """
 
 from hilum.command.checks import check_folder, check_text

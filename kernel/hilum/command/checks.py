@@ -13,15 +13,15 @@ def check_text(texts: Sequence[str]) -> None:
     """Reject arguments that are not text.
 
     Raises:
-        UsageError: One of them is not UTF-8.
+        UsageError: An argument is not UTF-8.
     """
     for text in texts:
         try:
             text.encode()
         except UnicodeEncodeError:
-            # Python decodes bytes of the command line that are not UTF-8 as surrogates (PEP 383).
+            # Python decodes bytes on the command line that are not UTF-8 as surrogates (PEP 383).
             shown = text.encode(errors="surrogateescape").decode(errors="backslashreplace")
-            hint = "Set the locale to UTF-8, and rename files whose names are not."
+            hint = "Set the locale to UTF-8, and rename files whose names are not UTF-8."
             raise UsageError(
                 f"The argument {shown} is not UTF-8 text.", code=E_BAD_ARGS, hint=hint
             ) from None
@@ -44,6 +44,6 @@ def check_folder(path: str) -> str:
     if os.path.isdir(absolute) and not os.access(absolute, os.R_OK | os.X_OK):
         raise UsageError(
             f"The workspace {escape_terminal(absolute)} cannot be read.",
-            hint="Change its permissions, or choose another folder.",
+            hint="Change the folder's permissions, or choose another folder.",
         )
     return os.path.realpath(absolute)

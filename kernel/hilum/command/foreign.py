@@ -1,8 +1,8 @@
-"""Options of other agents' command lines, each with hilum's own option.
+"""Options of other coding agents, each with hilum's equivalent.
 
-People who come from another agent type its options first. Some of them exist in hilum, too
-(``-p``, ``-c``, ``--resume``, ``--model``, ``--max-turns``). For the others, the error names what
-to type instead. ``Parser`` looks them up.
+People who switch to hilum from another coding agent first type that agent's options. Some of these
+options also exist in hilum (``-p``, ``-c``, ``--resume``, ``--model``, ``--max-turns``). For the
+others, the error states what to type instead. ``Parser`` looks the options up.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ _AUTO = (
     " be harmless nor confined by the sandbox."
 )
 _READ_ONLY = "--approve readonly denies every call that would change something."
-_MODES = "--mode plan, --mode ask or --mode agent; what is asked: --approve."
+_MODES = "--mode plan, --mode ask or --mode agent; --approve sets which calls need approval."
 _SETTING = "hilum config lists all settings; --set KEY=VALUE sets one."
 _PROMPT = "Give the prompt without an option, or pipe it: hilum run - < FILE."
 _RULES = "Put instructions into AGENTS.md (hilum init writes one), or into the prompt."
-_FILES = "Name files in the prompt: @src/main.py, or with their paths."
+_FILES = "Name files in the prompt, by path or as @src/main.py."
 _PERMISSIONS = "hilum permissions allow and hilum permissions deny set what tools may do."
 _MCP = "hilum mcp add adds a server; those that are added start with each session."
 _FOLDER = "--workspace DIR works in another folder; the setting extra_roots adds folders."
@@ -30,7 +30,7 @@ _GIT = (
 _FORMAT = "--output-format text, json or stream-json."
 
 FOREIGN_OPTIONS: Mapping[str, str] = {
-    # Approvals: claude, codex, gemini, aider, opencode, cursor.
+    # Approval options of claude, codex, gemini, aider, opencode and cursor.
     "--dangerously-skip-permissions": _AUTO,
     "--allow-dangerously-skip-permissions": _AUTO,
     "--dangerously-bypass-approvals-and-sandbox": _AUTO,
@@ -50,8 +50,8 @@ FOREIGN_OPTIONS: Mapping[str, str] = {
     "--disallowedTools": _PERMISSIONS,
     "--disallowed-tools": _PERMISSIONS,
     "--tools": "--mode ask offers tools that only read; hilum permissions deny denies one.",
-    "--sandbox": f"The sandbox is on where the system has one: hilum doctor. {_READ_ONLY}",
-    "-s": f"The sandbox is on where the system has one: hilum doctor. {_READ_ONLY}",
+    "--sandbox": f"The sandbox is on if the system has one: see hilum doctor. {_READ_ONLY}",
+    "-s": f"The sandbox is on if the system has one: see hilum doctor. {_READ_ONLY}",
     "--dry-run": _READ_ONLY,
     "--read-only": _READ_ONLY,
     # Modes and models.
@@ -73,9 +73,9 @@ FOREIGN_OPTIONS: Mapping[str, str] = {
     "--openai-api-base": "Export OPENAI_BASE_URL=…, and name the model: --model openai/NAME.",
     "--oss": "hilum finds local servers: hilum models lists their models for --model.",
     "--local-provider": "hilum finds local servers: hilum models lists their models for --model.",
-    "--effort": 'Set it for a model: --set models.models."provider/name".effort=high',
-    "--reasoning-effort": 'Set it for a model: --set models.models."provider/name".effort=high',
-    "--thinking": 'Set it for a model: --set models.models."provider/name".effort=high',
+    "--effort": 'Set effort per model: --set models.models."provider/name".effort=high',
+    "--reasoning-effort": 'Set effort per model: --set models.models."provider/name".effort=high',
+    "--thinking": 'Set effort per model: --set models.models."provider/name".effort=high',
     # Prompts and output.
     "--prompt": _PROMPT,
     "--message": _PROMPT,
@@ -84,7 +84,7 @@ FOREIGN_OPTIONS: Mapping[str, str] = {
     "-i": "hilum chat starts a conversation.",
     "--prompt-interactive": "hilum chat starts a conversation.",
     "--interactive": "hilum chat starts a conversation.",
-    "--input-format": "Pipe text: it is added to the prompt.",
+    "--input-format": "Piped text is added to the prompt.",
     "--json": _FORMAT,
     "--output": _FORMAT,
     "-o": _FORMAT,
@@ -99,7 +99,7 @@ FOREIGN_OPTIONS: Mapping[str, str] = {
     "--file": _FILES,
     "--read": _FILES,
     "--all-files": "The agent reads files as it needs them.",
-    "-a": "The agent reads files as it needs them; what is asked: --approve.",
+    "-a": "The agent reads files as it needs them; --approve sets which calls need approval.",
     # Folders, sessions, tools.
     "--add-dir": _FOLDER,
     "--include-directories": _FOLDER,
@@ -154,14 +154,14 @@ FOREIGN_OPTIONS: Mapping[str, str] = {
 
 
 def find_foreign_option(arguments: Sequence[str], known: Sequence[str] = ()) -> tuple[str, str]:
-    """Return the first option of another agent on a command line, with hilum's own option.
+    """Return the first option of another coding agent on a command line, with advice for hilum.
 
     Args:
-        arguments: The arguments that were not understood.
+        arguments: The arguments that the parser did not recognize.
         known: The options of the command itself, which are never foreign.
 
     Returns:
-        The option and the advice; two empty strings if there is none.
+        The option and the advice; two empty strings if there is no such option.
     """
     for argument in arguments:
         if argument == "--":

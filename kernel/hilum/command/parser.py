@@ -1,4 +1,4 @@
-"""argparse with errors that explain what to do."""
+"""An argparse parser whose errors explain what to do."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Parser(argparse.ArgumentParser):
         prog: The command as the user types it: ``hilum undo``.
         description: The description; its line breaks are kept.
         epilog: The text below the options.
-        foreign: Whether the error about an option of another agent names hilum's own option.
+        foreign: Whether the error about another coding agent's option names hilum's equivalent.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Parser(argparse.ArgumentParser):
             description,
             epilog,
             formatter_class=layout,
-            # An abbreviation in a script would become ambiguous when an option is added.
+            # An abbreviated option in a script could become ambiguous when hilum adds an option.
             allow_abbrev=False,
             **more,  # type: ignore[arg-type]
         )
@@ -59,7 +59,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise ``UsageError``, with similar names if an option is unknown."""
-        from difflib import get_close_matches  # 2 ms, only where something is wrong
+        from difflib import get_close_matches  # takes 2 ms, needed only for an error
 
         if self._foreign and "unrecognized arguments" in message:
             self._explain_foreign(message.partition("unrecognized arguments: ")[2].split())
@@ -75,8 +75,8 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message[:1].upper()}{message[1:]}.", code=E_BAD_ARGS, hint=hint)
 
     def _explain_foreign(self, unknown: list[str]) -> None:
-        """Raise ``UsageError`` if one of the unknown options belongs to another agent."""
-        from hilum.command.foreign import find_foreign_option  # only where something is wrong
+        """Raise ``UsageError`` if an unknown option belongs to another coding agent."""
+        from hilum.command.foreign import find_foreign_option  # needed only for an error
 
         known = [option for action in self._actions for option in action.option_strings]
         option, advice = find_foreign_option(unknown, known)

@@ -1,6 +1,6 @@
-"""Text from files, models, tools and repositories, made harmless for a terminal.
+"""Functions that print text from files, models, tools and repositories without harm to a terminal.
 
-No character is removed.
+Harmful characters are escaped, not removed.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TextIO
 
 from hilum.errors import HilumError
 
-# Characters that a terminal would interpret, and those that make text look different from what it
-# is (direction, zero width); tabs and newlines are kept.
+# Characters that a terminal would interpret, and characters that disguise text (changes of
+# direction, zero width). Tabs and newlines are kept.
 _HARMFUL = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
@@ -23,7 +23,7 @@ _HARMFUL = (
 
 def escape_terminal(text: str) -> str:
     """Return text with all control characters except newlines and tabs escaped."""
-    # Most texts are plain, and these two checks are cheaper than the search below.
+    # For most texts, these two checks suffice, and they are faster than the search below.
     if text.isascii() and text.isprintable():
         return text
     return re.sub(
@@ -32,17 +32,17 @@ def escape_terminal(text: str) -> str:
 
 
 def say(text: str, *, to: TextIO | None = None) -> None:
-    """Print a line, or several, on standard output.
+    """Print one or more lines to standard output.
 
     Args:
-        text: The text; it is escaped for a terminal.
-        to: Another stream to print to.
+        text: The text, which is escaped for a terminal.
+        to: The stream to print to; by default, standard output.
     """
     _write(escape_terminal(text), to or sys.stdout)
 
 
 def say_json(data: object) -> None:
-    """Print data as JSON on standard output (see ``format_json``)."""
+    """Print data as JSON to standard output (see ``format_json``)."""
     _write(format_json(data), sys.stdout)
 
 
@@ -69,5 +69,5 @@ def _write(text: str, to: TextIO) -> None:
 def output_error(error: OSError) -> HilumError:
     """Return the error for output that cannot be written, for example because the disk is full."""
     reason = error.strerror or str(error)
-    hint = "The output is incomplete. Write it to another location, or free some disk space."
+    hint = "The output is incomplete. Write to another location, or free some disk space."
     return HilumError(f"Cannot write to standard output: {reason}.", code="E_FAILED", hint=hint)

@@ -1,10 +1,10 @@
 """Front matter of Markdown files: fields between two lines ``---`` at the top.
 
-It is read as people and programs really write it.
+The reader accepts front matter as people and programs really write it.
 
-Nothing is rejected and nothing is dropped silently: text that is not YAML is repaired or, as a last
-resort, read line by line, and each deviation from the text is a `Problem` with its line. Texts are
-kept as written: ``no``, ``1.10`` and ``2026-01-01`` are texts unless a caller converts them
+Nothing is rejected, and nothing is dropped silently. Text that is not YAML is repaired or, as a
+last resort, read line by line, and each change is reported as a `Problem` with its line. Values
+stay as written: ``no``, ``1.10`` and ``2026-01-01`` are texts unless a caller converts them
 (`flag`, `number`).
 """
 
@@ -33,13 +33,15 @@ def read(data: bytes | str, *, raw: Collection[str] = ()) -> Document:
     """Read a file with or without front matter.
 
     Args:
-        data: The whole file. Bytes are read as UTF-8; other bytes become U+FFFD, which is reported.
+        data: The whole file. Bytes are decoded as UTF-8; invalid bytes become U+FFFD, which is
+            reported.
         raw: Keys whose values some programs write without the quotes that YAML requires (``globs:
-            **/*.ts``): such a value that is not YAML is read as written and not reported.
+            **/*.ts``): such a value is read as written and not reported if it is not YAML.
 
     Returns:
-        The fields, the text below them, and all problems that were found. Bad input never raises.
+        The fields, the text below the front matter, and all problems that were found. Bad input
+        never raises an exception.
     """
-    from hilum.frontmatter.reader import read_text  # loads the YAML library at first use
+    from hilum.frontmatter.reader import read_text  # loads the YAML library
 
     return read_text(data, frozenset(raw))

@@ -1,4 +1,4 @@
-"""The result of reading a file."""
+"""The types of the result of reading a file."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ class Problem(NamedTuple):
     line: int
     """Line in the file, counted from 1."""
     message: str
-    """What is wrong, and how the text was read."""
+    """A description of what is wrong and how the text was read."""
     fatal: bool = False
-    """Whether the fields lack something that the file contains."""
+    """Whether something that the file contains is missing from the fields."""
 
 
 class Document(NamedTuple):
@@ -26,22 +26,22 @@ class Document(NamedTuple):
     body: str
     """The text below the front matter, with ``\\n`` as newlines.
 
-    It is the whole file if there is no front matter.
+    The body is the whole file if there is no front matter.
     """
     line: int
-    """The line of the file on which the body begins, from 1."""
+    """The line of the file on which the body begins, counted from 1."""
     problems: tuple[Problem, ...] = ()
-    """Everything that was repaired, left out or unusual, in line order."""
+    """Everything that was repaired, left out or noticed as unusual, in line order."""
     present: bool = False
     """Whether the file has front matter."""
-    lines: dict[str, int] = {}  # never modified, so documents without fields may share it
-    """The line of each key, from 1."""
+    lines: dict[str, int] = {}  # never modified, so documents without fields can share this dict
+    """The line of each key, counted from 1."""
 
     def problem(self, key: str, message: str, *, fatal: bool = False) -> Problem:
-        """Return a problem on the line of a key, for a caller that finds a value invalid.
+        """Return a problem on the line of a key, for a caller that considers its value invalid.
 
         Args:
-            key: The key; without such a key, the problem is on the first line.
+            key: The key. If the front matter has no such key, the problem is on the first line.
             message: A sentence about the problem.
             fatal: Whether the value has no effect because of the problem.
         """

@@ -1,6 +1,6 @@
-"""Splitting a file into front matter and body.
+"""Functions that split a file into front matter and body.
 
-Fences are whole lines. Front matter that is not YAML is repaired key by key.
+A fence is a whole line. Front matter that is not YAML is repaired key by key.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from hilum.frontmatter.repair import repair
 from hilum.frontmatter.strict import NotYaml, parse
 
 MAX_CHARACTERS = 65_536
-"""Maximum length of front matter in characters; the rest is reported and not read."""
+"""Maximum length of front matter in characters. The rest is reported and not read."""
 MAX_PROBLEMS = 50
 _OPENING = r"(?:[ \t]*\n){0,20}([ \t]{0,8})---[ \t]*(?:\n|$)"
-# All characters that YAML forbids, and those that only YAML treats as line breaks.
+# All characters that YAML forbids, and those that YAML alone treats as line breaks.
 _FORBIDDEN = (
     "[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
@@ -26,7 +26,7 @@ def read_text(data: bytes | str, raw: frozenset[str]) -> Document:
     """Read a file (see `hilum.frontmatter.read`)."""
     problems: list[Problem] = []
     text = _decoded(data, problems) if isinstance(data, bytes) else data
-    # Editors on Windows begin UTF-8 files with a byte order mark, which the codec utf-8 keeps.
+    # Editors on Windows begin UTF-8 files with a byte order mark, which Python's utf-8 codec keeps.
     text = text.lstrip("\ufeff")
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -50,7 +50,7 @@ def read_text(data: bytes | str, raw: frozenset[str]) -> Document:
         )
         problems.append(Problem(fence, message))
     fields, lines, found = _fields(inner, fence + 1, raw)
-    if (fence > 1 or is_indented) and not fields:  # a horizontal rule, then text
+    if (fence > 1 or is_indented) and not fields:  # a horizontal rule and text
         return Document({}, text, 1, tuple(problems))
     if fence > 1:
         message = (
@@ -66,11 +66,11 @@ def read_text(data: bytes | str, raw: frozenset[str]) -> Document:
 
 
 def _split_at_fence(text: str, start: int, is_indented: bool) -> tuple[str, str, bool]:
-    """Split a text at the closing fence, or where its keys end if that is missing.
+    """Split a text at the closing fence or, if there is no closing fence, where its keys end.
 
     Args:
         text: The text.
-        start: The index after the opening fence.
+        start: The index of the first character after the opening fence.
         is_indented: Whether the opening fence is indented.
 
     Returns:
@@ -82,7 +82,7 @@ def _split_at_fence(text: str, start: int, is_indented: bool) -> tuple[str, str,
         inner = text[start : closing.start()]
         if is_indented:
             return dedent(inner), text[closing.end() + 1 :], True
-        # A forgotten fence: the next `---` may be a horizontal rule of the body.
+        # If the closing fence was forgotten, this `---` may be a horizontal rule in the body.
         if not _is_body(inner):
             return inner, text[closing.end() + 1 :], True
     inner = _unclosed(text[start:])
@@ -90,7 +90,7 @@ def _split_at_fence(text: str, start: int, is_indented: bool) -> tuple[str, str,
 
 
 def _line_of(text: str, rest: str) -> int:
-    """Return the line on which the rest of a text begins: after the last line if it is empty."""
+    """Return the line on which the rest of a text begins (after the last line if it is empty)."""
     if rest:
         return 1 + text.count("\n", 0, len(text) - len(rest))
     return 1 + text.count("\n") + (not text.endswith("\n"))
@@ -104,11 +104,11 @@ def _second(
     problems: list[Problem],
     raw: frozenset[str],
 ) -> str:
-    """Merge a second front matter that follows the first one, and return the rest of the body.
+    """Merge a second block of front matter into the first one, and return the rest of the body.
 
-    Cursor writes its own front matter, mostly empty, before the author's. Text between two
-    horizontal rules looks the same, so it counts as front matter only if it contains a key of the
-    first one.
+    Cursor writes its own, mostly empty front matter above the author's. Text between two horizontal
+    rules looks the same, so it counts as front matter only if it has a key in common with the first
+    block.
     """
     opening = re.compile(r"\s{0,4}^---[ \t]*\n", re.MULTILINE).match(body)
     if opening is None:
@@ -153,12 +153,13 @@ def _decoded(data: bytes, problems: list[Problem]) -> str:
 
 def _wide(data: bytes) -> str:
     """Return the encoding of a UTF-16 or UTF-32 file; empty for other files."""
-    # UTF-32 first: its little-endian byte order mark begins with that of UTF-16.
+    # UTF-32 is checked first, because its little-endian byte order mark begins with that of UTF-16.
     if data.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
         return "utf-32"
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
-    # Without a byte order mark: the first letters are ASCII, so every second byte is NUL.
+    # In UTF-16 without a byte order mark, every second byte of the first letters is NUL, because
+    # they are ASCII.
     even = data[:16:2]
     odd = data[1:16:2]
     if len(odd) < 2 or any(even) == any(odd):
@@ -171,7 +172,7 @@ def _wide(data: bytes) -> str:
 def _unclosed(text: str) -> str:
     """Return the lines at the top of a text that can be front matter.
 
-    They are keys and the indented lines below them.
+    These lines are keys and the indented lines below them.
     """
     end = 0
     for line in text[:MAX_CHARACTERS].splitlines(keepends=True):
@@ -208,10 +209,10 @@ def _parses(text: str) -> bool:
 def _fields(
     text: str, first: int, raw: frozenset[str]
 ) -> tuple[dict[str, object], dict[str, int], list[Problem]]:
-    """Read front matter that begins on line ``first``: values, lines of keys, problems."""
+    """Read front matter that begins on line ``first`` as values, lines of keys, and problems."""
     found: list[Problem] = []
     if len(text) > MAX_CHARACTERS:
-        # Cut between lines, because half a line could be read as another value.
+        # The text is cut between lines, because half a line could be read as a different value.
         kept = text[:MAX_CHARACTERS].rpartition("\n")[0]
         message = (
             f"The front matter is longer than {MAX_CHARACTERS:,} characters ({len(text):,}); the"
@@ -238,7 +239,7 @@ def _fields(
 def _comments(
     given: list[str], first: int, fields: dict[str, object], lines: dict[str, int]
 ) -> list[Problem]:
-    """Report values that end at a ``#`` that may have been meant as text.
+    """Report values that YAML ends at a ``#`` although the author may have meant it as text.
 
     For example: ``Close issue #12 of the project``.
     """
@@ -246,7 +247,7 @@ def _comments(
     for key, line in lines.items():
         value = given[line - first].partition(":")[2].strip()
         text = fields[key] or ""
-        # In quotes and blocks, `#` is part of the text.
+        # In quoted values and block scalars, `#` is part of the text.
         if not isinstance(text, str) or value.startswith(("'", '"', "|", ">")):
             continue
         match = re.search(r"(?:^|\s)#[^\s#].*", value)
@@ -260,7 +261,7 @@ def _comments(
 
 
 def _bounded(problems: list[Problem]) -> tuple[Problem, ...]:
-    """Return problems in line order, with one problem that summarizes those beyond the maximum."""
+    """Return problems in line order, with one that summarizes those beyond ``MAX_PROBLEMS``."""
     problems = sorted(problems, key=lambda problem: problem.line)
     more = problems[MAX_PROBLEMS:]
     if not more:

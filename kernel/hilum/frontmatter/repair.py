@@ -1,7 +1,9 @@
-"""Repair of front matter that is not YAML: key by key, so that errors do not spread.
+"""Repair of front matter that is not YAML.
 
-Each entry is read in the first way that works: as YAML; as YAML with its plain values quoted; line
-by line as text.
+The repair works key by key, so that an error affects only one key.
+
+Each entry is read in the first of three ways that works: as YAML, as YAML with quotes around its
+plain values, or line by line as text.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ MAX_REPAIRED = 300
 """Maximum number of entries that are tried as YAML; later ones are read line by line."""
 
 _KEY = r"(\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|(?![#\s]|-\s)[^\n]{1,200}?)[ \t]*:(?=\s|$)"
-# Not the colon of an address such as `https://`. The other colon is the full-width one from Chinese
-# and Japanese keyboards.
+# The pattern does not match the colon in a URL such as `https://`. The pattern also matches the
+# full-width colon of Chinese and Japanese keyboards.
 _TIGHT_KEY = r"([A-Za-z][\w.-]{0,63})[ \t]*(?::(?!//)|：)"
 _LINE = (
     r"(\s*(?:- +)*)(?:((?:\"[^\"]{1,200}\"|'[^']{1,200}'|[^\s#:\"'\[{][^:\[{]{0,200}?))[ \t]*:["
@@ -27,7 +29,7 @@ _LINE = (
 
 
 class Entry(NamedTuple):
-    """An unindented key and the lines that belong to it."""
+    """An unindented key with the lines that belong to it."""
 
     line: int
     key: str
@@ -35,7 +37,7 @@ class Entry(NamedTuple):
 
 
 class Repaired(NamedTuple):
-    """The values that were found in front matter that is not YAML."""
+    """The values and problems found in front matter that is not YAML."""
 
     fields: dict[str, object]
     lines: dict[str, int]
@@ -43,11 +45,11 @@ class Repaired(NamedTuple):
 
 
 def repair(text: str, first: int, why: NotYaml, raw: frozenset[str]) -> Repaired:
-    """Read front matter that is not YAML as a whole.
+    """Read front matter that, as a whole, is not YAML.
 
     Args:
         text: The front matter.
-        first: The line of the file on which it begins.
+        first: The line of the file on which the front matter begins.
         why: The parser's error about the text as a whole.
         raw: Keys whose values need not be YAML (see `hilum.frontmatter.read`).
     """
@@ -63,14 +65,14 @@ def repair(text: str, first: int, why: NotYaml, raw: frozenset[str]) -> Repaired
         found.fields[key] = value
         found.lines[key] = entry.line
         found.problems.extend(problems)
-    if not found.problems and not excused:  # each entry alone is valid, but the whole is not
+    if not found.problems and not excused:  # each entry is valid on its own, but the whole is not
         message = f"This is not YAML ({why}); each key was read separately."
         found.problems.append(Problem(why.line, message))
     return found
 
 
 def _entries(lines: list[str], first: int) -> tuple[list[Entry], list[Problem]]:
-    """Return the entries of front matter, and the problems with lines that belong to none."""
+    """Return the entries of front matter, and problems for the lines that belong to no entry."""
     entries: list[Entry] = []
     stray: list[Problem] = []
     for number, line in enumerate(lines, first):
@@ -89,7 +91,7 @@ def _entries(lines: list[str], first: int) -> tuple[list[Entry], list[Problem]]:
 
 
 def _match_key(line: str) -> re.Match[str] | None:
-    """Match the key at the beginning of a line, with its colon."""
+    """Match a key with its colon at the beginning of a line."""
     return re.match(_KEY, line) or re.match(_TIGHT_KEY, line)
 
 
@@ -125,7 +127,7 @@ def _quoted(lines: list[str]) -> list[str]:
     Leading tabs are removed.
     """
     result: list[str] = []
-    block: int | None = None  # the indentation that the lines of a block of text exceed
+    block: int | None = None  # the lines of a block scalar are indented by more than this
     for line in lines:
         content = line.lstrip(" \t")
         margin = line[: len(line) - len(content)].replace("\t", "  ")
@@ -146,8 +148,8 @@ def _quoted(lines: list[str]) -> list[str]:
         elif not (key is None and re.fullmatch(_KEY + r"\s*", content)) and not _is_yaml(value):
             if key:
                 front += f"{key}: "
-            # In single quotes only the quote itself is escaped, by doubling it (YAML 1.2, section
-            # 7.3.2).
+            # Within single quotes, only a single quote is escaped, by doubling it (YAML 1.2,
+            # section 7.3.2).
             escaped = value.replace("'", "''")
             line = f"{front}'{escaped}'"
         result.append(line)
@@ -165,7 +167,8 @@ def _is_yaml(value: str) -> bool:
 def _plain(entry: Entry) -> object:
     """Return the value of an entry that is read line by line.
 
-    The text after the colon comes first; the lines below are joined as the first line suggests.
+    The text after the colon comes first. The form of the first line decides how the lines below are
+    joined.
     """
     match = _match_key(entry.lines[0])
     first = entry.lines[0][match.end() :].strip() if match else entry.lines[0]

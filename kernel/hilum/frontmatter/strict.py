@@ -1,6 +1,6 @@
 """The subset of YAML that front matter may use.
 
-It builds texts, lists and mappings of limited size from the YAML library's events.
+This module builds texts, lists and mappings of limited size from the YAML library's events.
 
 The library's own constructors are not used: they turn ``no`` into False and ``1.10`` into 1.1,
 support tags, overwrite duplicate keys, and expand aliases without limit.
@@ -23,7 +23,10 @@ _PLAIN_TAGS = {"str", "int", "float", "bool", "null", "seq", "map", "timestamp"}
 
 
 class NotYaml(Exception):
-    """The text is not YAML, or not YAML that front matter may contain, on line ``line``."""
+    """The text is not YAML, or uses YAML that front matter may not contain.
+
+    ``line`` is the line of the error.
+    """
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(message)
@@ -31,7 +34,7 @@ class NotYaml(Exception):
 
 
 class Mapping(NamedTuple):
-    """A mapping at the top of a text, the lines of its keys, and the problems found in it."""
+    """The top-level mapping of a text, with the lines of its keys and the problems found in it."""
 
     fields: dict[str, object]
     lines: dict[str, int]
@@ -39,15 +42,16 @@ class Mapping(NamedTuple):
 
 
 def parse(text: str, first: int = 1) -> Mapping:
-    """Read a text that is one mapping.
+    """Read a text that consists of one mapping.
 
     Args:
-        text: YAML without characters that YAML forbids.
-        first: The line of the file on which the text begins; all reported lines refer to the file.
+        text: The text, without characters that YAML forbids.
+        first: The line of the file on which the text begins, because reported line numbers refer to
+            the file.
 
     Raises:
-        NotYaml: It is not YAML or not a mapping, has unknown tags or unused anchors, or exceeds a
-            limit.
+        NotYaml: The text is not YAML or not a mapping, has unknown tags or unused anchors, or
+            exceeds a limit.
     """
     import yaml
 
@@ -66,7 +70,7 @@ def parse(text: str, first: int = 1) -> Mapping:
 def _loader() -> Any:
     import yaml
 
-    # The loader of libyaml is ten times as fast, if it is available.
+    # If libyaml is available, its loader is ten times as fast.
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -117,14 +121,15 @@ class _Builder:
         if event.anchor:
             self.named[event.anchor] = line
         if kind == "ScalarEvent":
-            # Only a value without quotes can be empty: `"null"` is a text.
+            # Only an unquoted value can be empty: `"null"` is a text.
             value: object = None if not event.style and event.value in _EMPTY else event.value
         elif kind == "SequenceStartEvent":
             value = [self.value(inner, depth + 1) for inner in self.until("SequenceEndEvent")]
         else:
             value = self.mapping(depth, {} if lines is None else lines)
         if event.anchor:
-            # Only now, when the value is complete, so that no value can contain itself.
+            # The anchor is registered when the value is complete, so that no value can contain
+            # itself.
             self.anchors[event.anchor] = (value, self.count - before)
         return value
 
@@ -137,8 +142,8 @@ class _Builder:
             self.tag(event, line)
             key = event.value
             if key in found:
-                # YAML forbids duplicate keys, but files have them; the last value counts, as for
-                # most parsers.
+                # YAML forbids duplicate keys, but some files have them; the last value counts, as
+                # in most parsers.
                 self.notes.append(twice(key, line, lines[key]))
             lines[key] = line
             found[key] = self.value(next(self.events), depth + 1)
@@ -156,8 +161,8 @@ class _Builder:
     def alias(self, anchor: str, line: int) -> object:
         if anchor not in self.anchors:
             raise NotYaml(line, f"'*{anchor}' refers to nothing")
-        # An alias counts with all values in it: otherwise a short text with nested aliases would
-        # grow exponentially ("billion laughs").
+        # An alias counts as all the values that it stands for; otherwise nested aliases could make
+        # a short text grow exponentially ("billion laughs").
         value, size = self.anchors[anchor]
         self.used.add(anchor)
         self.grow(size, line)

@@ -1,4 +1,4 @@
-"""Conversion of fields, and of lists written as one text, to the types that a caller expects."""
+"""Conversion of fields, and of lists in one text, to the types that a caller expects."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def names(document: Document, key: str) -> tuple[str, ...] | None:
         key: The field.
 
     Returns:
-        None if the field is missing or has no value, which commonly means *all*; an empty tuple for
-        an empty list, *none*.
+        The names; None, which usually means *all*, if the field is missing or has no value; an
+        empty tuple, which means *none*, for an empty list.
     """
     value = document.fields.get(key)
     if value is None:
@@ -97,12 +97,12 @@ def globs(document: Document, key: str) -> tuple[str, ...]:
             found += split_globs(_written(item))
         return tuple(found)
     if isinstance(value, dict) and all(inner is None for inner in value.values()):
-        return ("{" + ",".join(value) + "}",)  # `{a,b}` is a pattern here, and a mapping in YAML
+        return ("{" + ",".join(value) + "}",)  # `{a,b}` is a pattern here, but a mapping in YAML
     return split_globs(text(document, key))
 
 
 def split_tools(text: str) -> tuple[str, ...]:
-    """Split a list of tools at commas and whitespace outside of parentheses.
+    """Split a list of tools at commas and whitespace outside parentheses.
 
     Args:
         text: For example ``Bash(git add:*, git commit:*) Read, Grep``.
@@ -112,7 +112,7 @@ def split_tools(text: str) -> tuple[str, ...]:
 
 
 def split_globs(text: str) -> tuple[str, ...]:
-    """Split path patterns at commas outside of braces and brackets.
+    """Split path patterns at commas outside braces and brackets.
 
     Args:
         text: For example ``**/*.{ts,tsx},src/**``. Brackets around the list and quotes around
@@ -123,8 +123,8 @@ def split_globs(text: str) -> tuple[str, ...]:
 
 
 def _split(text: str, separators: str, opening: str, closing: str) -> Iterator[str]:
-    # A bracket that is never closed is ignored: otherwise the separators after it would have no
-    # effect.
+    # A bracket that is never closed is ignored, because otherwise the separators after it would
+    # have no effect.
     opened = sum(text.count(letter) for letter in opening)
     closed = sum(text.count(letter) for letter in closing)
     depth = 0
@@ -150,7 +150,10 @@ def _bare(text: str) -> str:
 
 
 def unquoted(text: str) -> str:
-    """Remove a pair of quotes around a text. The two pairs in ``"a" and "b"`` are kept."""
+    """Remove a pair of quotes around a text.
+
+    The quotes in ``"a" and "b"`` are kept, because they are two pairs.
+    """
     inner = text[1:-1]
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" and text[0] not in inner:
         return inner

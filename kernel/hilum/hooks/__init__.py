@@ -1,9 +1,10 @@
 """Plugin hooks on trio.
 
-Specifications have a shape, calls isolate each implementation, and lifespans are supervised.
+A specification gives a hook its shape, each implementation is called in isolation, and lifespans
+are supervised.
 
-pluggy marks, registers, validates and orders implementations (``Registry``). The calls are made
-here (``Table``).
+pluggy marks, registers, validates and orders implementations (``Registry``). ``Table`` makes the
+calls.
 """
 
 from hilum.hooks.failures import (

@@ -11,10 +11,10 @@ import msgspec
 import trio
 from msgspec.structs import replace
 
-# Everything that our own code may raise, except what trio and Python use to end a program.
-# A plugin may raise any class: where its code runs, use `is_failure`.
+# All exceptions that our own code may raise, except those with which trio and Python end a program.
+# A plugin may raise an exception of any class, so use `is_failure` where its code runs.
 PLUGIN_EXCEPTIONS = (Exception, SystemExit, GeneratorExit)
-# Packages whose frames are between the kernel and a plugin in a traceback.
+# Packages whose frames may be between those of the kernel and a plugin in a traceback.
 _CALLERS = frozenset(("hilum", "trio", "outcome", "contextlib", "asyncio", "functools", "msgspec"))
 
 
@@ -27,9 +27,10 @@ def describe_error(error: BaseException) -> str:
 
 
 def locate_function(function: object) -> str:
-    """Return file and line of a function, as ``package/module.py, line 7``; empty if unknown.
+    """Return the file and line of a function, as ``package/module.py, line 7``; empty if unknown.
 
-    The path begins with the package's own folder, not with the place where it is installed.
+    The path begins with the package's own folder, not with the folder where the package is
+    installed.
     """
     function = getattr(function, "__func__", function)
     code = getattr(function, "__code__", None)
@@ -39,10 +40,10 @@ def locate_function(function: object) -> str:
 
 
 def locate_error(error: BaseException) -> str:
-    """Return file and line of the plugin's code that raised an exception; empty if unknown.
+    """Return the file and line of the plugin's code that raised an exception; empty if unknown.
 
-    It is the last line in the package that the kernel called: a line in a library that this package
-    uses would not help its author.
+    The line is the innermost one in the plugin's package. A line in a library that the package uses
+    would not help the plugin's author.
     """
     place = ""
     package = ""
@@ -70,22 +71,22 @@ def _place(path: str, line: int, module: str) -> str:
 
 
 def is_failure(error: BaseException) -> bool:
-    """Return whether an exception from a plugin's code is only a failure of the plugin."""
+    """Return whether an exception from a plugin's code is nothing but a failure of the plugin."""
     return split_failure(error)[1] is None
 
 
 def split_failure(error: BaseException) -> tuple[BaseException | None, BaseException | None]:
     """Split an exception from a plugin's code into the plugin's failure and the rest.
 
-    The rest must be passed on.
+    The rest must propagate.
 
-    Every class of exception is a failure, including ``asyncio.CancelledError``; only
-    ``trio.Cancelled`` is not. A nursery in a plugin raises a group, which may contain a
-    ``SystemExit`` of the plugin and a cancellation of ours. ``KeyboardInterrupt`` is a failure if
-    the plugin raised it, and is passed on if the user pressed Ctrl-C.
+    An exception of any class is a failure, including ``asyncio.CancelledError``, but
+    ``trio.Cancelled`` is not. A nursery in a plugin raises an exception group, which may contain
+    both a ``SystemExit`` from the plugin and a cancellation from the kernel. ``KeyboardInterrupt``
+    is a failure if the plugin raised it, and propagates if the user pressed Ctrl-C.
 
     Returns:
-        The failure and the rest; ``None`` for a part that does not exist.
+        The failure and the rest, each of which may be ``None``.
     """
     if isinstance(error, BaseExceptionGroup):
         return error.split(_is_failure)
@@ -94,7 +95,7 @@ def split_failure(error: BaseException) -> tuple[BaseException | None, BaseExcep
 
 def _is_failure(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
-        return False  # `split` tests the whole group first, but only its members decide
+        return False  # `split` also passes the group itself, but only its members decide
     return not isinstance(error, trio.Cancelled) and not is_interrupt(error)
 
 
@@ -108,9 +109,10 @@ def is_interrupt(error: BaseException) -> bool:
     if not isinstance(error, KeyboardInterrupt):
         return False
     traceback = error.__traceback__
-    if traceback is None:  # a plugin created the exception and never raised it
+    if traceback is None:  # the exception was created, but never raised
         return False
-    # The innermost frame raised the exception. Only trio's handler of SIGINT raises it in trio.
+    # The innermost frame raised the exception. Only trio's handler for SIGINT raises
+    # KeyboardInterrupt inside trio.
     while traceback.tb_next is not None:
         traceback = traceback.tb_next
     module: str = traceback.tb_frame.f_globals.get("__name__", "")
@@ -118,18 +120,18 @@ def is_interrupt(error: BaseException) -> bool:
 
 
 def unwrap_group(error: BaseException) -> BaseException:
-    """Return the only exception in a group or in nested groups; any other exception unchanged."""
+    """Return the single exception in a (nested) group; return any other exception unchanged."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
 
 
 class HookError(Exception):
-    """An implementation does not fit its specification, or failed where that must stop the caller.
+    """An implementation does not fit its specification, or its failure must stop the caller.
 
     Args:
-        message: The problem, in one sentence.
-        hint: The next step; may be empty.
+        message: A sentence about the problem.
+        hint: A sentence about the next step; may be empty.
     """
 
     def __init__(self, message: str, *, hint: str = "") -> None:
@@ -142,9 +144,9 @@ class Mistake(NamedTuple):
     """A mistake in the code of a plugin.
 
     Args:
-        problem: The problem, in one sentence.
-        hint: The next step, in one sentence; may be empty.
-        place: File and line; empty if they are not known.
+        problem: A sentence about the problem.
+        hint: A sentence about the next step; may be empty.
+        place: File and line of the code; empty if they are not known.
     """
 
     problem: str
@@ -158,18 +160,18 @@ class Mistake(NamedTuple):
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """Return a question that suggests similar known names; empty if there are none."""
-    from difflib import get_close_matches  # 2 ms, only after a mistake
+    from difflib import get_close_matches  # takes 2 ms, needed only for an error
 
     near = get_close_matches(name, sorted(known), n=2)
     return f"Did you mean {' or '.join(near)}?" if near else ""
 
 
 def make_error(mistakes: Sequence[Mistake], error: type[Exception] = HookError) -> Exception:
-    """Create the error for the mistakes of a plugin: one sentence, or one line for each.
+    """Create the error for a plugin's mistakes: one sentence, or one line for each mistake.
 
     Args:
-        mistakes: The mistakes, at least one.
-        error: The class of the error; it takes a message and a ``hint``.
+        mistakes: The mistakes, of which there must be at least one.
+        error: The class of the error, which takes a message and a ``hint``.
     """
     first = mistakes[0]
     if len(mistakes) == 1:
@@ -180,7 +182,7 @@ def make_error(mistakes: Sequence[Mistake], error: type[Exception] = HookError) 
 
 
 class PluginFailure(msgspec.Struct, frozen=True):
-    """A failure in a plugin. ``text`` describes it if the exception itself is not kept."""
+    """A failure in a plugin. ``text`` describes the failure if the exception itself is not kept."""
 
     plugin: str
     hook: str
@@ -189,7 +191,7 @@ class PluginFailure(msgspec.Struct, frozen=True):
     text: str = ""
 
     def without_frames(self) -> PluginFailure:
-        """Return the failure without its traceback, which would keep its frames' objects alive."""
+        """Return the failure without its traceback, whose frames would keep objects alive."""
         return replace(self, error=RuntimeError(str(self)), text=str(self))
 
     def __str__(self) -> str:
@@ -199,14 +201,15 @@ class PluginFailure(msgspec.Struct, frozen=True):
         if isinstance(error, trio.TooSlowError):
             return f"it took longer than its deadline. {error}".rstrip(". ")
         if isinstance(getattr(error, "hint", None), str):
-            # An error that hilum raises is a sentence for users, who do not know its class.
+            # The message of hilum's own errors is a sentence for users, to whom the class means
+            # nothing.
             return _text(error).removesuffix(".")
         place = locate_error(error)
         return f"{describe_error(error)} ({place})" if place else describe_error(error)
 
 
 def _text(error: BaseException) -> str:
-    """Return an exception's text; empty if its class, which may be a plugin's, raises."""
+    """Return an exception's text; empty if ``__str__``, which a plugin may define, fails."""
     try:
         return str(error)
     except Exception:

@@ -1,4 +1,4 @@
-"""Lifespans: one supervised task per plugin, from opening to closing.
+"""Lifespans: each plugin has one supervised task, from opening to closing.
 
 A crash in such a task ends only its plugin.
 """
@@ -22,14 +22,15 @@ CLOSE_SECONDS = 5.0
 
 
 class Lifespans(msgspec.Struct, eq=False):
-    """The lifespans of all plugins in a program, or in a part of it.
+    """The lifespans of all plugins in a program or a part of the program.
 
     Args:
         hook: Name of the function in a plugin's module that opens its lifespan.
-        owner: The kernel or session, which is passed to implementations.
-        crashed: Called with plugin and error when a lifespan fails after it has opened.
-        project: The project name of the pluggy marker that the function must have.
-        deadline: Maximum number of seconds for opening.
+        owner: The kernel or session, which is passed to each implementation.
+        crashed: Called with the plugin's name and the error when a lifespan fails after it has
+            opened.
+        project: The pluggy project whose marker the function must have.
+        deadline: Maximum number of seconds that opening may take.
     """
 
     hook: str
@@ -47,20 +48,21 @@ class Lifespans(msgspec.Struct, eq=False):
         Args:
             plugin: Name of the plugin.
             module: Its module.
-            preferred: Whether its instance comes before others that have the same methods.
+            preferred: Whether ``plugin`` returns this instance in preference to others with the
+                same methods.
 
         Returns:
-            The instance that it yields, or returns if it is a plain function.
+            The instance that the function yields, or returns if it is not a generator.
 
         Raises:
-            Exception: It failed to open, or took too long (``trio.TooSlowError``).
+            Exception: The lifespan failed to open or took too long (``trio.TooSlowError``).
         """
         function: Any = getattr(module, self.hook, None)
         if not hasattr(function, f"{self.project}_impl"):
             return None
         if inspect.isgeneratorfunction(function):
             raise TypeError(f"{self.hook} yields but is a plain def: write async def {self.hook}.")
-        # The parameter may be left out, as in every hook.
+        # As in every hook, an implementation may leave out the parameter.
         arguments = (self.owner,)[: len(inspect.signature(function).parameters)]
         if inspect.isasyncgenfunction(function):
             instance = await self._enter(plugin, asynccontextmanager(function)(*arguments))
@@ -75,7 +77,7 @@ class Lifespans(msgspec.Struct, eq=False):
 
     async def _enter(self, plugin: str, manager: AbstractAsyncContextManager[object]) -> object:
         lifespan = _Lifespan(plugin, manager, self.crashed)
-        # From now on `close` finds it, even if the caller is cancelled at the moment it opens.
+        # From here on, `close` ends the lifespan even if the caller is cancelled while it opens.
         self._open.append(lifespan)
         lifespan.begin()
         try:
@@ -87,16 +89,17 @@ class Lifespans(msgspec.Struct, eq=False):
         if not lifespan.settled.is_set():
             ended = await lifespan.abandon()
             raise trio.TooSlowError(
-                "" if ended else "It ignored its cancellation and was abandoned."
+                "" if ended else "The task ignored its cancellation and was abandoned."
             )
         if not lifespan.up:
             raise lifespan.failure()
         return lifespan.instance
 
     def plugin(self, kind: type[T]) -> T | None:
-        """Return an instance by its type, ``None`` if there is none."""
+        """Return the instance of a type; ``None`` if there is no such instance."""
         for instance in (*self._preferred, *self._instances):
-            # A protocol's check reads attributes, and a plugin's property may raise.
+            # A check against a protocol reads attributes, and a plugin's property may raise an
+            # exception.
             with suppress(*PLUGIN_EXCEPTIONS):
                 if isinstance(instance, kind):
                     return instance
@@ -105,7 +108,7 @@ class Lifespans(msgspec.Struct, eq=False):
     async def close(self) -> None:
         """Close all lifespans in reverse order.
 
-        Each is requested to stop, and cancelled if it does not stop in time.
+        Each lifespan is requested to stop, and is cancelled if it does not stop in time.
         """
         for lifespan in reversed(self._open):
             await lifespan.close()
@@ -115,9 +118,9 @@ class _Lifespan:
     """The lifespan of one plugin.
 
     Attributes:
-        settled: Set when it has opened, or has failed to open.
-        up: Whether it has opened.
-        instance: The object that it yielded.
+        settled: Set when the lifespan has opened or failed to open.
+        up: Whether the lifespan has opened.
+        instance: The object that the plugin's function yielded.
     """
 
     def __init__(
@@ -133,7 +136,7 @@ class _Lifespan:
         self._abandoned = False
 
     def begin(self) -> None:
-        """Start its task."""
+        """Start the lifespan's task."""
         name = f"lifespan of {self._plugin}"
         self._task = Supervised(self._live, name=name, on_end=self._ended)
 
@@ -149,29 +152,29 @@ class _Lifespan:
             return
         failure = self._find_failure()
         if failure is None and not self._stop.is_set() and not self._task.scope.cancel_called:
-            failure = RuntimeError("It ended too early, before it was requested to stop.")
+            failure = RuntimeError("The lifespan ended before it was requested to stop.")
         if failure is not None:
             self._crashed(self._plugin, failure)
 
     def failure(self) -> BaseException:
-        """Return why it did not open."""
+        """Return the exception because of which the lifespan did not open."""
         failure = self._find_failure()
         if failure is not None:
             return unwrap_group(failure)
-        return RuntimeError("It ended before it had opened.")
+        return RuntimeError("The lifespan ended before it opened.")
 
     def _find_failure(self) -> BaseException | None:
-        """Return the exception that ended its task, without cancellations."""
+        """Return the exception that ended the task, without cancellations."""
         error = self._task.error
         return None if error is None else split_failure(error)[0]
 
     async def abandon(self) -> bool:
-        """End the lifespan before it has opened, and return whether it ended."""
+        """End a lifespan that has not opened, and return whether it ended."""
         self._abandoned = True
         return await self._task.cancel(CLOSE_SECONDS)
 
     async def close(self) -> None:
-        """Stop the lifespan: request its end, wait, cancel it, wait again, and finally abandon it.
+        """Stop the lifespan: request it, wait, cancel the task, wait again, and abandon the task.
 
         Cancelling the caller does not shorten the wait.
         """
@@ -182,13 +185,13 @@ class _Lifespan:
             await self._task.over.wait()
         if not self._task.over.is_set() and not await self._task.cancel(CLOSE_SECONDS):
             self._abandoned = True
-            late = trio.TooSlowError("It ignored its cancellation and was abandoned.")
+            late = trio.TooSlowError("The task ignored its cancellation and was abandoned.")
             self._crashed(self._plugin, late)
 
 
 @asynccontextmanager
 async def open_nursery() -> AsyncIterator[trio.Nursery]:
-    """Open a nursery whose tasks end with its block.
+    """Open a nursery whose tasks are cancelled at the end of its block.
 
     A single exception propagates as it was raised, not in a group.
     """

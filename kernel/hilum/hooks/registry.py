@@ -1,4 +1,4 @@
-"""Registration: pluggy stores, checks and orders the hook implementations of plugins."""
+"""Registration: pluggy stores, checks and orders the plugins' hook implementations."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ import pluggy
 from hilum.hooks.failures import HookError, Mistake, locate_function, make_error, suggest
 from hilum.hooks.specs import Spec
 
-# Options of a marker, as pluggy writes them, by the name of the marked attribute.
+# The options of markers, as pluggy writes them, by name of the marked attribute.
 Marks = Mapping[str, Any]
 
 
 class Implementation(msgspec.Struct, frozen=True, eq=False):
-    """One implementation of a hook, as it is called.
+    """One implementation of a hook, ready to be called.
 
     Attributes:
         plugin: Name of the plugin.
-        function: The function that is called.
-        arguments: Names of the arguments that it takes, in order.
-        is_async: Whether it is a coroutine function.
+        function: The function to call.
+        arguments: Names of the arguments that the function takes, in order.
+        is_async: Whether the function is a coroutine function.
     """
 
     plugin: str
@@ -38,15 +38,15 @@ class Implementation(msgspec.Struct, frozen=True, eq=False):
 class Contribution:
     """The marked functions of a plugin's module or instance: what pluggy registers.
 
-    A plugin's own object is not registered. pluggy compares registered objects with ``==``, which
-    may run the plugin's code, and two plugins may yield equal objects.
+    A ``Contribution`` is registered in place of the plugin's own object. pluggy compares registered
+    objects with ``==``, which may run the plugin's code, and two plugins may yield equal objects.
 
     Args:
         plugin: Name of the plugin.
-        place: Its position in the order of calls: index of the plugin, and whether it is an
+        place: Position in the order of calls: the index of the plugin, and whether the owner is an
             instance.
         owner: The module or object.
-        marks: Its marked attributes.
+        marks: The owner's marked attributes.
     """
 
     __slots__ = ("__dict__", "_marks", "_place", "_plugin")
@@ -59,13 +59,13 @@ class Contribution:
             setattr(self, attribute, getattr(owner, attribute))
 
     def functions(self) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
-        """Yield hook, options of the marker and function of each implementation."""
+        """Yield the hook, the marker's options and the function of each implementation."""
         for attribute, options in self._marks.items():
             yield options["specname"] or attribute, options, vars(self)[attribute]
 
     def __dir__(self) -> Iterable[str]:
-        # pluggy looks at every name that dir() returns. Looking at all of them would take half of
-        # the time that a session needs to register its plugins.
+        # pluggy looks at every name that dir() returns. With all names, this would take half of the
+        # time that a session needs to register its plugins.
         return list(self._marks)
 
 
@@ -73,9 +73,9 @@ class Registry(pluggy.PluginManager):
     """The implementations of a kernel's plugins, or of a session's.
 
     Args:
-        project: The project of pluggy's markers.
+        project: The project name of the pluggy markers.
         specs: Specifications by hook name.
-        error: Class of the errors that are raised; it takes a message and a ``hint``.
+        error: The class of the errors to raise, which takes a message and a ``hint``.
     """
 
     def __init__(
@@ -105,13 +105,13 @@ class Registry(pluggy.PluginManager):
             self._specs.update(specs)
 
     def parse_hookspec_opts(self, module_or_class: Any, name: str) -> Any:
-        """Return the options of a specification's marker, ``None`` for other names."""
+        """Return the options of a specification's marker; ``None`` for other names."""
         return getattr(vars(module_or_class).get(name), f"{self.project_name}_spec", None)
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
         """Return the options of an implementation's marker.
 
-        They have been read already, without running any of the plugin's code.
+        The options were already read, without running any of the plugin's code.
         """
         return plugin._marks[name]
 
@@ -120,12 +120,12 @@ class Registry(pluggy.PluginManager):
 
         Args:
             contribution: The implementations.
-            mistakes: Mistakes of the plugin that were found before. If there are any, nothing is
-                registered, and the error lists them together with those found here.
+            mistakes: Mistakes in the plugin that were already found. If there are any, nothing is
+                registered, and the error lists these mistakes together with new ones.
 
         Raises:
-            HookError: An implementation does not fit its specification; none is registered in that
-                case, and the error lists every mistake.
+            HookError: An implementation does not fit its specification. In that case, nothing is
+                registered, and the error lists every mistake.
         """
         if mistakes or any(self._check_call(*each) for each in contribution.functions()):
             found = [*mistakes, *self._find_mistakes(contribution)]
@@ -135,7 +135,7 @@ class Registry(pluggy.PluginManager):
             self.register(contribution, name)
             self.check_pending()
         except pluggy.PluginValidationError as error:
-            # pluggy stops at the first mistake, and does not report its location.
+            # pluggy stops at the first mistake and does not report its location.
             self.unregister(name=name)
             found = self._find_mistakes(contribution) or [Mistake(str(error))]
             raise make_error(found, self._error) from error
@@ -167,9 +167,9 @@ class Registry(pluggy.PluginManager):
     def _in_order(self, hook: str) -> Iterator[Implementation]:
         """Yield the implementations of a hook.
 
-        pluggy orders them by ``tryfirst`` and ``trylast``. Within a rank, it would call the one that
-        was registered last first; this method yields them in plugin order, a module before its
-        instance, no matter when a plugin opened.
+        pluggy orders implementations by ``tryfirst`` and ``trylast``. Within such a rank, pluggy
+        would call the last registered implementation first. hilum calls implementations in plugin
+        order, a module before its instance, no matter when a plugin opened.
         """
         caller = getattr(self.hook, hook, None)
         if caller is None:
@@ -187,7 +187,7 @@ class Registry(pluggy.PluginManager):
     # --- validation -------------------------------------------------------------------------------
 
     def _find_mistakes(self, contribution: Contribution) -> list[Mistake]:
-        """Return the implementations that do not fit their hooks, each with its place."""
+        """Return a mistake, with its location, for each implementation that does not fit."""
         found = []
         for each in contribution.functions():
             mistake = self._check_call(*each) or self._check_names(*each)
@@ -196,27 +196,30 @@ class Registry(pluggy.PluginManager):
         return found
 
     def _check_call(self, hook: str, options: Marks, function: Any) -> Mistake | None:
-        """Return why a function cannot be called as its hook requires, unchecked by pluggy."""
+        """Return the mistake, unchecked by pluggy, that prevents calls of a function."""
         if not isinstance(function, FunctionType | MethodType):
             return Mistake(f"{hook} must be a function.")
-        # The table calls functions itself, and would call a wrapper like any implementation.
+        # ``Table`` calls the functions itself, and would call a wrapper like any other
+        # implementation.
         if options.get("wrapper") or options.get("hookwrapper"):
             problem = f"{hook} is marked as a wrapper, but hook wrappers are not supported."
             return Mistake(problem, place=locate_function(function))
         spec = self._specs.get(hook)
         if spec is None:
             return None
-        # Both are called where nothing can be awaited, for example while an event is written.
+        # Hooks of both shapes are called where nothing can be awaited, for example while an event
+        # is written.
         if spec.shape in ("collect", "filter") and inspect.iscoroutinefunction(function):
             place = locate_function(function)
             return Mistake(f"{hook} must be a plain def.", "Remove async.", place)
-        # pluggy neither passes nor checks arguments that have a default. We pass them.
+        # pluggy neither passes nor checks arguments that have a default. hilum passes such
+        # arguments.
         if function.__defaults__:
             return self._check_names(hook, options, function)
         return None
 
     def _check_names(self, hook: str, options: Marks, function: Any) -> Mistake | None:
-        """Return which name pluggy rejects: that of the hook, or of an argument."""
+        """Return the mistake if pluggy rejects a name: that of the hook or of an argument."""
         spec = self._specs.get(hook)
         place = locate_function(function)
         if spec is None:
@@ -235,7 +238,7 @@ class Registry(pluggy.PluginManager):
 
 
 def read_marks(owner: object, mark: str) -> tuple[Marks, list[str]]:
-    """Return the attributes that are marked as implementations, and the names of other functions.
+    """Return the attributes marked as implementations, and the names of unmarked functions.
 
     Args:
         owner: A module, an object or a class.
@@ -255,13 +258,13 @@ def read_marks(owner: object, mark: str) -> tuple[Marks, list[str]]:
 def _own_attributes(owner: object) -> dict[str, object]:
     """Return the attributes of a module, object or class, without running any of its code.
 
-    Reading the attributes of a module runs no code, and ``getattr_static`` is slow.
+    For a module, ``vars`` is used, which runs no code and is faster than ``getattr_static``.
     """
     if isinstance(owner, ModuleType):
         return dict(vars(owner))
     if isinstance(owner, type):
         found: dict[str, object] = {}
-        # Base classes first, so that the attributes of subclasses replace theirs.
+        # Base classes come first, so that the attributes of subclasses replace theirs.
         for kind in reversed(owner.__mro__):
             found.update(vars(kind))
         return found
@@ -282,6 +285,6 @@ def _is_own_function(owner: object, value: object) -> bool:
 def read_class_marks(kind: type, mark: str) -> tuple[Marks, list[str]]:
     """Return the result of ``read_marks`` for a class.
 
-    It is cached, because every session has an instance of the class.
+    The result is cached, because every session has an instance of the class.
     """
     return read_marks(kind, mark)

@@ -20,7 +20,7 @@ class WrongAnswer(TypeError):
     """An implementation returned a value that its hook does not accept.
 
     Attributes:
-        hint: Empty: the message is a sentence for the plugin's author.
+        hint: Always empty. (An error with a ``hint`` is shown without the name of its class.)
     """
 
     hint = ""
@@ -35,12 +35,12 @@ class Spec(msgspec.Struct, frozen=True):
             the previous one), ``filter`` (the same in plain ``def``, which may be called in a
             thread), ``gate`` (all at once; the caller takes the strictest) or ``supervised`` (a
             lifespan).
-        deadline: Maximum number of seconds for an implementation.
+        deadline: Maximum number of seconds that an implementation may take.
         on_failure: The consequence of a failure, as a phrase.
-        function: The decorated function: an implementation may take any of its arguments.
+        function: The decorated function, any of whose arguments an implementation may take.
         returns: Type of a result, or of its items if the result is an iterable; any other type is a
             failure.
-        returns_many: Whether a list or tuple of these is accepted as well.
+        returns_many: Whether a list or tuple of such results is also accepted.
         raises: Exceptions that count as results, not as failures.
     """
 
@@ -64,10 +64,10 @@ class Spec(msgspec.Struct, frozen=True):
         return self.shape in ("gate", "pipe", "filter")
 
     def checked(self, value: Any) -> Any:
-        """Return a result after checking its type.
+        """Check the type of a result and return the result.
 
         Raises:
-            WrongAnswer: The result is of the wrong type.
+            WrongAnswer: The result has the wrong type.
         """
         if value is None or isinstance(value, self.returns):
             return value
@@ -91,8 +91,8 @@ class Specifier(Protocol):
     ) -> Callable[[F], F]:
         """Declare a hook (see ``Spec``).
 
-        The arguments are its shape, its deadline in seconds, the effect of a failure, and its
-        return type.
+        The arguments are the hook's shape, its deadline in seconds, the effect of a failure, and
+        the return type.
         """
 
 

@@ -1,8 +1,8 @@
 """Plugin coroutines that run in separate tasks.
 
-The owner of such a task can wait for it, cancel it, and finally abandon it. The task is in no
-nursery: a nursery cannot be left while a task in it ignores its cancellation, and one plugin that
-shields itself would hang the session. So the owner must end it.
+The owner of such a task can wait for the task, cancel it, and finally abandon it. The task is not
+in a nursery. A nursery cannot be left while one of its tasks ignores its cancellation, so a plugin
+that shields itself would hang the session. The owner must therefore end the task.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import trio
 GRACE_SECONDS = 5.0
 """Seconds that a cancelled task has to clean up before its shields are removed."""
 BROKEN_SECONDS = 1.0
-"""Seconds that it then has to end, before it is abandoned."""
+"""Seconds that the task then has to end before it is abandoned."""
 
 
 class Supervised:
@@ -24,16 +24,16 @@ class Supervised:
 
     Args:
         function: The coroutine function.
-        args: Its arguments.
+        args: The function's arguments.
         name: Name of the task.
         on_end: Called in the task when the function has ended, for whatever reason.
 
     Attributes:
-        scope: Cancel scope of the function.
-        over: Set when it has ended.
-        value: Its return value.
-        error: The exception that it raised.
-        returned: Whether it returned.
+        scope: The cancel scope of the function.
+        over: Set when the function has ended.
+        value: The return value of the function.
+        error: The exception that the function raised.
+        returned: Whether the function returned.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class Supervised:
         self._on_end()
 
     async def cancel(self, grace: float = GRACE_SECONDS) -> bool:
-        """Cancel it and wait until it has ended, whether or not the caller is cancelled.
+        """Cancel the task and wait until it has ended, even if the caller is cancelled.
 
         Args:
-            grace: Seconds for which it may shield itself.
+            grace: Seconds for which the task may shield itself.
 
         Returns:
-            Whether it has ended; if not, it is abandoned.
+            Whether the task has ended; if not, the task is abandoned.
         """
         self.scope.cancel()
         with trio.move_on_after(grace, shield=True):
@@ -89,20 +89,20 @@ async def call_within(
 ) -> Any:
     """Call a coroutine function of a plugin in a separate task.
 
-    A caller that is cancelled cancels the call and waits for its end, but never longer than
-    ``GRACE_SECONDS``.
+    If the caller is cancelled, the call is cancelled, and the caller waits for its end, but only
+    for a limited time (see ``Supervised.cancel``).
 
     Args:
         seconds: Maximum duration.
         function: The function.
-        args: Its arguments.
+        args: The function's arguments.
         name: Name of the task.
 
     Returns:
-        What it returned.
+        The return value of the function.
 
     Raises:
-        trio.TooSlowError: It took longer, whether or not it ended when it was cancelled.
+        trio.TooSlowError: The function took longer, whether or not it ended when it was cancelled.
     """
     task = Supervised(function, *args, name=name)
     deadline = trio.current_time() + seconds
@@ -112,20 +112,20 @@ async def call_within(
             await task.over.wait()
     except trio.Cancelled:
         await task.cancel()
-        # A value that was created meanwhile, such as an opened store, must not be lost. The
-        # cancellation is delivered again.
+        # If the function has returned a value, such as an opened store, the value must not be lost.
+        # trio delivers the cancellation again at the caller's next checkpoint.
         if not task.returned and task.error is None:
             raise
     if not task.over.is_set() and not await task.cancel(0):
-        raise trio.TooSlowError("It ignored its cancellation and was abandoned.")
+        raise trio.TooSlowError("The task ignored its cancellation and was abandoned.")
     if task.error is not None:
         if isinstance(task.error, trio.Cancelled) and not task.scope.cancel_called:
             await trio.lowlevel.checkpoint_if_cancelled()
             raise RuntimeError(
-                "It raised trio.Cancelled although nothing was cancelled."
+                "The plugin raised trio.Cancelled although nothing was cancelled."
             ) from task.error
         raise task.error
-    # A function that blocked, or that caught its cancellation and returned, was too slow as well.
+    # A function that blocked, or that caught its cancellation and returned, was also too slow.
     if not task.returned or trio.current_time() >= deadline:
         raise trio.TooSlowError
     return task.value
@@ -135,8 +135,8 @@ def _break_shields(scope: trio.CancelScope) -> None:
     """Remove the shields of all scopes inside a cancelled one.
 
     trio has no other way to end a task that shields itself forever, and ``trio.run`` does not
-    return before it has ended. The tree of scopes is not a public API: if it is missing, the
-    shields stay.
+    return before all tasks have ended. The tree of scopes is not a public API of trio. If it is
+    missing, the shields stay.
     """
     waiting = [getattr(scope, "_cancel_status", None)]
     while waiting:

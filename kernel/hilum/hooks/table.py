@@ -1,9 +1,9 @@
-"""Calling hooks: a table of implementations.
+"""The table of implementations, which calls hooks.
 
 The shape that a specification declares decides how implementations are called. Each implementation
 is isolated: its failure never reaches another implementation or the caller. The failure is reported
-(``report``), the contribution is left out, and three failures in a row switch the plugin off. Gates
-fail closed, and stay closed when their plugin is switched off.
+(``report``), the implementation's contribution is left out, and three failures in a row switch the
+plugin off. Gates fail closed, and stay closed when their plugin is switched off.
 """
 
 from __future__ import annotations
@@ -38,32 +38,32 @@ from hilum.hooks.supervised import call_within
 
 MAX_FAILURES = 3
 ALL_GATES = ""
-"""Represents every gate when it is not known which gates a plugin has."""
+"""Stands for every gate when it is not known which gates a plugin has."""
 
 
 Observer = Callable[[str, str, str, float, BaseException | None], None]
 
 
 class Table:
-    """The hooks of a program, or of a part of it.
+    """The hooks of a program or a part of the program.
 
     Args:
-        report: Called with each failure; after the third one, the plugin is already off.
+        report: Called with each failure; at the third failure in a row, the plugin is already off.
         specs: Specifications by hook name, including those that plugins add.
-        observers: Called after each implementation with kind ``hook``, its name, plugin, seconds
-            and error.
-        registry: Existing implementations; none by default.
+        observers: Called after each implementation, with the kind ``hook``, the hook's name, the
+            plugin, the seconds and the error.
+        registry: The existing implementations; none by default.
 
     Attributes:
-        registry: The implementations, as pluggy stores them.
+        registry: The implementations as stored by pluggy.
         gates: The declared gates by plugin; ``ALL_GATES`` is among them if they are not known.
-        closed: By gate, the plugins that implement it and are not working, each with the reason. A
-            call that a closed gate would judge is refused. Plugins whose gates are not known are
-            under ``ALL_GATES``.
+        closed: For each gate, the plugins that implement it and are not working, each with the
+            reason. A call that a closed gate would judge is refused. Plugins whose gates are not
+            known are listed under ``ALL_GATES``.
     """
 
-    # Exception class for implementations that do not fit, and for failures in a pipe. It takes a
-    # message and a ``hint``.
+    # The class of exceptions about implementations that do not fit and about failures in a pipe.
+    # The class takes a message and a ``hint``.
     error: ClassVar[type[Exception]] = HookError
     project: ClassVar[str]  # as in pluggy's markers
 
@@ -109,14 +109,14 @@ class Table:
         Args:
             owner: The module or object.
             plugin: Name of the plugin.
-            index: Its position among the plugins.
-            instance: Whether the owner is an instance: its class is then read once, and its gates
-                must be declared.
-            mistakes: Mistakes of the plugin that were found before; see ``Registry.add``.
+            index: The plugin's position among the plugins.
+            instance: Whether the owner is an instance, whose class is read only once and whose
+                gates must be declared.
+            mistakes: Mistakes in the plugin that were already found; see ``Registry.add``.
 
         Returns:
-            Whether it has any function marked as an implementation, even of a hook that does not
-            exist.
+            Whether the owner has a function that is marked as an implementation, even of an unknown
+            hook.
 
         Raises:
             HookError: An implementation names an unknown hook or argument, is ``async`` although
@@ -134,8 +134,8 @@ class Table:
         undeclared = self._declare_implemented(plugin, hooks | set(others))
         found = [*mistakes]
         for name in others:
-            # Its mark was probably forgotten. If the function were ignored, a gate could be missing
-            # unnoticed.
+            # The author probably forgot the mark. If the function were ignored, a gate could be
+            # missing unnoticed.
             if name in self.specs:
                 hint = "Mark it with @hookimpl, or give it another name."
                 place = locate_function(inspect.getattr_static(owner, name))
@@ -153,11 +153,11 @@ class Table:
     def _declare_implemented(self, plugin: str, names: Iterable[str]) -> set[str]:
         """Declare the gates among the names of a plugin's functions.
 
-        This is done before registration can fail, so that a gate whose implementation has a mistake
-        is closed.
+        The gates are declared before the registration can fail, so that a gate whose implementation
+        has a mistake is closed.
 
         Returns:
-            The gates that the plugin had not declared itself.
+            The gates that the plugin itself did not declare.
         """
         declared = set(self.gates.get(plugin, ()))
         guarding = {name for name in names if name in self.specs and self.specs[name].guards}
@@ -183,10 +183,10 @@ class Table:
     # --- gates ------------------------------------------------------------------------------------
 
     def declare(self, plugin: str, gates: Iterable[str]) -> None:
-        """Declare gates of a plugin: it must implement them, and ``close`` closes them.
+        """Declare a plugin's gates, which the plugin must implement and ``close`` closes.
 
         Raises:
-            HookError: There is no such gate.
+            HookError: The gate does not exist.
         """
         gates = set(gates)
         for gate in gates - {ALL_GATES}:
@@ -203,28 +203,28 @@ class Table:
             self.closed.setdefault(gate, {})[plugin] = reason
 
     def reopen(self, plugin: str) -> None:
-        """Open the gates of a plugin that is in working order."""
+        """Open the gates of a plugin that works."""
         for plugins in self.closed.values():
             plugins.pop(plugin, None)
 
     def missing(self, plugin: str) -> list[str]:
-        """Return the gates that a plugin has declared and does not implement."""
+        """Return the gates that a plugin declares but does not implement."""
         declared = self.gates.get(plugin, set()) - {ALL_GATES}
-        if not declared:  # most plugins have none, and every session checks each
+        if not declared:  # most plugins have no gates
             return []
         return sorted(declared.difference(self.names(plugin)))
 
     # --- calls ------------------------------------------------------------------------------------
 
     def collect(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
-        """Call all implementations; return (plugin, item) for every item of every result."""
+        """Call all implementations; return (plugin, item) for every item in every result."""
         found: list[tuple[str, Any]] = []
         check = self.specs[hook].checked
         for impl in self.registry.implementations(hook):
             with self._guard(hook, impl):
                 items = self._inline(hook, impl, _arguments(impl, arguments))
                 if items is not None and not isinstance(items, Iterable):
-                    items = [items]  # the type check reports what is expected
+                    items = [items]  # the type check below reports the mistake
                 found += [(impl.plugin, check(item)) for item in items or ()]
         return found
 
@@ -252,7 +252,7 @@ class Table:
         return [(impl.plugin, answers[impl]) for impl in impls if answers[impl] is not None]
 
     async def first(self, hook: str, **arguments: Any) -> Any:
-        """Call implementations in order until one returns a value; a failure does not count."""
+        """Call implementations in order until one returns a value; skip those that fail."""
         for impl in self.registry.implementations(hook):
             value = await self._call(hook, impl, arguments)
             if value is not None and not isinstance(value, PluginFailure):
@@ -294,7 +294,7 @@ class Table:
         """Run ``filter`` with each function in a thread, for values that take long.
 
         Raises:
-            HookError: An implementation failed, or missed its deadline.
+            HookError: An implementation failed or missed its deadline.
         """
         spec = self.specs[hook]
         for impl in self.registry.implementations(hook):
@@ -324,7 +324,8 @@ class Table:
                 value = await call_within(spec.deadline, impl.function, *given, name=name)
             else:
                 value = self._inline(hook, impl, given)
-                # For example, a functools.partial of a coroutine function.
+                # A functools.partial of a coroutine function, for example, is not recognized as
+                # async.
                 if inspect.isawaitable(value):
                     value = await call_within(spec.deadline, _awaited, value, name=name)
             return spec.checked(value)
@@ -333,27 +334,27 @@ class Table:
     def _inline(self, hook: str, impl: Implementation, given: list[Any]) -> Any:
         """Call a plain function, which cannot be interrupted.
 
-        A function that blocked past its deadline counts as failed afterwards.
+        If the function blocks past its deadline, the call counts as failed when it returns.
         """
         began = time.perf_counter()
         try:
             value = impl.function(*given)
         except trio.Cancelled as error:
             # A plain function has no checkpoint at which it could be cancelled.
-            message = "It raised trio.Cancelled although nothing was cancelled."
+            message = "The plugin raised trio.Cancelled although nothing was cancelled."
             raise RuntimeError(message) from error
         if time.perf_counter() - began > self.specs[hook].deadline:
             if inspect.iscoroutine(value):
-                # Otherwise Python would warn that the coroutine was never awaited.
+                # An unclosed coroutine would make Python warn that it was never awaited.
                 value.close()
             raise trio.TooSlowError(
-                "It blocked all of hilum: write async def, and block only in a thread."
+                "The function blocked all of hilum: write async def, and block only in a thread."
             )
         return value
 
     @contextmanager
     def _guard(self, hook: str, impl: Implementation) -> Iterator[list[PluginFailure]]:
-        """Isolate one implementation: an exception in it becomes a failure in the yielded list.
+        """Isolate one implementation, whose exceptions become failures in the yielded list.
 
         A cancellation propagates.
         """
@@ -387,7 +388,7 @@ class Table:
     ) -> PluginFailure:
         """Count a failure and report it.
 
-        The third in a row switches the plugin off, and so does any failure with a reason.
+        The third failure in a row, or a failure with a ``reason``, switches the plugin off.
         """
         self._failures[plugin] += 1
         count = self._failures[plugin]
@@ -395,14 +396,14 @@ class Table:
         fault = PluginFailure(plugin, hook, error, switched_off=is_off)
         if is_off:
             reason = reason or f"{count} failures in a row, the last"
-            # Before the report, so that its readers find the gates closed.
+            # The gates are closed before the report, so that its readers already find them closed.
             self.remove(plugin, f"{reason}: {fault}")
         self.report(fault)
         return fault
 
 
 def _arguments(impl: Implementation, arguments: dict[str, Any]) -> list[Any]:
-    """Return the arguments that an implementation takes, in its order."""
+    """Return the arguments that an implementation takes, in the implementation's order."""
     return [arguments[name] for name in impl.arguments]
 
 
@@ -413,10 +414,10 @@ async def _awaited(value: Any) -> Any:
 def _quietly(function: Callable[..., Any], given: list[Any]) -> Any:
     """Call a filter.
 
-    The message of an exception is dropped, because it may quote the secret text.
+    The message of an exception is dropped, because it may quote the text with its secrets.
 
     Raises:
-        RuntimeError: The filter raised an exception; the message has only the name of its class.
+        RuntimeError: The filter raised an exception; only its class is named.
     """
     problem = ""
     try:
@@ -426,5 +427,6 @@ def _quietly(function: Callable[..., Any], given: list[Any]) -> Any:
             f"it raised {type(error).__name__} (the message is left out, because it may quote the"
             " text)"
         )
-    # Outside of the except block, so that the exception with the text is not kept as the context.
+    # The new error is raised outside the except block, so that the original exception is not kept
+    # as its context.
     raise RuntimeError(problem)

@@ -1,7 +1,7 @@
-"""A trio program inside an asyncio or a synchronous one, on a separate thread.
+"""Support for a trio program on a separate thread of an asyncio or synchronous program.
 
-The host calls it through functions of the host's own kind.
+The host calls the trio program through asyncio or synchronous functions.
 
-``hilum.hosts.aio`` is for asyncio hosts, ``hilum.hosts.blocking`` for synchronous ones, and
-``hilum.hosts.portal`` is the basis of both.
+``hilum.hosts.aio`` is for asyncio hosts, ``hilum.hosts.blocking`` for synchronous hosts, and both
+are based on ``hilum.hosts.portal``.
 """

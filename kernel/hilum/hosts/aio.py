@@ -1,6 +1,6 @@
-"""A trio program inside an asyncio one.
+"""Support for a trio program inside an asyncio program.
 
-A host task that is cancelled waits until the trio side has unwound.
+A cancelled host task ends only when the trio side has unwound.
 
 ::
 
@@ -37,12 +37,12 @@ async def _ended(future: Future[Any]) -> None:
 
 
 async def wait(job: Job[Any], future: Future[T] | None = None) -> T:
-    """Wait for a job, or for a future that it will complete.
+    """Wait for a job, or for a future that the job will complete.
 
     Raises:
-        asyncio.CancelledError: This task was cancelled, once or several times. The job was
-        cancelled with it and has unwound.
-        BaseException: The exception of the job, even if it was raised while the job unwound.
+        asyncio.CancelledError: The current task was cancelled, once or more often. The job was also
+            cancelled and has unwound.
+        BaseException: The job's exception, even if it was raised while the job unwound.
     """
     ending: Future[Any] = future or job.future
     cancelled = None
@@ -50,10 +50,12 @@ async def wait(job: Job[Any], future: Future[T] | None = None) -> T:
         try:
             await _ended(ending)
         except asyncio.CancelledError as error:
-            # Waiting continues: the task may be cancelled again, and must still not leave early.
+            # The wait continues, because the task must not leave early, even if it is cancelled
+            # again.
             job.cancel()
             cancelled = error
-            # Only the job is certain to end: a future that it would have completed may stay open.
+            # Only the job is certain to end; a future that the job would have completed may stay
+            # open.
             ending = job.future
     if cancelled is not None and isinstance(
         ending.exception(), CancelledError | trio.RunFinishedError | None
@@ -73,7 +75,7 @@ async def call(
 async def iterate(portal: Portal, stream: Any) -> AsyncIterator[Any]:
     """Iterate over an async iterator that runs on the trio side.
 
-    The iterator on the trio side is closed, if it can be closed, when this one is.
+    When this iterator is closed, the iterator on the trio side is also closed, if it can be.
     """
     try:
         with suppress(StopAsyncIteration):
@@ -89,15 +91,15 @@ async def iterate(portal: Portal, stream: Any) -> AsyncIterator[Any]:
 async def hold(portal: Portal, manager: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
     """Enter and leave an async context manager on the trio side, in a single task.
 
-    An error in the block is raised in the manager on the trio side; if the block is cancelled, the
-    manager is cancelled as well.
+    An error in the block is raised in the manager on the trio side; if the block is cancelled, so
+    is the manager.
     """
     held = portal.hold(manager)
     value = await wait(held.job, held.entered)
     try:
         yield value
     except BaseException as error:
-        # As for every context manager, a true result means that the manager has handled the error.
+        # As for every context manager, a true result means that the manager handled the error.
         if not await wait(held.leave(error)):
             raise
     else:
@@ -105,7 +107,7 @@ async def hold(portal: Portal, manager: AbstractAsyncContextManager[T]) -> Async
 
 
 class AioProxy(Proxy):
-    """A proxy in an asyncio program for an object of the trio side."""
+    """A proxy in an asyncio program for an object on the trio side."""
 
     async def _call(self, function: Any, *args: Any, **named: Any) -> Any:
         return self.wrap(await call(self._portal, function, *args, **named))
@@ -127,13 +129,13 @@ def hosted(
 ) -> Callable[P, AbstractAsyncContextManager[T]]:
     """Convert a function that returns a trio context manager into one for asyncio programs.
 
-    Entering its context manager starts a trio thread; leaving it ends everything on that thread. It
-    yields an ``AioProxy``, which is used in asyncio as the original is in trio and therefore has
-    its type.
+    Entering the new context manager starts a trio thread; leaving it ends everything on that
+    thread. The context manager yields an ``AioProxy``, which is used in asyncio as the original
+    object is used in trio, and is therefore annotated with the original's type.
 
     Args:
-        function: The function; it is called on the host's side.
-        wraps: Types of objects that the host receives as proxies, wherever they are returned.
+        function: The function, which is called on the host's side.
+        wraps: Types of objects that the host always receives as proxies.
         name: Name of the thread.
     """
 
@@ -154,10 +156,10 @@ def hosted(
 def from_trio(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     """Convert a coroutine function of the current asyncio loop into one for trio tasks.
 
-    Trio tasks on any thread may await it.
+    Trio tasks on any thread can await the new function.
 
-    A cancelled trio task cancels the coroutine and waits until it has ended. It raises
-    ``RuntimeError`` if the coroutine was cancelled by its own loop, or if the loop is closed.
+    If the trio task is cancelled, it cancels the coroutine and waits until that has ended. The trio
+    task gets a ``RuntimeError`` if the coroutine's own loop cancelled it, or if the loop is closed.
     """
     loop = asyncio.get_running_loop()
 
@@ -178,9 +180,10 @@ def from_trio(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         try:
             await ended.wait()
         except trio.Cancelled:
-            # The loop runs callbacks in order, so `begin` has created the task before this one.
+            # The loop runs callbacks in order, so `begin` has created the task before this callback
+            # runs.
             loop.call_soon_threadsafe(lambda: tasks[0].cancel())
-            # The coroutine may take a while to end; without the shield it would continue
+            # The coroutine may take a while to end; without the shield, it would continue
             # unobserved.
             with trio.CancelScope(shield=True):
                 await ended.wait()

@@ -1,6 +1,6 @@
-"""A trio program inside a synchronous one: each call blocks until it has finished.
+"""Support for a trio program inside a synchronous program, where each call blocks until it ends.
 
-Ctrl-C waits until the trio side has unwound.
+After Ctrl-C, a call ends only when the trio side has unwound.
 
 ::
 
@@ -37,23 +37,23 @@ T = TypeVar("T")
 
 @contextmanager
 def interruptible(job: Job[Any]) -> Iterator[None]:
-    """Start a job.
+    """Start a job, which Ctrl-C in the block cancels.
 
-    Ctrl-C in the block cancels the job and waits until it has unwound; a second Ctrl-C ends the
-    wait.
+    After Ctrl-C, the block waits until the job has unwound; a second Ctrl-C ends the wait.
     """
     try:
         job.start()
         yield
     except KeyboardInterrupt:
-        # The interrupt is raised only when the trio side has unwound.
+        # The interrupt is raised again only when the trio side has unwound.
         job.cancel()
         _until(job.future)
         raise
 
 
 def _until(future: futures.Future[T]) -> futures.Future[T]:
-    # A signal immediately before a wait is handled only after the wait, so no wait is endless.
+    # A signal that arrives immediately before a wait is handled only after the wait, so each wait
+    # must be short.
     while not future.done():
         futures.wait([future], LOOK)
     return future
@@ -63,8 +63,8 @@ def call(portal: Portal, function: Callable[..., Awaitable[T]], *args: Any, **na
     """Run an async function on the trio side and wait for it.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C was pressed. The function was cancelled and has unwound.
-        BaseException: The exception of the function.
+        KeyboardInterrupt: The user pressed Ctrl-C. The function was cancelled and has unwound.
+        BaseException: The exception that the function raised.
     """
     job = portal.job(function, *args, **named)
     with interruptible(job):
@@ -74,7 +74,7 @@ def call(portal: Portal, function: Callable[..., Awaitable[T]], *args: Any, **na
 def iterate(portal: Portal, stream: Any) -> Iterator[Any]:
     """Iterate over an async iterator that runs on the trio side.
 
-    The iterator on the trio side is closed, if it can be closed, when this one is.
+    When this iterator is closed, the iterator on the trio side is also closed, if it can be.
     """
     try:
         with suppress(StopAsyncIteration):
@@ -106,7 +106,7 @@ def hold(portal: Portal, manager: AbstractAsyncContextManager[T]) -> Iterator[T]
 
 
 class BlockingProxy(Proxy):
-    """A proxy in a synchronous program for an object of the trio side."""
+    """A proxy in a synchronous program for an object on the trio side."""
 
     def _call(self, function: Any, *args: Any, **named: Any) -> Any:
         return self.wrap(call(self._portal, function, *args, **named))
@@ -128,12 +128,12 @@ def hosted(
 ) -> Callable[P, AbstractContextManager[Any]]:
     """Convert a function that returns a trio context manager into one for synchronous code.
 
-    Entering its context manager starts a trio thread; leaving it ends everything on that thread. It
-    yields a ``BlockingProxy``.
+    Entering the new context manager starts a trio thread; leaving it ends everything on that
+    thread. The context manager yields a ``BlockingProxy``.
 
     Args:
-        function: The function; it is called on the host's side.
-        wraps: Types of objects that the host receives as proxies, wherever they are returned.
+        function: The function, which is called on the host's side.
+        wraps: Types of objects that the host always receives as proxies.
         name: Name of the thread.
     """
 

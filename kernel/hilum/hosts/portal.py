@@ -1,16 +1,18 @@
 """A trio thread, and functions and context managers that run on it.
 
-trio's guest mode is not used: a host that blocks would slow it down tenfold, and an abandoned guest
-run never unwinds.
+trio's guest mode is not used, because a host that blocks would slow the guest down tenfold, and an
+abandoned guest run never unwinds.
 
-Neither is ``anyio.from_thread.start_blocking_portal`` (measured with anyio 4.16), for four reasons:
+``anyio.from_thread.start_blocking_portal`` is not used either (measured with anyio 4.16), for four
+reasons:
 
-- Ctrl-C in ``portal.call`` raises immediately and does not cancel the function: a tool could still
+- Ctrl-C in ``portal.call`` raises immediately and does not cancel the function. A tool could still
   be writing a file when the host's ``except KeyboardInterrupt`` runs. In asyncio, ``call_async``
   waits for a cancelled function, but not after a second ``Task.cancel``.
 - An error that is not an ``Exception``, such as ``SystemExit`` in one function, ends the portal and
   cancels every other call.
-- ``wrap_async_context_manager`` is for synchronous hosts only, and does not wait on exit either.
+- ``wrap_async_context_manager`` is for synchronous hosts only, and does not wait for the trio side
+  on exit.
 - The kernel would depend on anyio, whose import takes 100 ms of CPU time, and a call takes 700 µs
   instead of 566 (``tests/benchmarks/portal.py``, in synchronous code).
 """
@@ -32,7 +34,7 @@ T = TypeVar("T")
 
 
 def _running() -> Future[Any]:
-    """Return a future that only the trio side can end: ``Future.cancel`` has no effect on it."""
+    """Return a future that only the trio side completes: ``Future.cancel`` does nothing to it."""
     future: Future[Any] = Future()
     future.set_running_or_notify_cancel()
     return future
@@ -43,12 +45,13 @@ class Job(Generic[T]):
     """A function that runs, or will run, on the trio side.
 
     Attributes:
-        start: Starts it, with a copy of the caller's context variables. Called once; raises
-            ``trio.RunFinishedError`` if the portal was closed.
-        cancel: Cancels it; may be called from any thread at any time, even before ``start`` has had
-            an effect there.
-        future: Its outcome. It ends only after the function has unwound: with its result, with its
-            exception, with ``concurrent.futures.CancelledError`` if it was cancelled, or with
+        start: Starts the function, with a copy of the caller's context variables. ``start`` must be
+            called only once, and raises ``trio.RunFinishedError`` if the portal was closed.
+        cancel: Cancels the function; can be called from any thread at any time, even before
+            ``start`` takes effect on the trio thread.
+        future: The outcome of the function. The future completes only after the function has
+            unwound, with the function's result or exception, with
+            ``concurrent.futures.CancelledError`` if the function was cancelled, or with
             ``trio.RunFinishedError`` if the portal was closed.
     """
 
@@ -64,7 +67,8 @@ class Portal:
         name: Name of the thread.
 
     Attributes:
-        main: The job that contains all others. Cancelling it closes the portal without waiting.
+        main: The job that contains all other jobs. Cancelling this job closes the portal without
+            waiting.
 
     Raises:
         OSError: The system has no resources for another event loop.
@@ -73,8 +77,8 @@ class Portal:
     def __init__(self, name: str = "trio") -> None:
         ready: Future[None] = Future()
         self.main: Job[None] = Job(lambda: None, partial(self._later, self._end))
-        self._scopes: set[trio.CancelScope] | None = set()  # of all jobs; None when it is closed
-        # daemon: a host that never closes the portal can still exit.
+        self._scopes: set[trio.CancelScope] | None = set()  # of all jobs; None once closed
+        # A daemon thread, so that a host that never closes the portal can still exit.
         self._thread = threading.Thread(target=self._run, args=(ready,), name=name, daemon=True)
         self._thread.start()
         ready.result()
@@ -97,8 +101,8 @@ class Portal:
             await self._stop.wait()
 
     def _end(self) -> None:
-        # Each job is cancelled by its own scope, not by that of the nursery: so that no
-        # cancellation propagates out of its job.
+        # Each job is cancelled by its own scope and not by the nursery's, so that no cancellation
+        # propagates out of a job.
         scopes = self._scopes or ()
         self._scopes = None
         for scope in scopes:
@@ -110,9 +114,9 @@ class Portal:
             self._soon(function)
 
     def close(self) -> None:
-        """Cancel everything and wait until it has unwound and the thread is gone.
+        """Cancel everything, and wait until the trio side has unwound and the thread has ended.
 
-        May be called again.
+        Further calls have no effect.
         """
         self.main.cancel()
         self._thread.join()
@@ -124,7 +128,7 @@ class Portal:
         still cancel it.
 
         Raises:
-            RuntimeError: This is the trio thread; it cannot wait for itself.
+            RuntimeError: The caller is on the trio thread, which cannot wait for itself.
         """
         if threading.current_thread() is self._thread:
             raise RuntimeError("This is the portal's own thread: await the function instead.")
@@ -141,8 +145,8 @@ class Portal:
                 self._nursery.start_soon(task)
 
         def end() -> None:
-            # Callbacks run in the order they were scheduled, so a job that has not started by now
-            # never will.
+            # Callbacks run in the order in which they were scheduled, so a job that has not started
+            # by now never will.
             scope.cancel()
             if not begun and not job.future.done():
                 job.future.set_exception(CancelledError())
@@ -157,8 +161,8 @@ class Portal:
             try:
                 with scope:
                     job.future.set_result(await function(*args, **named))
-            # Every exception belongs to the caller of the job: raised here, it would cancel all
-            # other jobs.
+            # Every exception goes to the caller of the job. If one propagated here, it would cancel
+            # all other jobs.
             except BaseException as error:
                 job.future.set_exception(error)
             if self._scopes is not None:
@@ -168,18 +172,18 @@ class Portal:
                     CancelledError() if self._scopes is not None else _closed()
                 )
 
-        # The context is copied when the job starts, on the thread of the caller.
+        # The context is copied when the job is started, on the caller's thread.
         job: Job[T] = Job(lambda: self._soon(copy_context().run, begin), cancel)
         return job
 
     def submit(self, function: Callable[..., Awaitable[T]], *args: Any, **named: Any) -> Job[T]:
         """Run an async function in a separate task.
 
-        It has a copy of the caller's context variables.
+        The function runs with a copy of the caller's context variables.
 
         Raises:
             trio.RunFinishedError: The portal was closed.
-            RuntimeError: This is the trio thread; it cannot wait for itself.
+            RuntimeError: The caller is on the trio thread, which cannot wait for itself.
         """
         job = self.job(function, *args, **named)
         job.start()
@@ -190,7 +194,7 @@ class Portal:
 
         Raises:
             trio.RunFinishedError: The portal was closed.
-            RuntimeError: This is the trio thread; it cannot wait for itself.
+            RuntimeError: The caller is on the trio thread, which cannot wait for itself.
         """
         held = Held(self, manager)
         held.job.start()
@@ -198,12 +202,13 @@ class Portal:
 
 
 class Held(Generic[T]):
-    """A context manager that is held open on the trio side once its job is started.
+    """A context manager that is held open on the trio side while its job runs.
 
     Attributes:
-        entered: The value that it yields, or its exception if it could not be entered.
-        job: The task that holds it. Its result is whether the manager suppressed the error with
-            which it was left.
+        entered: The value that the context manager yields, or the exception if it could not be
+            entered.
+        job: The job that holds the context manager open. The job's result is whether the context
+            manager suppressed the error with which it was left.
     """
 
     def __init__(self, portal: Portal, manager: AbstractAsyncContextManager[T]) -> None:
@@ -218,7 +223,7 @@ class Held(Generic[T]):
     def leave(self, error: BaseException | None = None) -> Job[bool]:
         """Leave the context manager, normally or with an error.
 
-        An error that is not an ``Exception`` cancels it.
+        An error that is not an ``Exception`` cancels the context manager.
         """
         self._error = error
         # A trio event is not thread-safe: it must be set on the trio thread.
@@ -236,7 +241,7 @@ class Held(Generic[T]):
                     raise self._error
                 if self._error is not None:  # the host was cancelled or interrupted
                     scope.cancel()
-                    # The cancellation is raised here, inside of the manager.
+                    # The cancellation is raised here, inside the context manager.
                     await trio.lowlevel.checkpoint()
             return raised
         return False

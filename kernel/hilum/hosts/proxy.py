@@ -1,4 +1,4 @@
-"""Proxies on the host's side for objects of the trio side."""
+"""Proxies on the host's side for objects on the trio side."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hilum.hosts.portal import Portal
 
 
 class Proxy:
-    """A proxy for an object of the trio side (``trio``) with the same attributes.
+    """A proxy for an object on the trio side (``trio``), with the same attributes.
 
     A plain method is called on the trio thread, and the host waits for it. An async method, an
     async iterator and an async context manager become their counterparts in the host. Attributes
@@ -19,12 +19,12 @@ class Proxy:
 
     Args:
         portal: The portal to the trio side.
-        target: The object.
-        wraps: Types of objects that are passed to the host as proxies. All others are passed as
-            they are.
+        target: The object on the trio side.
+        wraps: Types of objects that are passed to the host as proxies. All other objects are passed
+            unchanged.
     """
 
-    _call: Any  # set by the host's module: how it calls, iterates and holds a context
+    _call: Any  # these three are defined by the subclass for the kind of host
     _iterate: Any
     _hold: Any
 
@@ -42,14 +42,14 @@ class Proxy:
         return self.wrap(value)
 
     def _plain(self, function: Any, *args: Any, **named: Any) -> Any:
-        # Objects of the trio side are not thread-safe, so their plain methods run there as well.
+        # Objects on the trio side are not thread-safe, so their plain methods also run there.
         async def call() -> Any:
             return function(*args, **named)
 
         return self.wrap(self._portal.submit(call).future.result())
 
     def wrap(self, value: Any) -> Any:
-        """Return a value as a proxy, iterator or context manager of the host, or as it is."""
+        """Return a value as a proxy, iterator or context manager for the host, or unchanged."""
         if isinstance(value, self._wraps):
             return type(self)(self._portal, value, self._wraps)
         if hasattr(value, "__anext__"):

@@ -1,6 +1,6 @@
-"""Child processes whose whole trees end with their owner, however it dies.
+"""Child processes whose whole process trees end with their owner, however the owner dies.
 
-Names are loaded at first use, so that the script ``hilum-warden``, which needs nothing but
+Names are imported at first use, so that the script ``hilum-warden``, which needs only the module
 ``warden``, starts fast.
 """
 

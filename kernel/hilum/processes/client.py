@@ -1,7 +1,8 @@
-"""The client of the warden: starts commands with trio, communicates with them, and ends them.
+"""The trio client of the warden, which starts commands, communicates with them, and ends them.
 
-Every command runs under the warden (see ``warden``): when it exits, is stopped or cancelled, and
-when the process that started it dies for any reason, none of its child processes keeps running.
+Every command runs under the warden (see ``warden``). When the command exits, is stopped or is
+cancelled, or when the process that started it dies for any reason, none of the command's child
+processes keeps running.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from hilum.errors import ToolError
 GRACE = 0.15
 """Default number of seconds between SIGTERM and SIGKILL: stopping a command takes less than 0.2."""
 
-_PATIENCE = 4.5  # seconds for the keeper to end a tree, in addition to the grace
-_DRAIN = 2.0  # seconds to read the rest of an ended command's output
+_PATIENCE = 4.5  # seconds that the keeper has to end a process tree, in addition to the grace
+_DRAIN = 2.0  # seconds in which the rest of an ended command's output is read
 _LOST = "The process that supervises this command was killed, and the command was ended with it."
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _START = (
@@ -44,14 +45,14 @@ class CommandError(ToolError):
 
 @attrs.frozen
 class Command:
-    """A child process before it starts.
+    """The description of a child process to start.
 
     Args:
         argv: Program and arguments; no shell is involved.
-        cwd: Absolute path of the working directory; that of this process by default.
-        env: The whole environment of the child; that of this process by default.
-        reports: Whether it is a sandbox that writes to descriptor 9 when its command has exited and
-            left processes running.
+        cwd: Absolute path of the working directory; by default, that of this process.
+        env: The complete environment of the child; by default, that of this process.
+        reports: Whether the program is a sandbox that writes to file descriptor 9 when its command
+            has exited and left processes running.
     """
 
     argv: tuple[str, ...]
@@ -64,11 +65,12 @@ class Completed(NamedTuple):
     """The outcome of a command.
 
     Args:
-        returncode: Exit code; below zero, the number of the signal that ended the command.
-        stdout: The standard output. A line replaces the part that exceeded the limit.
-        stderr: The standard error, likewise.
+        returncode: Exit code; if negative, the signal number that ended the command.
+        stdout: The standard output. If the output exceeded the limit, a line replaces its middle
+            part.
+        stderr: The standard error, limited in the same way.
         seconds: Seconds that the command took.
-        dropped: Number of bytes cut out of the middle of the two streams.
+        dropped: Number of bytes that were left out of the two streams.
     """
 
     returncode: int
@@ -81,8 +83,9 @@ class Completed(NamedTuple):
 class Warden:
     """The process that starts and ends all of its owner's child processes.
 
-    It starts with the first command, and again with the next one if it was killed. An async context
-    manager: leaving it ends every process that is still running, and waits for that.
+    The process starts with the first command. If it is killed, it starts again with the next
+    command. The class is an async context manager: on exit, it ends all processes that are still
+    running, and waits for their end.
     """
 
     def __init__(self) -> None:
@@ -97,16 +100,17 @@ class Warden:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """End every process, and wait until they and the warden are gone.
+        """End all processes, and wait until they and the warden have ended.
 
-        A later command would start a new warden.
+        A later command starts a new warden.
         """
         if self._socket is not None:
-            # The warden ends every process when its socket ends, even if this process does not wait
-            # for it.
+            # The warden ends all processes when its socket is closed, even if this process does not
+            # wait.
             self._socket.close()
         if self._process is not None:
-            # Shielded: a caller that is cancelled must not leave processes behind.
+            # The wait is shielded, because a caller that is cancelled must not leave processes
+            # behind.
             with trio.move_on_after(2 * _PATIENCE, shield=True):
                 await self._process.wait()
         self._socket = self._process = None
@@ -122,15 +126,17 @@ class Warden:
     ) -> Completed:
         """Run a command to completion.
 
-        If this is cancelled, the whole tree is ended before the cancellation propagates.
+        If this method is cancelled, it ends the whole process tree before the cancellation
+        propagates.
 
         Args:
             command: The command.
             input: The standard input of the command.
             on_output: Called with ``"stdout"`` or ``"stderr"`` and each chunk as it arrives. An
-                exception in it ends the command.
-            limit: Bytes to keep of each stream: its head and its tail.
-            grace: Seconds between SIGTERM and SIGKILL when this is cancelled.
+                exception in this function ends the command.
+            limit: Maximum number of bytes to keep of each stream, half from its beginning and half
+                from its end.
+            grace: Seconds between SIGTERM and SIGKILL when the method is cancelled.
 
         Raises:
             CommandError: The command could not be started, or its keeper was killed.
@@ -147,12 +153,12 @@ class Warden:
                     window.add(chunk)
                     if on_output is not None:
                         on_output(name, chunk)
-            except Exception as error:  # it reaches the caller as it is, not in a group
+            except Exception as error:  # must not reach the caller in a group
                 faults.append(error)
                 nursery.cancel_scope.cancel()
 
         async def feed(stream: trio.lowlevel.FdStream) -> None:
-            with suppress(trio.BrokenResourceError):  # the command need not read all of it
+            with suppress(trio.BrokenResourceError):  # the command need not read all input
                 await stream.send_all(input)
             stream.close()
 
@@ -169,8 +175,8 @@ class Warden:
                 code = await process.wait()
             except CommandError as error:
                 faults.append(error)
-            # No process can still write, unless the command passed a descriptor to a process
-            # outside its tree.
+            # No process can write any more, unless the command passed a file descriptor to a
+            # process outside its tree.
             nursery.cancel_scope.deadline = trio.current_time() + _DRAIN
         if faults:
             raise faults[0]
@@ -218,7 +224,8 @@ class Warden:
         stdout = pipe(0)
         stderr = None if merge else pipe(0)
         if merge:
-            # Both streams share the pipe, so that their output arrives in order.
+            # Standard error shares the pipe of standard output, so that their output arrives in
+            # order.
             given.append(os.dup(given[1]))
         channel = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
         process = Process(channel, pipe(1) if stdin else None, stdout, stderr)
@@ -234,9 +241,9 @@ class Warden:
             await process._finish(grace)
 
     async def _admit(self, descriptors: Sequence[int]) -> None:
-        """Send the descriptors of a command's channel and of its standard streams.
+        """Send the file descriptors of a command's channel and standard streams to the warden.
 
-        The caller closes its copies.
+        The caller must close its own copies.
         """
         message = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", descriptors))]
         # Two concurrent commands must not start two wardens.
@@ -246,7 +253,7 @@ class Warden:
             try:
                 # Descriptors can only be sent along with at least one byte of data (unix(7)).
                 await (self._socket or await self._start()).sendmsg([b"+"], message)
-            except OSError:  # it has just been killed: start a new one
+            except OSError:  # the warden was just killed: start a new one
                 await self.aclose()
                 await (await self._start()).sendmsg([b"+"], message)
 
@@ -257,7 +264,7 @@ class Warden:
         self._socket = trio.socket.from_stdlib_socket(ours)
         with theirs:
             fd = theirs.fileno()
-            # -I and -S: no site packages and no PYTHON variables, for safety and a fast start.
+            # -I and -S exclude site packages and PYTHON variables, for safety and a fast start.
             argv = [sys.executable, "-I", "-S", "-c", _START, _FOLDER, str(fd), str(os.getpid())]
             self._process = await trio.lowlevel.open_process(
                 argv,
@@ -265,8 +272,8 @@ class Warden:
                 stdout=DEVNULL,
                 stderr=DEVNULL,
                 pass_fds=[fd],
-                # Ctrl-C signals all processes in the foreground; the warden must survive it to end
-                # the others.
+                # Ctrl-C signals all foreground processes, and the warden must survive to end the
+                # others.
                 start_new_session=True,
             )
         return self._socket
@@ -280,7 +287,8 @@ class Process:
         channel: The connection to the command's keeper.
         stdin: The pipe to the command's standard input, if there is one.
         stdout: The pipe from the command's standard output.
-        stderr: The pipe from its standard error; ``None`` if that is merged into standard output.
+        stderr: The pipe from the command's standard error; ``None`` if it is merged into standard
+            output.
         pid: The command's process id.
         left: Whether the command exited on its own and left processes running, which were ended.
     """
@@ -296,14 +304,14 @@ class Process:
     _lock: trio.Lock = attrs.Factory(trio.Lock)
 
     async def wait(self) -> int:
-        """Wait until the command has exited and its whole tree is gone.
+        """Wait until the command has exited and its whole process tree has ended.
 
         Returns:
-            The exit code; below zero, the number of the signal that ended the command.
+            The exit code; if negative, the signal number that ended the command.
 
         Raises:
-            CommandError: The warden or the keeper was killed from outside, and the command was
-                ended with it.
+            CommandError: Another process killed the warden or the keeper, which also ended the
+                command.
         """
         async with self._lock:
             while not self._end or self._end[0] in ("started", "left"):
@@ -313,7 +321,7 @@ class Process:
     async def wait_exit(self) -> int:
         """Wait until the command has exited.
 
-        With ``hold``, processes that it left may still run: see ``remains``.
+        With ``hold``, processes that the command left may still run (see ``remains``).
 
         Returns:
             The exit code, as for ``wait``.
@@ -328,21 +336,21 @@ class Process:
 
     @property
     def remains(self) -> bool:
-        """Whether the command has exited and processes that it left are still running."""
+        """Whether the command has exited and left processes that are still running."""
         return bool(self._end) and self._end[0] == "left"
 
     def _code(self) -> int:
         if self._end[0] == "lost":
-            raise CommandError(_LOST, hint="Run it again if it is safe to repeat.")
+            raise CommandError(_LOST, hint="Run the command again if it is safe to repeat.")
         self.left = self._end[0] == "ended" and self._end[2] == "1"
         return int(self._end[1])
 
     async def stop(self, grace: float = GRACE) -> int:
-        """End the command and its whole tree.
+        """End the command with its whole process tree.
 
         Args:
             grace: Seconds between SIGTERM to the command's process group and SIGKILL to the whole
-                tree.
+                process tree.
 
         Returns:
             The exit code, as for ``wait``.
@@ -352,7 +360,7 @@ class Process:
         """
         try:
             if not self.pid:
-                # Only a part of the request was sent, or the command has not started yet.
+                # The command has not started yet; perhaps only a part of the request was sent.
                 self._channel.socket.shutdown(socket.SHUT_WR)
             elif not self._end or self._end[0] == "left":
                 await self._channel.socket.send(b"%f\n" % max(grace, 0))
@@ -361,17 +369,17 @@ class Process:
         return await self.wait()
 
     async def _begin(self, command: Command, hold: bool) -> None:
-        """Send the request, and wait until the command runs."""
+        """Send the request to the keeper, and wait until the command runs."""
         try:
             env = {os.fsencode(name): os.fsencode(value) for name, value in command.env.items()}
             argv = [os.fsencode(arg) for arg in command.argv]
             # marshal is built into Python, so the warden starts fast; both ends run the same
             # version.
             request = marshal.dumps((argv, os.fsencode(command.cwd), env, hold, command.reports))
-        # A surrogate that does not stand for a byte cannot be encoded for the file system.
+        # A surrogate that does not represent a byte cannot be encoded for the file system.
         except UnicodeEncodeError:
             raise self._refused(command, EINVAL, "program") from None
-        with suppress(trio.BrokenResourceError):  # the keeper reports the reason
+        with suppress(trio.BrokenResourceError):  # in this case, the keeper reports the reason
             await self._channel.send_all(request)
         report = await self._report()
         if report[0] == "failed":
@@ -386,7 +394,7 @@ class Process:
             more = b""
             with suppress(trio.BrokenResourceError):
                 more = await self._channel.receive_some()
-            # A keeper that is not killed reports the end of its command before its channel ends.
+            # A keeper reports the end of its command before its channel ends, unless it is killed.
             if not more:
                 return ["lost"]
             self._heard += more
@@ -394,8 +402,8 @@ class Process:
         return line.decode().split()
 
     async def _finish(self, grace: float) -> None:
-        """End the tree if it is still running, even while cancelled; then close everything."""
-        # Shielded, because this runs most often when the caller was cancelled.
+        """End the process tree if it still runs, even while cancelled; then close all streams."""
+        # The wait is shielded, because this code runs mostly when the caller was cancelled.
         with trio.move_on_after(grace + _PATIENCE, shield=True), suppress(CommandError):
             await self.stop(grace)
         for stream in (self.stdin, self.stdout, self.stderr):
@@ -413,14 +421,14 @@ class Process:
             message = f"There is no program {program!r} on the PATH."
             return CommandError(message, hint="Check the name, or install it.")
         message = f"The program {program!r} cannot be started: {reason}."
-        hint = "Check its path, mode and arguments."
+        hint = "Check the path and mode of the program, and its arguments."
         if number == E2BIG:
             hint = "Put the long argument into a file."
         return CommandError(message, hint=hint)
 
 
 class _Window:
-    """The head and the tail of a stream, ``limit`` bytes in all."""
+    """The beginning and the end of a stream, together ``limit`` bytes."""
 
     def __init__(self, limit: int) -> None:
         self._half = max(limit // 2, 1)
@@ -433,7 +441,7 @@ class _Window:
         self._head += chunk[:free]
         self._tail += chunk[free:]
         self._total += len(chunk)
-        if len(self._tail) > 2 * self._half + 65536:  # rarely, because it copies the tail
+        if len(self._tail) > 2 * self._half + 65536:  # seldom, because it copies
             del self._tail[: -self._half]
 
     @property

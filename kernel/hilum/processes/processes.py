@@ -1,6 +1,7 @@
 """Child processes for one workspace.
 
-They share a default folder, an environment, and a function that each command passes first.
+The processes share a default folder, an environment, and a function that each command must first
+pass.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from hilum.processes.warden import contained
 
 
 class Processes:
-    """Child processes that start in one folder; each command is first passed through a function.
+    """A launcher of child processes in one folder, which first passes each command to a function.
 
     Args:
-        warden: The warden that starts and ends them.
+        warden: The warden that starts and ends the processes.
         wrap: Called with every command before it starts; it returns the command to start, or raises
             an exception to refuse it.
-        cwd: The default working directory. Relative ones are relative to it.
+        cwd: The default working directory. Relative working directories are relative to it.
         environ: The environment that commands inherit.
 
     Attributes:
         alive: Number of commands that may be running, including those that are being started.
-        live: The commands that were opened and have not ended, as they were started.
+        live: The open commands that have not ended, in the form in which they were started.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class Processes:
 
     @property
     def contained(self) -> bool:
-        """Whether whole process trees are ended (on Linux) or only process groups."""
+        """Whether whole process trees are ended (as on Linux), and not only process groups."""
         return contained()
 
     async def run(
@@ -61,22 +62,24 @@ class Processes:
     ) -> Completed:
         """Run a command to completion.
 
-        If this is cancelled, the whole tree is ended before the cancellation propagates.
+        If this method is cancelled, it ends the whole process tree before the cancellation
+        propagates.
 
         Args:
             argv: Program and arguments; no shell is involved.
-            cwd: Working directory; relative to ``cwd`` of this object.
+            cwd: Working directory; a relative one is relative to this object's ``cwd``.
             env: Variables to add to the environment that commands inherit.
             input: The standard input of the command; empty by default.
-            on_output: Called with ``"stdout"`` or ``"stderr"`` and each chunk as it comes.
-            limit: Bytes to keep of each stream: its head and its tail.
-            grace: Seconds between SIGTERM and SIGKILL when this is cancelled.
+            on_output: Called with ``"stdout"`` or ``"stderr"`` and each chunk as it arrives.
+            limit: Maximum number of bytes to keep of each stream, half from its beginning and half
+                from its end.
+            grace: Seconds between SIGTERM and SIGKILL when the method is cancelled.
 
         Raises:
             CommandError: The command could not be started, or its keeper was killed. Exceptions of
                 ``wrap`` propagate.
         """
-        self.alive += 1  # before `wrap`, whose plugins read it
+        self.alive += 1  # increased before `wrap`, whose plugins read this number
         try:
             command = await self._wrapped(argv, cwd, env)
             return await self._warden.run(
@@ -103,7 +106,7 @@ class Processes:
 
         Args:
             argv: Program and arguments; no shell is involved.
-            cwd: Working directory; relative to ``cwd`` of this object.
+            cwd: Working directory; a relative one is relative to this object's ``cwd``.
             env: Variables to add to the environment that commands inherit.
             stdin: Whether the command gets a pipe to read from; otherwise its standard input is
                 empty.

@@ -1,33 +1,35 @@
-"""The warden: a small process that ends all processes of its owner when the owner ends.
+"""The warden, a small process that ends all of its owner's processes when the owner ends.
 
 ::
 
     owner ── socket ──► warden ── fork ──► keeper ── spawn ──► the command ──► its tree
       └────────────── channel ───────────────┘
 
-For each command the owner sends one byte, and with it the descriptors of a channel and of the
-command's stdio. An idle keeper takes them, reads the request from the channel, starts the command
-in a separate process session, and writes::
+For each command, the owner sends one byte together with the descriptors of a channel and of the
+command's standard streams. An idle keeper receives the descriptors, reads the request from the
+channel, starts the command in a separate process session, and writes::
 
-    started PID      or      failed ERRNO folder|program      then      left CODE, if it may      then      ended CODE LEFT
+    started PID        (or: failed ERRNO folder|program)
+    left CODE          (only if processes may continue)
+    ended CODE LEFT
 
-CODE is below zero for a signal. LEFT is 1 if the command exited and left processes that had to be
-ended, else 0. ``left`` is written if the owner allows such processes to continue: the command has
-exited, and some of its processes are still running. In between the owner may write a time in
-seconds: the keeper then sends SIGTERM to the command, and ends the tree after that time. Warden and
-keepers are subreapers: a process that outlives its parent becomes their child, and neither
-``setsid`` nor a double fork changes that.
+CODE is the exit code, or a negative signal number. LEFT is 1 if the command exited and left
+processes that had to be ended, and otherwise 0. If the owner allows such processes to continue, the
+keeper writes ``left`` when the command has exited and some of its processes are still running.
+Before ``ended``, the owner may write a number of seconds. The keeper then sends SIGTERM to the
+command, and ends the process tree after this time. Warden and keepers are subreapers: a process
+that outlives its parent becomes their child, even after ``setsid`` or a double fork.
 
-- The command exits: the processes that it left get ``LINGER`` to finish, and are then ended, or
-  reported as ``left``.
-- The channel ends: the command is no longer needed; its tree is ended.
-- The warden dies: each keeper's lifeline ends, and with it the keeper's tree.
-- A keeper dies: its tree becomes the warden's children, and is ended.
-- The owner dies: its end of every socket closes, and all of the above happens.
+- If the command exits, the processes that it left have ``LINGER`` seconds to finish. They are then
+  ended or reported as ``left``.
+- If the channel ends, the command is no longer needed, and its tree is ended.
+- If the warden dies, each keeper's lifeline ends, and the keeper ends its tree.
+- If a keeper dies, the processes in its tree become the warden's children, and are ended.
+- If the owner dies, its end of every socket closes, and all of the above happens.
 
-The module runs outside the package and imports only the fast parts of the standard library, so that
-start and fork stay cheap. On systems without subreapers (all but Linux) the same code ends only the
-command's process group.
+The module runs outside the package and imports only small modules of the standard library, so that
+starting and forking stay fast. On systems without subreapers (all except Linux), the same code ends
+only the command's process group.
 """
 
 from __future__ import annotations
@@ -41,16 +43,16 @@ import signal
 import sys
 import time
 
-TYPE_CHECKING = False  # importing typing takes long, too
+TYPE_CHECKING = False  # importing typing is slow
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    # Arguments, working directory, environment; whether processes that it leaves continue; whether
-    # it is a sandbox that reports them.
+    # Arguments, working directory and environment of the command; whether processes that it leaves
+    # may continue; whether the command is a sandbox that reports them.
     Request = tuple[list[bytes], bytes, Mapping[bytes, bytes], bool, bool]
 
 LINGER = 0.1
-"""Seconds for processes that an exited command left: a ``tee`` may still have output to write."""
+"""Seconds that processes left by an exited command have to finish, for example to write output."""
 ROUND = 0.01
 """Maximum number of seconds between two rounds of killing."""
 GIVE_UP = 4.0
@@ -58,7 +60,7 @@ GIVE_UP = 4.0
 stuck in a system call.
 """
 SEATS = 3
-"""Maximum number of keepers that wait for another command; others end with their command."""
+"""Maximum number of keepers that wait for another command. Other keepers end with their command."""
 NOTICE = 9
 """The descriptor on which a sandbox writes the exit code of its command when that has exited and
 left processes running.
@@ -76,8 +78,8 @@ def contained() -> bool:
 def note_signals() -> None:
     """Record signals instead of acting on them, here and in every process forked from here."""
     for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # A function and not SIG_IGN: only signals with a handler are written to the wakeup
-        # descriptor.
+        # The handler is a function and not SIG_IGN, because only signals with a Python handler are
+        # written to the wakeup descriptor.
         signal.signal(number, lambda *_: None)
 
 
@@ -85,11 +87,11 @@ def become_subreaper() -> int:
     """Make this process the parent of its orphaned descendants, and record its signals.
 
     Returns:
-        A descriptor from which the numbers of signals can be read.
+        A file descriptor from which the numbers of received signals can be read.
     """
     if contained():
-        # ctypes takes a third of the warden's start; the owner may import this module and does not
-        # need it.
+        # Importing ctypes takes a third of the warden's start time, and a process that only imports
+        # this module does not need it.
         import ctypes
 
         ctypes.pythonapi.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
@@ -100,7 +102,7 @@ def become_subreaper() -> int:
 
 
 def watch(*sources: int) -> select.poll:
-    """Build a poll of descriptors for reading."""
+    """Create a poll object that waits until one of the file descriptors is readable."""
     poll = select.poll()
     for fd in sources:
         poll.register(fd, select.POLLIN)
@@ -108,9 +110,9 @@ def watch(*sources: int) -> select.poll:
 
 
 def watch_process(pid: int) -> list[int]:
-    """Return a descriptor that becomes readable when a process ends.
+    """Return a list with a file descriptor that becomes readable when a process ends.
 
-    The list is empty on systems without such descriptors.
+    The list is empty on systems without pidfds.
     """
     try:
         return [os.pidfd_open(pid)]
@@ -119,16 +121,16 @@ def watch_process(pid: int) -> list[int]:
 
 
 def children() -> list[int]:
-    """List the children of this process, including those that have exited.
+    """Return the pids of this process's children, including those that have exited.
 
-    The list is empty on systems that do not report them.
+    The list is empty on systems that do not report the children of a process.
     """
     if not contained():
         return []
     try:
         with open("/proc/thread-self/children") as file:
             return [int(pid) for pid in file.read().split()]
-    except OSError:  # a Linux kernel built without this file: look at every process
+    except OSError:  # the Linux kernel was built without this file, so every process is checked
         me = str(os.getpid()).encode()
         found = []
     for name in os.listdir("/proc"):
@@ -138,14 +140,15 @@ def children() -> list[int]:
                     stat = file.read(512)
             except OSError:
                 continue
-            # The name of the program, in parentheses, may itself contain parentheses and spaces.
+            # The program's name, which is in parentheses, may itself contain parentheses and
+            # spaces.
             if stat[stat.rindex(b")") + 4 :].split(b" ", 1)[0] == me:
                 found.append(int(name))
     return found
 
 
 def reap() -> tuple[dict[int, int], bool]:
-    """Reap the children that exited; return exit codes by pid, and whether any child is left."""
+    """Reap the children that have exited; return exit codes by pid, and whether a child is left."""
     codes: dict[int, int] = {}
     while True:
         try:
@@ -158,7 +161,7 @@ def reap() -> tuple[dict[int, int], bool]:
 
 
 def kill_group(group: int, number: int = 9) -> None:
-    """Send a signal to a process group, unless it is this process's own or has ended."""
+    """Send a signal to a process group, unless the group is this process's own or has ended."""
     try:
         if group != os.getpgrp():
             os.killpg(group, number)
@@ -167,7 +170,7 @@ def kill_group(group: int, number: int = 9) -> None:
 
 
 def kill_children(spare: Collection[int] = ()) -> bool:
-    """Kill the children of this process, each with its group, except those to spare.
+    """Kill the children of this process and their process groups, except those to spare.
 
     Grandchildren become children as their parents die; the caller repeats this until there are no
     children left.
@@ -175,8 +178,8 @@ def kill_children(spare: Collection[int] = ()) -> bool:
     Returns:
         Whether there was a child to kill.
     """
-    # Only children are killed, never their children: no other process can reap a child, so its pid
-    # cannot have been given to another process.
+    # Only direct children are killed: no other process can reap a child, so the system cannot have
+    # reused its pid.
     found = [pid for pid in children() if pid not in spare]
     for pid in found:
         try:
@@ -188,7 +191,7 @@ def kill_children(spare: Collection[int] = ()) -> bool:
 
 
 def end_all(keepers: Collection[int]) -> None:
-    """Wait for keepers that are ending, and kill all other children."""
+    """Wait for the keepers to end, and kill all other children."""
     begun = time.monotonic()
     while reap()[1] and time.monotonic() < begun + 2 * GIVE_UP:
         kill_children(keepers if time.monotonic() < begun + GIVE_UP else ())
@@ -196,10 +199,12 @@ def end_all(keepers: Collection[int]) -> None:
 
 
 def fork(body: Callable[[], int]) -> int:
-    """Run a function in a forked process. Its result is the exit code; an exception makes it 1.
+    """Run a function in a forked process and exit with its result.
+
+    The exit code is 1 if the function raises an exception.
 
     Returns:
-        The process id, or 0 if the system cannot create another process.
+        The id of the new process, or 0 if the system cannot create another process.
     """
     try:
         pid = os.fork()
@@ -211,7 +216,8 @@ def fork(body: Callable[[], int]) -> int:
     try:
         code = body()
     finally:
-        # _exit: the buffers and exit handlers of the parent must not run a second time.
+        # _exit is used so that the parent's buffers are not flushed and its exit handlers not run a
+        # second time.
         os._exit(code)
 
 
@@ -224,21 +230,21 @@ def start(
 ) -> int:
     """Start the command in a new process session, with default signals.
 
-    All other descriptors are closed, because they are not inheritable.
+    All other file descriptors are closed in the command, because they are not inheritable.
     """
     # posix_spawn has no portable way to set the working directory of the child.
     os.chdir(cwd)
     try:
         if b"PATH" in env:
-            # posix_spawnp searches this process's PATH for the program, but the command's PATH
-            # counts.
+            # posix_spawnp would otherwise search this process's PATH for the program, and not the
+            # command's.
             os.putenv(b"PATH", env[b"PATH"])
         else:
             os.unsetenv(b"PATH")
         actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(stdio)]
         if notice >= 0:
             actions.append((os.POSIX_SPAWN_DUP2, notice, NOTICE))
-        # No process can change the actions of these two signals.
+        # No process can change the actions for these two signals.
         default = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
         return os.posix_spawnp(
             argv[0], argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=default
@@ -248,7 +254,10 @@ def start(
 
 
 def tell(channel: int, text: str) -> None:
-    """Write a line to a channel. If the reader is gone, the end of the channel shows that."""
+    """Write a line to a channel.
+
+    If the reader is gone, the error is ignored.
+    """
     try:
         os.write(channel, f"{text}\n".encode())
     except OSError:
@@ -256,7 +265,7 @@ def tell(channel: int, text: str) -> None:
 
 
 def hear(channel: int) -> bytes:
-    """Read the data that arrived on a channel; no data means that it has ended."""
+    """Read the data that arrived on a channel; empty data means that the channel has ended."""
     try:
         return os.read(channel, 4096)
     except OSError:
@@ -264,9 +273,9 @@ def hear(channel: int) -> bytes:
 
 
 def end_children(number: int) -> None:
-    """Send a signal to the children of this process, each with its group.
+    """Send a signal to the children of this process and to their process groups.
 
-    These are the processes that an exited command left.
+    The children are the processes that an exited command left.
     """
     for pid in children():
         try:
@@ -280,13 +289,14 @@ class Keeper:
     """The supervisor of one command, which ends all processes that the command started.
 
     Args:
-        channel: Connection to the owner.
-        lifelines: Descriptors that end when the command is no longer needed.
-        wake: Descriptor that becomes readable on a signal.
+        channel: File descriptor of the connection to the owner.
+        lifelines: File descriptors that reach end-of-file when the command is no longer needed.
+        wake: File descriptor that becomes readable on a signal.
         main: Process id of the command.
-        notice: Descriptor on which a sandbox reports that the command inside it has exited and left
-            processes running; -1 for none.
-        hold: Whether processes that an exited command left may continue until the owner ends them.
+        notice: File descriptor on which a sandbox reports that the command inside it has exited and
+            left processes running; -1 for none.
+        hold: Whether processes that an exited command left running may continue until the owner
+            ends them.
     """
 
     def __init__(
@@ -309,11 +319,11 @@ class Keeper:
             self.poll.register(notice, select.POLLIN)
         self.code: int = -signal.SIGKILL
         self.running: bool = True
-        # Whether the command exited before it was stopped, and whether processes that it left were
-        # killed.
+        # Whether the command exited before it was stopped, and whether processes that it had left
+        # were killed.
         self.exited_alone: bool = False
         self.swept: bool = False
-        # Whether a lifeline has ended: the owner is gone, and nobody reads reports.
+        # Whether a lifeline has ended, which means that the owner is gone and nobody reads reports.
         self.lost: bool = False
         self.kill_at: float = NEVER
         self.report_at: float = NEVER
@@ -322,10 +332,11 @@ class Keeper:
         """Supervise the command until its whole tree has ended.
 
         Returns:
-            The command's exit code, as a shell would report it.
+            The command's exit code in a shell's form.
 
         Raises:
-            TimeoutError: The tree cannot be killed. The warden tries again when this process ends.
+            TimeoutError: The process tree cannot be killed. The warden will try again when this
+                process has ended.
         """
         while True:
             codes, left = reap()
@@ -350,7 +361,7 @@ class Keeper:
         self.exited_alone = self.kill_at == NEVER
         self.code = code
         self.running = False
-        # Without subreapers it is not known which processes are left, so none can be allowed to
+        # Without subreapers, it is not known which processes are left, so none can be allowed to
         # continue.
         if self.hold and contained():
             self.report_at = now + LINGER
@@ -360,7 +371,7 @@ class Keeper:
             kill_group(self.main)
 
     def report_left(self) -> None:
-        """Report that the command has exited and left processes, unless they are to end anyway."""
+        """Report that the command has exited and left processes, unless they will be ended."""
         self.report_at = NEVER
         if self.kill_at == NEVER:
             tell(self.channel, f"left {self.code}")
@@ -377,7 +388,7 @@ class Keeper:
         if now >= self.kill_at:
             timeout = ROUND
         else:
-            # poll takes its timeout as an int of milliseconds, and NEVER is infinite.
+            # poll accepts only a finite timeout, and NEVER is infinite.
             timeout = min(max(min(self.kill_at, self.report_at) - now, 0), 1e6)
         for fd, _ in self.poll.poll(1000 * timeout):
             if fd == self.wake:
@@ -397,8 +408,8 @@ class Keeper:
                 self.lost = self.lost or fd != self.channel
 
     def stop(self, grace: float) -> None:
-        """Send SIGTERM, and end the tree after a number of seconds."""
-        # A second request may shorten the time, but never extend it.
+        """Send SIGTERM, and end the process tree after ``grace`` seconds."""
+        # A second request can shorten the time, but never extend it.
         self.kill_at = min(self.kill_at, time.monotonic() + grace)
         if self.running:
             kill_group(self.main, signal.SIGTERM)
@@ -409,7 +420,7 @@ class Keeper:
 def run(
     channel: int, lifelines: Sequence[int], wake: int, stdio: Sequence[int], request: Request
 ) -> int:
-    """Start a command, and supervise it."""
+    """Start a command and supervise it."""
     argv, cwd, env, hold, reports = request
     notice = -1
     given = -1
@@ -435,9 +446,9 @@ def run(
 
 
 def be_keeper(sock: _socket.socket, news: int, seats: int, lifeline: int) -> None:
-    """Wait for a request on the owner's socket, report it to the warden, and carry it out.
+    """Wait for a request on the owner's socket, report the request to the warden, and carry it out.
 
-    It waits for another request if there is a free seat.
+    The keeper then waits for another request if there is a free seat.
     """
     wake = become_subreaper()
     poll = watch(sock.fileno(), lifeline)
@@ -454,7 +465,8 @@ def be_keeper(sock: _socket.socket, news: int, seats: int, lifeline: int) -> Non
             return
         os.write(news, b"+")
         for fd in descriptors:
-            # Inherited by the command's processes, the descriptors would keep its streams open.
+            # If the command's processes inherited the file descriptors, they would keep the streams
+            # open.
             os.set_inheritable(fd, False)
         channel, stdout, stderr, *stdin = descriptors
         # The warden's own standard input is the null device.
@@ -464,7 +476,7 @@ def be_keeper(sock: _socket.socket, news: int, seats: int, lifeline: int) -> Non
                 request = marshal.load(file)
                 run(channel, [lifeline], wake, stdio, request)
             seat = seat or os.read(seats, 1)
-        except (EOFError, BlockingIOError):  # the owner withdrew the request; no seat is free
+        except (EOFError, BlockingIOError):  # the owner withdrew the request, or no seat is free
             return
         os.write(news, b"-")
 
@@ -473,7 +485,7 @@ def serve(fd: int, owner: int) -> None:
     """Run the warden of the process ``owner`` until either of them ends.
 
     Requests arrive over the socket ``fd``. An idle keeper always exists and takes the next request
-    itself: this halves the time that a command takes to start.
+    itself, which halves the time needed to start a command.
     """
     os.set_inheritable(fd, False)
     os.chdir("/")
@@ -484,12 +496,13 @@ def serve(fd: int, owner: int) -> None:
     told, news = os.pipe()
     seats, seat = os.pipe()
     os.set_blocking(seats, False)
-    # A pipe as a semaphore: each byte is a seat, and reading one is atomic between processes.
+    # A pipe serves as a semaphore: each byte is a seat, and reading one is atomic between
+    # processes.
     os.write(seat, b"-" * SEATS)
-    # A process that the owner forked may have a copy of the socket, so the owner itself is watched
-    # as well.
+    # A process that the owner forked may have a copy of the socket, so the owner itself is also
+    # watched.
     poll = watch(told, wake, *watch_process(owner))
-    poll.register(fd, 0)  # only its end: the keepers read the requests
+    poll.register(fd, 0)  # only its closing, because the keepers read the requests
     keepers: set[int] = set()
     idle = 0
     sweep_until = 0.0
@@ -506,7 +519,7 @@ def serve(fd: int, owner: int) -> None:
                 keepers.add(pid)
                 idle = 1
         ready = dict(poll.poll(1000 * ROUND if sweep_until or not idle else None))
-        # The owner, or its end of the socket, is gone.
+        # The owner has ended, or has closed its end of the socket.
         if ready.keys() - {told, wake}:
             break
         if wake in ready:
@@ -517,8 +530,8 @@ def serve(fd: int, owner: int) -> None:
         codes, _ = reap()
         keepers -= codes.keys()
         if any(codes.values()):
-            # A keeper failed, maybe an idle one: the tree that it supervised now belongs to this
-            # process.
+            # A keeper failed, perhaps an idle one. The process tree that it supervised now belongs
+            # to this process.
             idle = 0
             sweep_until = time.monotonic() + GIVE_UP
         if sweep_until and (not kill_children(keepers) or time.monotonic() > sweep_until):
@@ -530,11 +543,12 @@ def serve(fd: int, owner: int) -> None:
 def main() -> int:
     """Run ``hilum-warden -- CMD ARGS…``.
 
-    The command's tree ends with the command, with this process, or with the parent of this process.
+    The command's process tree ends when the command, this process or the parent of this process
+    ends.
 
     Returns:
-        The command's exit code, 128 plus the signal that ended it, 127 if it could not be started,
-        2 for wrong usage.
+        The command's exit code, 128 plus the number of the signal that ended it, 127 if it could
+        not be started, or 2 for wrong usage.
     """
     argv = [os.fsencode(arg) for arg in sys.argv[1:]]
     if argv[:1] != [b"--"] or not argv[1:]:
@@ -557,8 +571,8 @@ def main() -> int:
     null = os.open(os.devnull, os.O_RDWR)
     for number in range(2):
         os.dup2(null, number)
-        # The reader of the command's output must see its end when the command ends, so this process
-        # must not keep the pipe open.
+        # This process must not keep the pipe open, so that the reader of the command's output
+        # reaches end-of-file when the command ends.
         os.close(stdio[number])
     codes: dict[int, int] = {}
     while keeper not in codes:
@@ -566,7 +580,7 @@ def main() -> int:
             tell(ours, str(FAREWELL))
         codes |= reap()[0]
     end_all(())
-    # For a signal, the code is 128 plus its number, as in a shell.
+    # For a signal, the exit code is 128 plus the signal number, as in a shell.
     if codes[keeper] >= 0:
         return codes[keeper]
     return 128 - codes[keeper]

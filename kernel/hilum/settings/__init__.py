@@ -1,10 +1,10 @@
 """Layered TOML settings in typed classes.
 
-Every mistake is reported at once, and every value has its source.
+All mistakes are reported together, and the source of every value is known.
 
 From weakest to strongest, the sources are defaults, the user's file, the project's file,
-environment and command line. Tables merge key by key, lists replace. Settings are declared as
-classes, one for each table::
+environment and command line. Tables are merged key by key; a list replaces the weaker source's
+list. Settings are declared as classes, one per table::
 
     @section("shell")
     class ShellSettings:
@@ -13,8 +13,8 @@ classes, one for each table::
     settings = load([ShellSettings]).get(ShellSettings)
 
 This setting is then ``[shell] timeout = 5`` in a file, ``HILUM_SHELL_TIMEOUT=5`` in the environment
-and ``shell.timeout=5`` on the command line. Names are loaded on first use, so that code that only
-declares settings does not load the reader.
+and ``shell.timeout=5`` on the command line. Names are imported on first use, so that code that only
+declares settings does not import the reader.
 """
 
 TYPE_CHECKING = False

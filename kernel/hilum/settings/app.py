@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Explained(NamedTuple):
-    """One effective value and its source: ``default``, a file, a variable, or ``command line``.
+    """An effective value and its source: ``default``, a file, a variable, or ``command line``.
 
     The value of a secret is ``set`` or ``not set``.
     """
@@ -42,8 +42,8 @@ class Settings:
     """All sections with their effective values.
 
     Attributes:
-        explained: Every effective value with its source, in the order of declaration.
-        problems: One message for each mistake, if ``load`` does not raise.
+        explained: All effective values with their sources, in the order of declaration.
+        problems: One message for each mistake, if ``load`` was not strict.
         ignored: One sentence for each ineffective value in a project's settings file.
     """
 
@@ -65,7 +65,7 @@ class Settings:
         """Return a section by its class.
 
         Raises:
-            PluginError: The class was not among those that were loaded.
+            PluginError: The class was not among the loaded sections.
         """
         name = getattr(kind, "__section__", kind.__name__)
         if not isinstance(found := self._sections.get(name), kind):
@@ -76,13 +76,13 @@ class Settings:
 
 
 class App(NamedTuple):
-    """An application that has settings.
+    """An application with settings.
 
     Args:
-        name: The application ``hilum`` has its files in ``~/.config/hilum`` and in a project's
-            ``.hilum``, and variables ``HILUM_…``.
-        hint: The next step after mistakes in settings.
-        unloaded: The next step after a request for a section that was not loaded.
+        name: The name of the application. For ``hilum``, settings files are in ``~/.config/hilum``
+            and a project's ``.hilum``, and variables are named ``HILUM_…``.
+        hint: The next step for users after mistakes in their settings.
+        unloaded: The next step for developers after a request for a section that was not loaded.
     """
 
     name: str
@@ -97,23 +97,24 @@ class App(NamedTuple):
     def config_folder(self, environ: Mapping[str, str] = os.environ) -> Path:
         """Return the folder of the user's configuration.
 
-        It is ``$…_CONFIG``, ``$XDG_CONFIG_HOME/NAME`` or ``~/.config/NAME``, whichever is set
-        first.
+        The folder is ``$…_CONFIG``, ``$XDG_CONFIG_HOME/NAME`` or ``~/.config/NAME``, whichever
+        applies first.
         """
         return self._folder("CONFIG", ".config", environ)
 
     def data_folder(self, environ: Mapping[str, str] = os.environ) -> Path:
         """Return the folder of the user's data.
 
-        It is ``$…_DATA``, ``$XDG_DATA_HOME/NAME`` or ``~/.local/share/NAME``, whichever is set
-        first.
+        The folder is ``$…_DATA``, ``$XDG_DATA_HOME/NAME`` or ``~/.local/share/NAME``, whichever
+        applies first.
         """
         return self._folder("DATA", ".local/share", environ)
 
     def cache_folder(self, environ: Mapping[str, str] = os.environ) -> Path:
         """Return the folder for files that can be created again.
 
-        It is ``$…_CACHE``, ``$XDG_CACHE_HOME/NAME`` or ``~/.cache/NAME``, whichever is set first.
+        The folder is ``$…_CACHE``, ``$XDG_CACHE_HOME/NAME`` or ``~/.cache/NAME``, whichever applies
+        first.
         """
         return self._folder("CACHE", ".cache", environ)
 
@@ -122,7 +123,7 @@ class App(NamedTuple):
         if given:
             path = Path(given)
             if path.parts[:1] == ("~",) and environ.get("HOME"):
-                # expanduser reads the environment of the process, not the given one.
+                # expanduser would read the environment of the process, not the given environment.
                 path = Path(environ["HOME"], *path.parts[1:])
             return path.expanduser().absolute()
         base = environ.get(f"XDG_{what}_HOME", "")
@@ -131,10 +132,10 @@ class App(NamedTuple):
         return Path(environ.get("HOME") or Path.home()) / home / self.name
 
     def parse_pair(self, text: str) -> tuple[str, Raw]:
-        """Split ``key=value`` of the command line for ``load(overrides=…)``.
+        """Split a ``key=value`` from the command line for ``load(overrides=…)``.
 
         Raises:
-            SettingsError: There is no ``=``, nothing before it, or a key with wrong quotes.
+            SettingsError: The text has no ``=`` or no key, or the key has wrong quotes.
         """
         key, value = split_pair(text)
         if not key:
@@ -165,15 +166,15 @@ class App(NamedTuple):
         Args:
             sections: The classes of all sections.
             workspace: The project: a folder whose ``.NAME/settings.toml`` is read.
-            overrides: The values of the command line, by dotted key; ``Raw`` values are parsed.
+            overrides: The values from the command line, by dotted key; ``Raw`` values are parsed.
             environ: The environment.
             known: Names of further sections, which are not checked. ``None`` leaves all other
                 sections unchecked.
-            strict: Whether mistakes are raised. Otherwise they are in ``problems``, and an invalid
-                value counts as not set.
+            strict: Whether mistakes are raised. If mistakes are not raised, ``problems`` lists
+                them, and invalid values are ignored.
 
         Raises:
-            SettingsError: Any source has mistakes; the error lists all of them.
+            SettingsError: A source has mistakes; the error lists the mistakes in all sources.
             PluginError: Two different classes declare one section.
         """
         by_name = _by_name(sections)
@@ -181,7 +182,7 @@ class App(NamedTuple):
         root = {name: (cls, Info()) for name, cls in by_name.items() if name} | top
         problems: list[str] = []
         ignored: list[str] = []
-        # From the weakest to the strongest.
+        # The order is from the weakest source to the strongest.
         sources = [*file(self.config_folder(environ) / FILE, False, problems)]
         if workspace:
             sources += file(workspace / f".{self.name}" / FILE, True, problems)
@@ -209,7 +210,7 @@ class App(NamedTuple):
 
 
 def _by_name(sections: Iterable[type]) -> dict[str, Any]:
-    """Return the sections by their names.
+    """Return the sections by name.
 
     Raises:
         PluginError: Two different classes declare one section.
@@ -231,13 +232,13 @@ def _checked(
     defaults: Callable[[], dict[str, Any]],
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the valid values of all sources, and the source of each by dotted key."""
-    # Most processes only declare settings at first, and do not need the reader.
+    # Imported late, because many processes only declare settings.
     from hilum.settings.reader import Reader
 
     tree: dict[str, Any] = {}
     origin: dict[str, str] = {}
     for source in sources:
-        # A project's limits are compared with the values that apply without the project.
+        # The project's limits are compared with the values that apply without the project.
         before = {}
         if source.project and source.data:
             before = _leaves(_merge(defaults() | _defaults(root), tree))
@@ -261,7 +262,7 @@ def _checked(
 
 
 def _defaults(root: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the default values of all settings, sections as tables."""
+    """Return the default values of all settings, with sections as tables."""
     found: dict[str, Any] = {}
     for name, (kind, _) in root.items():
         if attrs.has(kind) and not required(kind):
@@ -270,7 +271,7 @@ def _defaults(root: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _leaves(tree: Mapping[str, Any], key: str = "") -> dict[str, Any]:
-    """Return the values of a tree by dotted key, including those that are tables."""
+    """Return the values in a tree, including tables, by dotted key."""
     found: dict[str, Any] = {}
     for name, value in tree.items():
         at = f"{key}.{name}" if key else name
@@ -287,14 +288,14 @@ def _create_section(
     problems: list[str],
     texts: Mapping[str, str],
 ) -> tuple[Any, list[Explained]]:
-    """Create a section from its defaults and the values of the sources, and explain its values.
+    """Create a section from its defaults and given values, and explain its values.
 
     Args:
         cls: The class of the section.
-        given: Its values.
+        given: The values from the sources.
         origin: The name of the source of each value, by dotted key.
-        problems: Receives one message for each mistake.
-        texts: The texts of the sources that are files, by name.
+        problems: A list to which one message for each mistake is added.
+        texts: The texts of those sources that are files, by name of the source.
     """
     from hilum.settings.reader import Reader
 
@@ -314,7 +315,7 @@ def _create_section(
 
 
 def _merge(low: Any, high: Any) -> Any:
-    """Merge tables key by key; any other value replaces the lower one."""
+    """Merge tables key by key; any other value replaces the weaker one."""
     if not isinstance(low, dict) or not isinstance(high, dict):
         return high
     merged = dict(low)

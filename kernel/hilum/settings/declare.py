@@ -1,4 +1,4 @@
-"""Declaration of settings: sections are frozen attrs classes, settings are their fields."""
+"""Declaration of settings: sections are frozen attrs classes, and settings are their fields."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _INFO = "hilum.settings"
 
 
 class Info(NamedTuple):
-    """The properties of a setting besides name, type and default.
+    """The properties of a setting other than its name, type and default.
 
-    The properties of a nested table apply to everything in it.
+    The properties of a nested table apply to all settings in it.
     """
 
     help: str = ""
@@ -54,24 +54,25 @@ def setting(
 ) -> Any:
     """Declare one setting of a section, or of a table nested in it.
 
-    Its annotation may be ``bool``, ``int``, ``float``, ``str``, ``Literal``, ``Any``, ``list[…]``,
-    ``dict[str, …]``, an attrs class, or one of these ``| None``. Types are strict: neither ``true``
-    nor ``"5"`` is a number.
+    The annotation of a setting may be ``bool``, ``int``, ``float``, ``str``, ``Literal``, ``Any``,
+    ``list[…]``, ``dict[str, …]``, an attrs class, or one of these ``| None``. Types are checked
+    strictly: neither ``true`` nor ``"5"`` is a number.
 
     Args:
-        default: Value if no source sets it. Without ``default`` and ``factory``, a value is
+        default: The value if no source sets one. Without ``default`` and ``factory``, a value is
             required.
-        factory: Creates the default, for lists, tables and nested classes.
-        help: One sentence about its effect, with the unit.
-        project: What a project's file may do with it. ``True``: set it. ``"lower"`` and
-            ``"higher"``: only lower, or raise, the user's value (no value is no limit, ``false`` is
-            below ``true``), for settings that cost money or time. ``"user"``: nothing; a value is
-            ignored and reported. ``False``: nothing; a value is a mistake, because the setting
-            extends what the program may do.
-        secret: Whether it is a key or token: never shown, and never read from a project's file.
+        factory: A function that creates the default, for lists, tables and nested classes.
+        help: A sentence about the setting's effect, with the unit.
+        project: What a project's settings file may do with the setting. ``True``: set it.
+            ``"lower"`` and ``"higher"``: only lower, or raise, the user's value (no value is no
+            limit, ``false`` is below ``true``), for settings that cost money or time. ``"user"``:
+            nothing; a value is ignored and reported. ``False``: nothing; a value is a mistake,
+            because the setting extends what the program may do.
+        secret: Whether the setting is a key or token, which is never shown and never read from a
+            project's file.
         minimum: The smallest number allowed.
-        names: For a table with names that the user chooses: their form, with a slash between the
-            parts, for example ``provider/name``. A name with fewer parts is a mistake.
+        names: For a table whose names the user chooses: the form of the names, with slashes between
+            their parts, for example ``provider/name``. A name with fewer parts counts as a mistake.
     """
     start = default if factory is None else attrs.Factory(factory)
     return attrs.field(default=start, metadata={_INFO: Info(help, project, secret, minimum, names)})
@@ -84,20 +85,20 @@ def required(cls: Any) -> list[str]:
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(setting,))
 def section(name: str | None = None) -> Callable[[type[T]], type[T]]:
-    """Turn a class of settings into a frozen attrs class, and set the name of its table.
+    """Create a decorator that turns a class into a frozen attrs class of settings.
 
     Args:
-        name: Name of the table, by convention that of the plugin; ``""`` is the top level, for the
-            kernel. ``None`` is for a table nested in another one, which is the type of a setting in
-            that table.
+        name: Name of the section's table, by convention that of the plugin; ``""`` is the top
+            level, for the kernel. ``None`` is for a nested table, whose class is the type of a
+            setting.
 
     Raises:
-        PluginError: A setting has no default. (In nested tables it may be required.)
+        PluginError: A setting has no default. (Only in nested tables can a setting be required.)
     """
 
     def make(cls: type[T]) -> type[T]:
-        # A repr would show secrets. Generating __eq__ and __hash__ for each class would double the
-        # time that its declaration takes.
+        # A generated repr would show secrets. Generating __eq__ and __hash__ for each class would
+        # double the time that a declaration takes.
         made: Any = attrs.frozen(kw_only=True, repr=False, eq=False, slots=False)(cls)
         made.__eq__ = _same
         made.__hash__ = _hash
@@ -120,13 +121,13 @@ def _hash(one: Any) -> int:
 
 
 def sections_of(module: object) -> list[type]:
-    """Return the sections among the attributes of a module (or of any other object), each once."""
+    """Return the sections among the attributes of a module or other object, each once."""
     found = getattr(module, "__dict__", {}).values()
     return list(dict.fromkeys(v for v in found if isinstance(v, type) and "__section__" in vars(v)))
 
 
 def plain(kind: Any) -> Any:
-    """Return the type without ``| None``."""
+    """Return a type without ``| None``."""
     if get_origin(kind) in (Union, UnionType):
         rest = [k for k in get_args(kind) if k is not NoneType]
     else:
@@ -135,13 +136,14 @@ def plain(kind: Any) -> Any:
 
 
 def members(kind: Any, names: Iterable[str], info: Info) -> Members | None:
-    """Return the settings in a table by name, each with type and declaration.
+    """Return the settings in a table by name, each with its type and declaration.
 
     The result is ``None`` for a type that is not a table.
 
     Args:
-        kind: The table's type; the root is such a dict itself.
-        names: The names in a value of the table, which are the members of a ``dict``.
+        kind: The type of the table. For the root, this is already such a dict.
+        names: The names that a value of the table has, which are the members if the type is a
+            ``dict``.
         info: The declaration of the table.
     """
     if isinstance(kind, dict):

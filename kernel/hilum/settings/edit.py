@@ -22,30 +22,32 @@ _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def change(path: Path, key: str | Sequence[str], value: Any | Callable[[Any], Any]) -> Path:
-    """Set or remove one key in a TOML file, preserving comments, order and format of the rest.
+    """Set or remove one key in a TOML file; the comments, order and format of the rest are kept.
 
-    The result is checked before it is written: its data differs only in this key, and all lines are
-    the same except those of the old value. Changes by several processes happen one after another.
-    The file is replaced in one step; for a link, its target is replaced. A new value is written on
-    one line. A value that contains comments, an inline table, and a value of another kind (a list
-    instead of a string) are not changed.
+    Before the result is written, hilum checks that its data differs only in this key, and that all
+    lines except those of the old value are the same. If several processes change the file, they do
+    so one after another. The file is replaced atomically; if it is a link, its target is replaced.
+    A new value is written on one line. The change is rejected if it affects a value with comments
+    or an inline table, or if it would replace a value by one of another kind (a list instead of a
+    string).
 
     Args:
-        path: The file. A new file and its folder are only accessible to the user; an existing file
+        path: The file. A new file and its folder are accessible only to the user; an existing file
             keeps its mode.
-        key: Dotted key, as in ``plugins.block``; or its parts, if one of them contains a dot.
-        value: The new value; ``None`` removes the key. Or a function that computes it from the old
-            value (``None`` if there was none). A ``TypeError`` or ``ValueError`` that the function
-            raises rejects the change.
+        key: A dotted key such as ``plugins.block``, or the list of its parts if a part contains a
+            dot.
+        value: The new value; ``None`` removes the key. The value can also be a function that
+            computes it from the old value (``None`` if there was none). If the function raises a
+            ``TypeError`` or ``ValueError``, the change is rejected.
 
     Returns:
         The file that was changed.
 
     Raises:
-        ChangeError: The file cannot be changed safely, and was not changed.
-        StoreError: There is no space; the file was not changed.
+        ChangeError: The file cannot be changed safely, so it was not changed.
+        StoreError: No space is left on the device; the file was not changed.
     """
-    # A settings file is often a link into a repository of dotfiles, and must stay one.
+    # A settings file is often a link into a repository of dotfiles, and must stay a link.
     path = Path(os.path.realpath(path))
     keys = key.split(".") if isinstance(key, str) else list(key)
     try:
@@ -54,12 +56,13 @@ def change(path: Path, key: str | Sequence[str], value: Any | Callable[[Any], An
             text, data = read(path)
             old = _value(data, keys)
             new = value(old) if callable(value) else value
-            # Types are compared as well: True equals 1, and 1 equals 1.0.
+            # Types are compared, too, because True == 1 and 1 == 1.0.
             if type(old) is not type(new) or old != new:
                 _write(path, _changed(text, data, keys, old, new))
     except OSError as error:
         reason = error.strerror or str(error)
-        # The file is correct, so the advice to correct it would be wrong, and to remove it harmful.
+        # A ChangeError would be wrong here, because users are then advised to correct or remove the
+        # file.
         if error.errno in _NO_SPACE:
             message = f"{path} cannot be changed: {reason}. It is unchanged."
             raise StoreError(message, hint="Free some space.") from None
@@ -84,16 +87,16 @@ else:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Lock the files of the folder for the block.
+    """Lock the files in a folder until the block ends.
 
-    It waits until no other process is changing them. Blocks.
+    The function waits until no other process is changing them. Blocks.
 
     Raises:
         OSError: The folder cannot be opened.
     """
     if sys.platform == "win32":
-        # Windows cannot open folders, so a file in it is locked instead. It is not removed, because
-        # other processes may wait for it.
+        # Windows cannot open folders, so a file in the folder is locked instead. The file is not
+        # removed, because other processes may wait for its lock.
         handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT)
     else:
         handle = os.open(folder, os.O_RDONLY)
@@ -106,7 +109,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def _value(data: Any, keys: Sequence[str]) -> Any:
-    """Return the value of a key, ``None`` if there is none."""
+    """Return the value of a key; ``None`` if there is no value."""
     for name in keys:
         if data is None:
             return None
@@ -142,7 +145,7 @@ def _changed(text: str, data: dict[str, Any], keys: Sequence[str], old: Any, new
 
 
 def _pruned(data: dict[str, Any]) -> dict[str, Any]:
-    """Return data without empty tables, which mean nothing: removing ``a.b`` may leave ``a``."""
+    """Return data without empty tables, because removing ``a.b`` may leave an empty ``a``."""
     pruned = {}
     for name, value in data.items():
         inner = _pruned(value) if isinstance(value, dict) else value
@@ -152,7 +155,7 @@ def _pruned(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lost(old: str, new: str) -> int:
-    """Count the lines of a text between the first and the last one that differ in another text."""
+    """Count the lines from the first to the last that differ between an old and a new text."""
     before = old.splitlines()
     after = new.splitlines()
     head = _same(before, after)
@@ -161,18 +164,18 @@ def _lost(old: str, new: str) -> int:
 
 
 def _same(one: Sequence[str], other: Sequence[str]) -> int:
-    """Count the leading lines that are the same."""
+    """Count the leading lines that are the same in both."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _candidates(text: str, keys: Sequence[str], old: Any, new: Any) -> Iterator[tuple[str, int]]:
-    """Yield the changed text in several forms, the best first; some of them may be wrong.
+    """Yield candidates for the changed text, best first; some of them may be wrong.
 
     A new key is inserted at the beginning of its table, or in a new table at the end: ``tomlkit``
-    would insert it between the next table and the comment above that.
+    would insert the key between the next table and the comment above it.
 
     Yields:
-        The text, and how many lines of the original it may lose.
+        The text, and how many lines of the original it may change.
     """
     import tomlkit
 
@@ -206,7 +209,7 @@ def _edited(text: str, keys: Sequence[str], new: Any) -> tuple[str, int]:
             raise ValueError(f"{each} is an inline table")
     shown = ""
     if name in table:
-        # tomlkit returns a boolean as a Python bool, which takes one line.
+        # For a boolean, tomlkit returns a Python bool, whose text takes one line.
         shown = getattr(table[name], "as_string", lambda: "true")()
     if isinstance(table.get(name), list | dict) and "\n" in shown and "#" in shown:
         raise ValueError(f"{name} contains comments")
@@ -218,18 +221,18 @@ def _edited(text: str, keys: Sequence[str], new: Any) -> tuple[str, int]:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace a file by a new one in one step."""
+    """Replace a file atomically."""
     exists = path.exists()
     if exists:
-        os.close(os.open(path, os.O_RDWR))  # fails for a read-only file, which must not be replaced
-    # In the same folder, because replacing is atomic only within one file system.
+        os.close(os.open(path, os.O_RDWR))  # fails for a read-only file
+    # The new file is in the same folder, because replacing is atomic only within one file system.
     handle, new = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with open(handle, "wb") as file:
             file.write(text.encode())
             file.flush()
-            # Before the file gets its name: after a power failure, the name could belong to an
-            # empty file.
+            # The data is synced before the file is renamed; otherwise the file could be empty after
+            # a power failure.
             os.fsync(handle)
             if exists:
                 os.fchmod(handle, path.stat().st_mode & 0o7777)

@@ -1,4 +1,4 @@
-"""Errors of changing a settings file, and suggestions for unknown names."""
+"""Errors about settings files, and suggestions for unknown names."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from hilum.errors import MAX_NAMES, similar_names
 
 
 class ChangeError(Exception):
-    """A settings file cannot be changed safely, and was not changed.
+    """A settings file cannot be changed safely, so it was not changed.
 
     Args:
         path: The file.
-        reason: Why it cannot be changed.
+        reason: The reason why the file cannot be changed.
     """
 
     def __init__(self, path: Path, reason: str) -> None:
@@ -24,15 +24,14 @@ class ChangeError(Exception):
 
 def explain_invalid_toml(error: Exception) -> str:
     """Return why a text is not valid TOML."""
-    # tomllib lets the plain ValueError of int() through, whose message is about Python's own
-    # limits.
+    # tomllib passes on a ValueError from int(), whose message is about a limit in Python.
     if "integer string conversion" in str(error):
         return "a number is too long"
     return str(error)
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """Return a sentence with the known names that are similar to an unknown one, or all of them."""
+    """Return a sentence with the known names similar to an unknown one, or with all names."""
     names = sorted(known)
     found = similar_names(name, names)
     if found:

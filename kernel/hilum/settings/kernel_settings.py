@@ -25,7 +25,7 @@ KINDS: tuple[str, ...] = get_args(SessionKind)
 
 @section("")
 class KernelSettings:
-    """The kernel's settings; they are at the top of the file, outside any table."""
+    """The kernel's settings, which are at the top of the file, outside any table."""
 
     # A project must not choose the model: it could be expensive, or send the user's code to another
     # provider.
@@ -52,7 +52,7 @@ class KernelSettings:
         help="Seconds until an unanswered approval is denied.",
     )
     turns: int = setting(
-        default=25, minimum=1, project="lower", help="Maximum number of model calls of a run."
+        default=25, minimum=1, project="lower", help="Maximum number of model calls in a run."
     )
     timeout: float | None = setting(
         default=None,
@@ -64,7 +64,7 @@ class KernelSettings:
         default=None,
         minimum=1,
         project="lower",
-        help="Maximum number of tokens of a run; no limit when not set.",
+        help="Maximum number of tokens in a run; no limit when not set.",
     )
     silence: float = setting(
         default=30.0,

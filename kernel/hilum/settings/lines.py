@@ -1,8 +1,8 @@
-"""The lines of a settings file on which its keys are, for messages about mistakes.
+"""Finding the lines on which a settings file sets its keys, for messages about mistakes.
 
-``tomllib`` reports no positions, and a second parser would read some files differently. So the text
-is parsed up to a line that mentions the key: the key is on that line if it appears with it and did
-not exist before it.
+``tomllib`` reports no positions, and another parser would read some files differently. The text is
+therefore parsed up to each line that mentions the key. If the key exists with this line but not
+without it, the key is on this line.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-# A text is parsed again for each line that mentions a key. A project could make its file cost as
-# much time as possible, so both the size and the number are limited: to about two seconds.
+# The beginning of the text is parsed again for each line that mentions the key. A malicious project
+# could make this slow, so the size of the text and the number of parses are limited, to about two
+# seconds in total.
 MAX_CHARACTERS = 20_000
 MAX_PARSES = 200
-MAX_DEPTH = 20  # of nested tables; no setting is deeper
+MAX_DEPTH = 20  # maximum depth of nested tables; no setting is deeper
 
 
 def find_line(text: str, key: str) -> int:
-    """Return the number of the line on which a key is, or its table; 0 if it is not found.
+    """Return the number of the line with a key or its table; 0 if it is not found.
 
     Args:
         text: A text that is valid TOML.
@@ -29,16 +30,17 @@ def find_line(text: str, key: str) -> int:
     return _finder(text).find(key)
 
 
-@lru_cache(maxsize=2)  # a user's file and a project's, which may have many mistakes
+@lru_cache(maxsize=2)  # the user's file and the project's
 def _finder(text: str) -> _LineFinder:
     return _LineFinder(text)
 
 
 class _LineFinder:
-    """The lines of keys in one text, whose parts are parsed only once."""
+    """A finder for the lines of keys in one text, which caches what it parses."""
 
     def __init__(self, text: str) -> None:
-        # A part that ended in the middle of a line break would not be valid.
+        # CRLF is replaced, because a part of the text that ended within a line break would be
+        # invalid.
         text = text.removeprefix("\ufeff").replace("\r\n", "\n")
         self._lines = text.split("\n")
         self._parents = {key: (parent, name) for key, parent, name in _spelled(tomllib.loads(text))}
@@ -46,8 +48,8 @@ class _LineFinder:
         self._can_parse = len(text) <= MAX_CHARACTERS
 
     def find(self, key: str) -> int:
-        """Return the number of the line on which a key is; see ``find_line``."""
-        if key not in self._parents:  # a required key that is missing
+        """Return the number of the line with a key; see ``find_line``."""
+        if key not in self._parents:  # a required key that is missing, so its table is searched
             key = key.rpartition(".")[0]
         while key in self._parents:
             parent, name = self._parents[key]
@@ -62,13 +64,13 @@ class _LineFinder:
             if name not in line:
                 continue
             before = self._keys_of(index)
-            # Without keys, the line is in the middle of a value of several lines.
+            # If the lines before are invalid, this line is in the middle of a multi-line value.
             if before is not None and key not in before and self._appears(key, index + 1):
                 return index + 1
         return 0
 
     def _appears(self, key: str, count: int) -> bool:
-        """Return whether a key exists after ``count`` lines, or at the end of the last one's value."""
+        """Return whether a key exists after ``count`` lines and the rest of their last value."""
         for end in range(count, len(self._lines) + 1):
             keys = self._keys_of(end)
             if keys is not None:
@@ -76,7 +78,7 @@ class _LineFinder:
         return False
 
     def _keys_of(self, count: int) -> set[str] | None:
-        """Return the keys in the first lines, ``None`` if these alone are not valid TOML."""
+        """Return the keys in the first ``count`` lines; ``None`` if these are not valid TOML."""
         if count not in self._parsed:
             if not self._can_parse or len(self._parsed) >= MAX_PARSES:
                 return None
@@ -94,9 +96,9 @@ class _LineFinder:
 def _spelled(
     value: Any, key: str = "", name: str = "", depth: int = 0
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield the dotted key of each value in a table or list, that of its parent, and its name.
+    """Yield the dotted key, the parent's dotted key and the name of each value in a table or list.
 
-    The name of an item of a list is that of the list, because a file repeats it: ``[[servers]]``.
+    An item in a list has the name of the list, because the file repeats that name: ``[[servers]]``.
     """
     if depth == MAX_DEPTH:
         return

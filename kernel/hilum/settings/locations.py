@@ -1,4 +1,4 @@
-"""The settings and folders of hilum, under the environment of the current kernel."""
+"""The settings and folders of hilum, as the environment of the current kernel determines them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def load(
     known: Collection[str] | None = (),
     strict: bool = True,
 ) -> Settings:
-    """Read the settings of hilum from all sources, see ``App.load``."""
+    """Read the settings of hilum from all sources (see ``App.load``)."""
     return HILUM.load(
         sections,
         workspace=workspace,
@@ -40,18 +40,18 @@ def load(
 
 
 def parse_pair(text: str) -> tuple[str, Raw]:
-    """Split ``key=value`` of the command line, see ``App.parse_pair``."""
+    """Split a ``key=value`` from the command line (see ``App.parse_pair``)."""
     return HILUM.parse_pair(text)
 
 
 def environment() -> Mapping[str, str]:
-    """Return the environment of the current kernel: that of ``open_kernel``, or of the process."""
+    """Return the environment of the current kernel or, outside a kernel, of the process."""
     return _environment.get(os.environ)
 
 
 @contextmanager
 def use_environment(environ: Mapping[str, str]) -> Iterator[None]:
-    """Set the result of ``environment`` in this task and in those that it starts."""
+    """Set the result of ``environment`` for this task and the tasks that it starts."""
     token = _environment.set(environ)
     try:
         yield
@@ -62,7 +62,7 @@ def use_environment(environ: Mapping[str, str]) -> Iterator[None]:
 def config_folder(environ: Mapping[str, str] | None = None) -> Path:
     """Return the folder of the user's configuration.
 
-    It is ``$HILUM_CONFIG``, ``$XDG_CONFIG_HOME/hilum`` or ``~/.config/hilum``.
+    The folder is ``$HILUM_CONFIG``, ``$XDG_CONFIG_HOME/hilum`` or ``~/.config/hilum``.
     """
     return HILUM.config_folder(environment() if environ is None else environ)
 
@@ -70,7 +70,7 @@ def config_folder(environ: Mapping[str, str] | None = None) -> Path:
 def data_folder(environ: Mapping[str, str] | None = None) -> Path:
     """Return the folder of the user's data.
 
-    It is ``$HILUM_DATA``, ``$XDG_DATA_HOME/hilum`` or ``~/.local/share/hilum``.
+    The folder is ``$HILUM_DATA``, ``$XDG_DATA_HOME/hilum`` or ``~/.local/share/hilum``.
     """
     return HILUM.data_folder(environment() if environ is None else environ)
 
@@ -78,7 +78,7 @@ def data_folder(environ: Mapping[str, str] | None = None) -> Path:
 def cache_folder(environ: Mapping[str, str] | None = None) -> Path:
     """Return the folder for files that can be created again.
 
-    It is ``$HILUM_CACHE``, ``$XDG_CACHE_HOME/hilum`` or ``~/.cache/hilum``.
+    The folder is ``$HILUM_CACHE``, ``$XDG_CACHE_HOME/hilum`` or ``~/.cache/hilum``.
     """
     return HILUM.cache_folder(environment() if environ is None else environ)
 

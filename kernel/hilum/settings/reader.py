@@ -1,10 +1,10 @@
-"""The reader that checks the values of every source and creates the sections from all of them.
+"""The reader, which checks the values from each source and creates the sections from all of them.
 
-This is the only place where hilum does not use cattrs for data that people write. Settings are read
-at every start: ``import cattrs`` takes 53 ms of CPU time and structuring each section once 67 ms,
-but this reader takes 7 ms (``tests/benchmarks/settings.py``, on a machine where ``hilum run`` takes
-626 ms to its first request), so the start would be 18 % slower. A converter would not check a
-project's file against the user's values either, which is most of this module.
+Only here, hilum does not use cattrs to read data that people write. Settings are read at every
+start: ``import cattrs`` takes 53 ms of CPU time and structuring each section once 67 ms, but this
+reader takes 7 ms (``tests/benchmarks/settings.py``, on a machine where ``hilum run`` takes 626 ms
+to its first request), so the start would be 18 % slower. Moreover, a converter would not compare a
+project's file with the user's values, which is what most of this module does.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _EXPECTED = {bool: "true or false", int: "a whole number", float: "a number", st
 
 
 def _fits(kind: Any, value: object, info: Info) -> bool:
-    """Return whether a single value has the right type and is not below its minimum."""
+    """Return whether a single value has the right type and is not below the minimum."""
     if kind is Any:
         return True
     if get_origin(kind) is Literal:
-        # Compared by type, too: True equals 1.
+        # Types are compared, too, because True == 1.
         return any(type(value) is type(choice) and value == choice for choice in get_args(kind))
     is_whole_number = kind is float and type(value) is int
     if type(value) is not kind and not is_whole_number:
@@ -58,7 +58,7 @@ def _expected(kind: Any, info: Info) -> str:
 
 
 def _is_named(name: str, pattern: str) -> bool:
-    """Return whether a name has as many non-empty parts as a pattern such as ``provider/name``."""
+    """Return whether a name has the non-empty parts of a pattern such as ``provider/name``."""
     slashes = pattern.count("/")
     parts = name.split("/", slashes)
     return len(parts) == slashes + 1 and all(parts)
@@ -70,7 +70,7 @@ def _limit(value: Any) -> float:
 
 
 def _written(value: Any) -> str:
-    """Return a value in TOML notation, as a line ready to be copied."""
+    """Return a value in TOML notation, on one line, so that it can be copied."""
     if isinstance(value, str | bool | int | float):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, Mapping):
@@ -82,19 +82,19 @@ def _written(value: Any) -> str:
 
 
 class Reader(NamedTuple):
-    """A reader of plain data as settings, which returns the valid part and reports the rest.
+    """A reader that converts plain data to settings, returns the valid part and reports the rest.
 
     Args:
-        where: The source, as named in messages.
-        problems: Receives one message for each mistake.
-        leaves: Receives the valid single values by dotted key.
+        where: The name of the source in messages.
+        problems: A list to which one message for each mistake is added.
+        leaves: A dict to which the valid single values are added, by dotted key.
         project: Whether the source is a project's file.
-        whole: Whether the data is that of all sources combined, from which the sections are
-            created.
-        before: For a project's file: the values without it, by dotted key. ``None`` within a list,
-            which is compared as a whole.
-        ignored: Receives one sentence for each ineffective value in a project's settings file.
-        text: The text of the source if it is a file, in which the lines of keys are found.
+        whole: Whether the data combines all sources, so that sections are created from it.
+        before: For a project's file: the values that apply without the file, by dotted key. Within
+            a list, which is compared as a whole, this is ``None``.
+        ignored: A list to which one sentence for each ineffective value in a project's file is
+            added.
+        text: The text of a source that is a file, for finding the lines of keys.
     """
 
     where: str
@@ -107,12 +107,12 @@ class Reader(NamedTuple):
     text: str = ""
 
     def read(self, declared: Member, value: Any, key: str = "") -> Any:
-        """Return the valid part of a value, ``NOTHING`` if there is none.
+        """Return the valid part of a value; ``NOTHING`` if no part is valid.
 
         Args:
             declared: Type and declaration of the setting.
-            value: The value of the source.
-            key: Its dotted key.
+            value: The value in the source.
+            key: The dotted key of the value.
         """
         kind: Any = declared[0]
         info = declared[1]
@@ -125,8 +125,8 @@ class Reader(NamedTuple):
         known = members(kind, value, info) if isinstance(value, Mapping) else None
         if known and value:
             return self._table(kind, info, value, key, known)
-        # Checked before the value: a key or token in a project's file is a separate mistake, and
-        # the message must not quote it.
+        # Permission is checked before the value, because the message about a key or token in a
+        # project's file must not quote it.
         if self.project and (info.secret or info.project is False):
             return self._wrong(
                 key, "only the user may set this, in a file of their own and not in a project"
@@ -147,10 +147,10 @@ class Reader(NamedTuple):
         return float(value) if kind is float else value
 
     def _list(self, kind: Any, info: Info, values: list[Any], key: str) -> tuple[Any, bool]:
-        """Read the items of a list.
+        """Read the items in a list.
 
         Returns:
-            The items, or ``NOTHING`` if one of them is wrong; and whether one of them is a secret.
+            The items (``NOTHING`` if an item is wrong), and whether an item is a secret.
         """
         reader = self._replace(leaves={}, ignored=None, before=None)
         items = [reader.read((kind, info), item, f"{key}[{n}]") for n, item in enumerate(values)]
@@ -162,7 +162,7 @@ class Reader(NamedTuple):
     def _table(
         self, kind: Any, info: Info, value: Mapping[str, Any], key: str, known: Members
     ) -> Any:
-        """Read a table: its valid members, or an instance of its class when ``whole``."""
+        """Read a table; return its valid members or, if ``whole``, an instance of its class."""
         valid = {}
         for name, inner in value.items():
             member = self._member(name, inner, f"{key}.{name}" if key else name, info, known)
@@ -176,7 +176,7 @@ class Reader(NamedTuple):
         return attrs.NOTHING if missing else kind(**valid)
 
     def _member(self, name: str, value: Any, key: str, info: Info, known: Members) -> Any:
-        """Read one member of a table, ``NOTHING`` if it is unknown or wrong."""
+        """Read one member of a table; return ``NOTHING`` if it is unknown or wrong."""
         if info.names and not _is_named(name, info.names):
             example = f"{info.names.rpartition('/')[0]}/{name}"
             return self._wrong(key, f"the names here are written {info.names}, as in {example}")
@@ -189,7 +189,7 @@ class Reader(NamedTuple):
         return attrs.NOTHING
 
     def _narrows(self, key: str, value: Any, info: Info) -> bool:
-        """Return whether a project's value only narrows the user's; report one that does not."""
+        """Return whether a project's value only narrows the user's; report any other value."""
         if self.before is None:
             return True
         own = self.before.get(key)
@@ -226,9 +226,10 @@ class Reader(NamedTuple):
         return attrs.NOTHING
 
     def _is_full(self) -> bool:
-        """Return whether no more mistakes are listed; note it in place of the first one left out.
+        """Return whether the list of mistakes is full; add a note about this once.
 
-        Finding the line of each of a hundred thousand wrong keys would take minutes.
+        The list is limited, because finding the lines of a hundred thousand wrong keys would take
+        minutes.
         """
         if len(self.problems) < MAX_MISTAKES:
             return False
@@ -237,7 +238,7 @@ class Reader(NamedTuple):
         return True
 
     def _place(self, key: str) -> str:
-        """Return the source of a key, with the line if it is a file."""
+        """Return the source of a key, with the line number if the source is a file."""
         if not self.text:
             return self.where
         from hilum.settings.lines import find_line  # only after a mistake

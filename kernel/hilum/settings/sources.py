@@ -12,32 +12,32 @@ from hilum.settings.declare import Info, members, plain
 from hilum.settings.errors import explain_invalid_toml, near
 
 FILE = "settings.toml"
-# Variables that look like settings but are not, without the application's prefix. They name
-# folders, change the output of a crash, set the credentials of `hilum mcp serve`, and mark a
-# command in the background. Reporting them as mistakes would make every command fail for users who
+# Variables, without the application's prefix, that look like settings but are not. These variables
+# name folders, change the output after a crash, set the token of `hilum mcp serve`, and mark
+# commands in the background. Reporting them as mistakes would make every command fail for users who
 # set them.
 OTHER_VARIABLES = frozenset({"CONFIG", "DATA", "CACHE", "TRACEBACK", "MCP_TOKEN", "BACKGROUND"})
 
 
 class Raw(str):
-    """A value as text, from the environment or ``--set``.
+    """The text of a value, from the environment or ``--set``.
 
-    It is parsed as a TOML value if it is one, and otherwise used as a string.
+    If the text is a TOML value, it is parsed; otherwise, the text itself is the value.
     """
 
     def parse(self, kind: Any) -> object:
-        """Return the value for a setting of a type.
+        """Return the value for a setting of the given type.
 
         For a text setting, only a quoted string is parsed, so that ``HILUM_MODEL=1.5`` stays text.
         """
-        import tomllib  # 7 ms, only when there is a value to parse
+        import tomllib  # takes 7 ms, needed only if there is a value to parse
 
         is_text = kind is str
         if get_origin(kind) is Literal:
             is_text = isinstance(get_args(kind)[0], str)
-        with suppress(ValueError, RecursionError):  # of int(), for a number that is too long
+        with suppress(ValueError, RecursionError):  # int() raises ValueError for very long numbers
             document = tomllib.loads(f"value = {self}")
-            # A value with a newline could otherwise set further keys.
+            # The value must be the only key, because a value with a newline could set further keys.
             if len(document) == 1 and (isinstance(document["value"], str) or not is_text):
                 return document["value"]
         return str(self)
@@ -47,11 +47,11 @@ class Source(NamedTuple):
     """The settings of one source.
 
     Args:
-        name: A file, a variable, or ``command line``.
-        data: Its settings.
-        kind: A prefix for the name in messages.
-        project: Whether it is a project's file.
-        text: The text of a file, in which the lines of mistakes are found.
+        name: The path of a file, the name of a variable, or ``command line``.
+        data: The settings in the source.
+        kind: A prefix of the name in messages.
+        project: Whether the source is a project's file.
+        text: The text, if the source is a file, for finding the lines of mistakes.
     """
 
     name: str
@@ -71,7 +71,7 @@ def split_key(key: str) -> list[str]:
     """
     if '"' not in key and "'" not in key:
         return [part.strip() for part in key.split(".")]
-    import tomllib  # only where there is a quote
+    import tomllib  # needed only if there is a quote
 
     try:
         table: Any = tomllib.loads(f"{key} = 0")
@@ -87,7 +87,7 @@ def split_key(key: str) -> list[str]:
 
 
 def split_pair(text: str) -> tuple[str, str]:
-    """Split ``key=value`` at the first ``=`` outside of quotes; without ``=``, the key is empty."""
+    """Split ``key=value`` at the first ``=`` outside quotes; without ``=``, the key is empty."""
     quote = ""
     for index, char in enumerate(text):
         if char == "=" and not quote:
@@ -98,23 +98,23 @@ def split_pair(text: str) -> tuple[str, str]:
 
 
 def single(name: str, key: str, value: object, kind: str = "") -> Source:
-    """Return a source with one value, by dotted key."""
+    """Return a source that sets one value, whose dotted key is given."""
     for part in reversed(split_key(key)):
         value = {part: value}
     return Source(name, value, kind)  # type: ignore[arg-type]
 
 
 class Unreadable(ValueError):
-    """A file cannot be read as settings; the message is the reason."""
+    """A file cannot be read as settings; the message states the reason."""
 
 
 def read(path: Path) -> tuple[str, dict[str, Any]]:
-    """Return text and data of a TOML file, both empty if it does not exist.
+    """Return the text and the data of a TOML file, both empty if the file does not exist.
 
     A byte order mark is not part of the data.
 
     Raises:
-        Unreadable: It cannot be read, or is not TOML.
+        Unreadable: The file cannot be read or is not TOML.
     """
     if not os.path.lexists(path):
         return "", {}
@@ -135,7 +135,7 @@ def read(path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def file(path: Path, project: bool, problems: list[str]) -> Iterator[Source]:
-    """Yield the settings of a file; report it as a problem if it cannot be read."""
+    """Yield the settings in a file; if the file cannot be read, add a problem instead."""
     try:
         text, data = read(path)
         yield Source(str(path), data, project=project, text=text)
@@ -150,7 +150,7 @@ def environment(
     known: Collection[str] | None,
     problems: list[str],
 ) -> Iterator[Source]:
-    """Yield one source for each variable that sets something.
+    """Yield one source for each environment variable that sets something.
 
     Empty variables count as not set. ``OTHER_VARIABLES`` are not settings and are skipped.
 
@@ -160,7 +160,7 @@ def environment(
         environ: The environment.
         known: Sections whose variables are not checked; ``None`` leaves all other variables
             unchecked.
-        problems: Receives one message for each unknown variable.
+        problems: A list to which one message for each unknown variable is added.
     """
     given = {}
     for name, text in environ.items():

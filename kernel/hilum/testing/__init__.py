@@ -1,9 +1,10 @@
-"""The kit for testing plugins: a kernel bench, models without a network, pytest fixtures.
+"""A kit for testing plugins: a bench with a kernel, models without a network, and pytest fixtures.
 
 PYTEST_DONT_REWRITE
 
-Switch the fixtures on with ``pytest_plugins = ["hilum.testing"]`` in the root ``conftest.py``, or
-with ``addopts = ["-p", "hilum.testing"]``; they need pytest-trio. Then a test is::
+To enable the fixtures, which need pytest-trio, write ``pytest_plugins = ["hilum.testing"]`` in the
+root ``conftest.py``, or ``addopts = ["-p", "hilum.testing"]`` in pytest's configuration. A test is
+then, for example::
 
     from hilum.testing import use
 
@@ -14,13 +15,13 @@ with ``addopts = ["-p", "hilum.testing"]``; they need pytest-trio. Then a test i
         assert ended.text == "Three."
         assert b.assert_tool_called("count_words", path="a.txt").text == "3 words"
 
-``open_bench`` is the same as an async context manager. With ``autojump_clock``, hours pass
-instantly; do not combine it with tools that work in threads or processes, because the clock jumps
-during a wait for those.
+``open_bench`` is the same in the form of an async context manager. With ``autojump_clock``, hours
+pass instantly. Do not use it for tools that work in threads or processes, because the clock jumps
+while trio waits for these.
 
-To play the recorded answers of a real model, record a cassette and load the plugin ``hilum-replay``
-in addition to yours:
-``await bench(hilum_words, hilum_replay, settings={"model": "cassette/tests/words.cassette"})``.
+To play recorded responses from a real model, record a cassette and load the plugin ``hilum-replay``
+in addition to yours: ``await bench(hilum_words, hilum_replay, settings={"model":
+"cassette/tests/words.cassette"})``.
 """
 
 from hilum.testing.bench import Bench as Bench
@@ -40,5 +41,5 @@ from hilum.testing.script import pause as pause
 from hilum.testing.script import say as say
 from hilum.testing.script import use as use
 
-# pytest reads this when it loads the package as a plugin; without pytest nothing happens.
+# pytest reads this when it loads the package as a pytest plugin.
 pytest_plugins: tuple[str, ...] = ("hilum.testing.fixtures",)

@@ -1,4 +1,4 @@
-"""The bench: a kernel with chosen plugins and a scripted model, isolated from the machine."""
+"""The bench, a kernel with chosen plugins and a scripted model, isolated from the machine."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from hilum.testing.models import ModelProvider, ScriptedModel
 from hilum.testing.script import Scripted, say, use
 
 E = TypeVar("E", bound=Event)
-FOREVER = 1e9  # seconds on a mock clock: only a test that waits forever reaches it
+FOREVER = 1e9  # seconds on a mock clock, which only a test that waits forever reaches
 
 
 @attrs.frozen
 class Observed:
-    """One call of a hook implementation or of a tool.
+    """A record of one call of a hook implementation or a tool.
 
     Attributes:
         kind: ``hook`` or ``tool``.
         name: Name of the hook or tool.
-        plugin: Name of its plugin.
-        seconds: Duration in real time.
-        error: The exception that it raised.
+        plugin: Name of the plugin.
+        seconds: Duration of the call in seconds of real time.
+        error: The exception that the call raised.
     """
 
     kind: str
@@ -50,16 +50,16 @@ class Observed:
 
 @attrs.define(eq=False)
 class Bench:
-    """A session with a separate kernel, and its history. ``open_bench`` creates it.
+    """A test bench: a session in a separate kernel, with its history. ``open_bench`` creates it.
 
     Attributes:
         kernel: The kernel.
-        session: A session in it.
+        session: A session in the kernel.
         model: The model ``scripted/model``.
         workspace: The session's folder.
         folder: The bench's own folder, which contains ``workspace``, ``config``, ``data`` and
             ``home``.
-        observed: Every call of a hook implementation and of a tool.
+        observed: All calls of hook implementations and tools.
         patience: Maximum number of real seconds that ``run``, ``call`` and ``wait_for`` wait.
     """
 
@@ -76,10 +76,10 @@ class Bench:
     # --- doing ------------------------------------------------------------------------------------
 
     async def run(self, text: str, **options: Any) -> RunEnded:
-        """Prompt the session and wait for the run's end; the arguments are as for ``prompt``.
+        """Prompt the session and wait until the run ends; the arguments are those of ``prompt``.
 
         Raises:
-            trio.TooSlowError: The run does not end.
+            trio.TooSlowError: The run does not end in time.
         """
         with self.guard():
             return await self.session.run(text, **options)
@@ -96,7 +96,7 @@ class Bench:
             arguments: Arguments of the call.
 
         Returns:
-            The result as the model reads it.
+            The result of the call, as the model reads it.
         """
         if not isinstance(self.model, ScriptedModel):
             raise TypeError("bench.call needs a ScriptedModel.")
@@ -116,12 +116,12 @@ class Bench:
         """Wait for an event.
 
         Args:
-            kind: Its type.
-            where: Returns whether an event is the right one.
-            after: Sequence number after which to begin; 0 also finds past events.
+            kind: The type of the event.
+            where: A function that returns whether an event is the right one.
+            after: Sequence number after which to search; 0 also finds past events.
 
         Raises:
-            trio.TooSlowError: It does not occur in time.
+            trio.TooSlowError: The event does not occur in time.
         """
         with self.guard():
             async for event in self.session.events(after):
@@ -131,9 +131,9 @@ class Bench:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Raise ``trio.TooSlowError`` when the block takes longer than ``patience``.
+        """Raise ``trio.TooSlowError`` if the block takes longer than ``patience``.
 
-        On a mock clock it is raised when the block can never end.
+        On a mock clock, the error is raised if the block can never end.
         """
         mock = isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock)
         with trio.fail_after(FOREVER if mock else self.patience):
@@ -143,7 +143,7 @@ class Bench:
 
     @property
     def events(self) -> list[AnyEvent]:
-        """All events of the session so far."""
+        """All events in the session so far."""
         while page := self.session.journal.since(self._events[-1].seq if self._events else 0):
             self._events += page
         return self._events
@@ -164,13 +164,13 @@ class Bench:
         return [ended[key] for key in dict.fromkeys(asked) if key in ended]
 
     def result(self, of: str) -> ToolResult:
-        """Return the last result of a tool, or the result of a call.
+        """Return the last result of a tool, or the result of one call.
 
         Args:
             of: Name of the tool, or id of the call.
 
         Raises:
-            AssertionError: There is no such result.
+            AssertionError: No such call has ended.
         """
         for result in reversed(self.results):
             if of in (result.name, result.call_id):
@@ -179,7 +179,7 @@ class Bench:
         raise AssertionError(f"No call of {of!r} ended; these did: {ended}.")
 
     def calls(self, name: str) -> list[Observed]:
-        """Return the calls of a hook or tool, each with its plugin and its outcome."""
+        """Return the calls of a hook or tool, each with its plugin and outcome."""
         return [observed for observed in self.observed if observed.name == name]
 
     @property
@@ -195,7 +195,7 @@ class Bench:
         return self.kernel.faults
 
     def allow_faults(self) -> None:
-        """Accept failures of plugins; the test does not fail because of them."""
+        """Accept failures of plugins, so that the test does not fail because of them."""
         self._faults_allowed = True
 
     def assert_tool_called(self, name: str, /, **arguments: Any) -> ToolResult:
@@ -206,8 +206,8 @@ class Bench:
             arguments: Arguments that the call must have; it may have others.
 
         Raises:
-            AssertionError: It did not run, or not with these arguments; the message lists the calls
-                that ran.
+            AssertionError: The tool did not run, or not with these arguments. The message lists the
+                calls that ran.
         """
         ran = [event.call for event in self.of(CallStarted)]
         for call in reversed(ran):
@@ -247,24 +247,24 @@ async def open_bench(
 ) -> AsyncIterator[Bench]:
     """Open a kernel and a session that are isolated from this machine.
 
-    The bench has no other plugins, settings, keys or home folder.
+    The bench has none of the user's plugins, settings and keys, and a separate home folder.
 
     Leaving the block checks that no plugin failed unexpectedly and that no process was left behind.
 
     Args:
-        plugins: Modules and objects that are plugins, and names of installed ones; no others are
-            loaded.
-        answers: The answers of the model (see ``ScriptedModel``).
-        model: A model to use instead of a ``ScriptedModel``. Its name is ``scripted/model``.
-        models: Further models, by the part of their name after ``scripted/``.
+        plugins: Modules, objects, and names of installed plugins; no other plugins are loaded.
+        answers: The model's responses (see ``ScriptedModel``).
+        model: A model to use instead of a ``ScriptedModel``. The model's name is
+            ``scripted/model``.
+        models: Further models, by the part of their names after ``scripted/``.
         settings: Settings by dotted key.
         files: Files to write into the workspace, by relative path.
         workspace: The folder to work in; a new one by default.
         folder: Where to create the bench's folders; a temporary one by default.
         environ: Variables to set in the environment.
-        store: The store of sessions; by default that of a plugin, else memory.
-        resume: Id of a session of ``store`` to resume. It works in its own folder, so pass the same
-            ``folder`` to both benches.
+        store: The store of sessions; by default, that of a plugin or, if there is none, memory.
+        resume: Id of a session in ``store`` to resume. A resumed session works in its original
+            folder, so pass the same ``folder`` to both benches.
         kind: Kind of the session.
         mode: Initial mode.
         approve: The approval policy.
@@ -272,8 +272,8 @@ async def open_bench(
         patience: Maximum number of real seconds that ``run``, ``call`` and ``wait_for`` wait.
 
     Raises:
-        AssertionError: When the block is left: a plugin failed, or a process that the warden did
-            not start was left running.
+        AssertionError: A plugin failed, or a process that the warden did not start was left
+            running. (Raised when the block is left.)
     """
     model = model if model is not None else ScriptedModel(answers)
     chosen = dict(settings or {})
@@ -287,7 +287,8 @@ async def open_bench(
             async with open_kernel(
                 plugins, settings=chosen, workspace=root, store=store, environ=os.environ
             ) as kernel:
-                # After the plugins: none of their providers may take this name.
+                # The scripted models are added after the plugins, so that none of the plugins'
+                # providers can take the name.
                 kernel.router.replace(ModelProvider({"model": model, **(models or {})}))
                 observed: list[Observed] = []
                 kernel.observe(lambda *call: observed.append(Observed(*call)))
@@ -336,11 +337,11 @@ def _base(folder: str | os.PathLike[str] | None) -> Iterator[Path]:
 def _environment(base: Path, extra: Mapping[str, str]) -> Iterator[None]:
     """Hide the user's settings, keys and home folder.
 
-    The environment is restored at the end.
+    The environment is restored at the end of the block.
     """
     saved = dict(os.environ)
     for name in saved:
-        # With a key of the user, a test could send requests that cost money.
+        # With one of the user's keys, a test could send requests that cost money.
         if name.startswith(("HILUM_", "XDG_")) or name.endswith(
             ("_API_KEY", "_BASE_URL", "_TOKEN")
         ):
@@ -365,23 +366,23 @@ def _write(root: Path, files: Mapping[str, str | bytes]) -> None:
 
 
 def _children() -> set[int]:
-    """Return the running children of this process; none if the system does not report them."""
+    """Return the running children of this process; empty if the system does not report them."""
     found: set[int] = set()
     for path in Path("/proc/self/task").glob("*/children"):
         try:
             found.update(int(pid) for pid in path.read_text().split())
-        except OSError:  # a thread that has just ended
+        except OSError:  # the thread has just ended
             continue
     return {pid for pid in found if _alive(pid)}
 
 
 def _alive(pid: int) -> bool:
-    """Return whether a process runs, and is not only waiting to be reaped."""
+    """Return whether a process runs, and is not a zombie."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return False
-    # The state follows the name of the program, which is in parentheses (proc(5)).
+    # The state follows the program's name, which is in parentheses (proc(5)).
     state = status.rpartition(") ")[2][:1]
     return state not in ("Z", "X", "")
 

@@ -18,7 +18,7 @@ from hilum.testing.bench import Bench, open_bench
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Fail tests in which a coroutine is never awaited, because a plugin forgot an ``await``."""
+    """Make tests fail if a coroutine is never awaited because a plugin lacks an ``await``."""
     item.add_marker(
         pytest.mark.filterwarnings("error:coroutine .* was never awaited:RuntimeWarning")
     )
@@ -37,8 +37,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[Bench]]
     async def hold(
         plugins: Any, options: Any, task_status: trio.TaskStatus[Bench] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        # A nursery must be left by the task that entered it, so each bench lives in a separate
-        # task.
+        # The task that enters a nursery must also leave it, so each bench lives in a separate task.
         stop = trio.Event()
         over = trio.Event()
         try:
@@ -50,8 +49,8 @@ async def bench(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[Bench]]
         except Exception as error:
             if not stop.is_set():
                 raise
-            # Raised at the end of the test: here it would cancel the other benches before they are
-            # closed.
+            # The error is raised at the end of the test; here, it would cancel the other benches
+            # before they are closed.
             errors.append(error)
         finally:
             over.set()

@@ -14,10 +14,10 @@ def plugin(name: str = "inline", /, *tools: Tool, **members: Any) -> ModuleType:
 
     Args:
         name: The plugin's name.
-        tools: Tools that it provides to every session.
+        tools: Tools that the plugin provides to every session.
         members: Hook implementations by name; a function that is already marked with ``hookimpl``
-            keeps its options. Classes (settings sections, for example), and the tuples ``gates``
-            and ``replaces``, become attributes as they are.
+            keeps its options. Classes, such as settings sections, and the tuples ``gates`` and
+            ``replaces`` become attributes of the plugin.
     """
     module = ModuleType(name)
     if tools:

@@ -1,4 +1,4 @@
-"""Models that need no network: one plays a script, one echoes prompts, one fails randomly."""
+"""Models that need no network. One plays a script, one echoes prompts, and one fails randomly."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ _encoder = msgspec.json.Encoder()
 
 
 class JsonWire:
-    """A wire format that encodes everything as hilum's own JSON. Implements ``Wire``."""
+    """A wire format that encodes requests as hilum's own JSON. Implements ``Wire``."""
 
     key = "json"
 
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
-        """Encode layers and tools."""
+        """Encode the layers and tools."""
         return _encoder.encode({"layers": layers, "tools": tools})[:-1] + b',"messages":['
 
     def message(self, message: Message) -> bytes:
@@ -61,28 +61,30 @@ class JsonWire:
         return _encoder.encode(message)
 
     def body(self, head: bytes, pieces: Sequence[bytes]) -> bytes:
-        """Join head and pieces to a JSON object."""
+        """Join the head and the pieces into a JSON object."""
         return json_body(head, pieces)
 
 
 class ScriptedModel:
-    """A model that plays answers in order, regardless of the requests. Implements ``Model``.
+    """A model that plays scripted responses in order, regardless of the requests.
 
-    An answer is a text, a part, a list of parts that arrive in one answer, an exception, or a
-    function of the request that returns one of these (plain or async). See ``say``, ``use``,
-    ``pause`` and ``cut``.
+    Implements ``Model``.
+
+    A scripted response is a text, a part, a list of parts, an exception, or a plain or async
+    function that takes the request and returns one of these. See ``say``, ``use``, ``pause`` and
+    ``cut``.
 
     Args:
-        answers: The answers.
+        answers: The scripted responses.
         name: ``provider/name``.
         window: Context window in tokens.
-        max_output: Maximum number of tokens of an answer.
-        price: Its price.
-        pace: Seconds between two words, on trio's clock; 0 sends each part as one piece.
-        images: Whether it accepts images.
+        max_output: Maximum number of tokens in a response.
+        price: The model's price.
+        pace: Seconds on trio's clock between two words; 0 sends each part as one piece.
+        images: Whether the model accepts images.
 
     Attributes:
-        requests: The requests that it received, oldest first.
+        requests: The requests that the model received, oldest first.
     """
 
     def __init__(
@@ -106,41 +108,41 @@ class ScriptedModel:
 
     @property
     def info(self) -> ModelInfo:
-        """Name, window, price."""
+        """The properties of the model."""
         return self._info
 
     @property
     def wire(self) -> Wire:
-        """Plain JSON."""
+        """A wire format with plain JSON."""
         return self._wire
 
     @property
     def left(self) -> int:
-        """The number of answers that have not been played yet."""
+        """The number of scripted responses that have not been played yet."""
         return len(self._answers)
 
     def then(self, *answers: Scripted) -> None:
-        """Add answers at the end of the script."""
+        """Add responses to the end of the script."""
         self._answers += answers
 
     def next(self, *answers: Scripted) -> None:
-        """Insert answers before all remaining ones."""
+        """Insert responses before all remaining ones."""
         self._answers[:0] = answers
 
     async def asked(self, count: int = 1) -> Request:
-        """Wait until the model has received this many requests in all; return the last one."""
+        """Wait until the model has received ``count`` requests in total; return the last one."""
         while len(self.requests) < count:
             await self._news.wait()
         return self.requests[count - 1]
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Chunk]]:
-        """Play the next answer.
+        """Play the next response.
 
         Raises:
-            ModelError: The answer is an exception, or the script has ended.
+            ModelError: The scripted response is an exception, or the script has ended.
         """
-        # The kernel continues to append to the list of messages; the request must not change.
+        # The messages are copied, because the kernel will append to its list.
         request = replace(request, messages=tuple(request.messages))
         self.requests.append(request)
         self._news.set()
@@ -149,10 +151,10 @@ class ScriptedModel:
             yield chunks
 
     async def answer(self, request: Request) -> Answer:
-        """Remove the script's next answer, and return it.
+        """Remove the script's next response, and return it.
 
         Raises:
-            ModelError: There is no answer left.
+            ModelError: The script has no response left.
         """
         if not self._answers:
             message = (
@@ -189,15 +191,15 @@ class ScriptedModel:
         has_calls = any(isinstance(part, ToolCall) for part in parts)
         stop = answer.stop or ("calls" if has_calls else "end")
         message = AssistantMessage(tuple(parts), stop=stop)
-        # The answer may contain text that cannot be encoded.
+        # The response may contain text that cannot be encoded.
         encoded = _encoder.encode(safe_answer(message))
         usage = Usage(input=estimate(request.body), output=estimate(encoded))
         yield Done(message, answer.usage or usage)
 
     def _identity(self, request: Request) -> str:
-        """Return an id that no call of the conversation has.
+        """Return an id that no call in the conversation has.
 
-        Calls from before a resume are included.
+        The calls of the conversation include those from before a resume.
         """
         said = sum(
             len(message.calls)
@@ -226,14 +228,13 @@ def _words(text: str) -> list[str]:
 
 
 class EchoModel(ScriptedModel):
-    """A model that answers with the user's text, or with the results after a round of calls.
+    """A model that responds with the user's text or, after calls, with the results of the calls.
 
-    A prompt of the form ``tool {"argument": 1}`` calls that tool, if the model has one of that
-    name.
+    If a prompt has the form ``tool {"argument": 1}`` and there is such a tool, the model calls it.
     """
 
     async def answer(self, request: Request) -> Answer:
-        """Create the answer from the last message."""
+        """Create the response from the last message."""
         last = request.messages[-1]
         if isinstance(last, ToolMessage):
             return say("\n".join(result.text for result in last.results))
@@ -249,21 +250,21 @@ class EchoModel(ScriptedModel):
 
 
 class ChaosModel:
-    """A model that forwards requests to another model and spoils some, always the same by seed.
+    """A model that forwards requests to another model and makes some fail, repeatably by seed.
 
     Implements ``Model``.
 
     Args:
         model: The model that receives the requests.
-        seed: Seed of the random numbers.
+        seed: The seed for the random numbers.
         error: Probability that a request is refused with a temporary error (5xx, rate limit, no
             connection).
         cut: Probability that the stream breaks off early.
         bad_json: Probability that the arguments of the calls are damaged.
-        silence: Probability that nothing ever arrives.
+        silence: Probability that no chunk ever arrives.
 
     Attributes:
-        log: The fault of each request: ``""`` or the name of one of the arguments above.
+        log: The kind of failure for each request: ``""`` or the name of one of the arguments above.
     """
 
     def __init__(
@@ -293,10 +294,10 @@ class ChaosModel:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Chunk]]:
-        """Forward the request, or fail.
+        """Forward the request, or fail randomly.
 
         Raises:
-            ModelError: Randomly.
+            ModelError: The request was chosen to fail.
         """
         rolled = [(kind, self._random.random() < odds) for kind, odds in self._odds.items()]
         what = next((kind for kind, hit in rolled if hit), "")
@@ -325,7 +326,7 @@ class ChaosModel:
 
 
 def _damage(part: Text | Thinking | ToolCall) -> Text | Thinking | ToolCall:
-    """Return a part of an answer; the arguments of a call lack their last character."""
+    """Return a part of a response; if it is a call, its arguments lack their last character."""
     if isinstance(part, ToolCall):
         return replace(part, arguments=part.arguments[:-1])
     return part
@@ -335,7 +336,7 @@ class ModelProvider:
     """A provider of models by name. Implements ``hilum.models.Provider``.
 
     Args:
-        models: The models by the part of their names after the slash.
+        models: The models, by the part of their names after the slash.
         name: The part before the slash.
     """
 
@@ -349,10 +350,10 @@ class ModelProvider:
         return self._name
 
     def model(self, name: str) -> Model:
-        """Return the model of a name.
+        """Return the model with the given name.
 
         Raises:
-            UsageError: There is no model of that name.
+            UsageError: There is no model with this name.
         """
         if name not in self._models:
             raise unknown_name_error(
@@ -369,6 +370,6 @@ class ModelProvider:
         return list(self._models)
 
 
-if TYPE_CHECKING:  # a type checker reports if these do not implement the kernel's protocols
+if TYPE_CHECKING:  # lets a type checker compare these with the kernel's protocols
     _models: tuple[Model, ...] = (ScriptedModel(), EchoModel(), ChaosModel(EchoModel()))
     _provider: Provider = ModelProvider({})

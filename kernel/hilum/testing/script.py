@@ -1,4 +1,4 @@
-"""Answers of a scripted model, made of texts, tool calls, pauses and failures."""
+"""Responses of a scripted model, which consist of texts, tool calls, pauses and failures."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Stop = Literal["end", "calls", "length", "refusal"]
 
 @attrs.frozen
 class Pause:
-    """A point in an answer at which the stream waits.
+    """A point in a response at which the stream waits.
 
     Args:
-        until: Seconds on trio's clock, or an event to wait for.
+        until: The number of seconds to wait on trio's clock, or the event to wait for.
     """
 
     until: float | trio.Event
@@ -35,7 +35,7 @@ class Pause:
 
 @attrs.frozen
 class Cut:
-    """A point in an answer at which the stream breaks off."""
+    """A point in a response at which the stream breaks off."""
 
 
 Part: TypeAlias = Text | Thinking | ToolCall | Pause | Cut | KeepAlive | Exception
@@ -43,14 +43,14 @@ Part: TypeAlias = Text | Thinking | ToolCall | Pause | Cut | KeepAlive | Excepti
 
 @attrs.frozen
 class Answer:
-    """One answer of a scripted model.
+    """One response of a scripted model.
 
     Answers can be added: ``say("Let me look.") + use("read_file", path="a.py")``.
 
     Args:
         parts: The parts, in order. A ``ToolCall`` without an id gets one when it is played.
-        stop: Why it ended; ``calls`` or ``end`` by default.
-        usage: The tokens it reports; by default, they are estimated from sizes.
+        stop: The reason why the response ended; ``calls`` or ``end`` by default.
+        usage: The usage that the model reports; by default, it is estimated from sizes.
     """
 
     parts: tuple[Part, ...] = ()
@@ -73,23 +73,23 @@ Scripted: TypeAlias = (
 
 
 def say(text: str, *, stop: Stop | None = None, usage: Usage | None = None) -> Answer:
-    """Answer with a text.
+    """Respond with a text.
 
     Args:
         text: The text.
-        stop: Why the answer ends after the text, for example ``length``.
-        usage: The tokens to report.
+        stop: The reason why the response ends after the text, for example ``length``.
+        usage: The usage to report.
     """
     return Answer((Text(text, "model"),), stop, usage)
 
 
 def use(tool: str, /, **arguments: Any) -> Answer:
-    """Call a tool. Calls added with ``+`` are one answer and run in parallel."""
+    """Call a tool. Calls that are joined with ``+`` form one response and run in parallel."""
     return Answer((ToolCall("", tool, msgspec.json.encode(arguments).decode()),))
 
 
 def pause(until: float | trio.Event) -> Answer:
-    """Wait in the middle of an answer, for a number of seconds or for an event.
+    """Wait in the middle of a response, for a number of seconds or for an event.
 
     For example: ``say("one ") + pause(40) + say("two")``.
     """
@@ -97,7 +97,7 @@ def pause(until: float | trio.Event) -> Answer:
 
 
 def cut() -> Answer:
-    """Break the stream off: ``say("I was about to") + cut()``."""
+    """Break off the stream: ``say("I was about to") + cut()``."""
     return Answer((Cut(),))
 
 
@@ -105,7 +105,7 @@ def answer(scripted: Scripted) -> Answer:
     """Return an item of a script as an ``Answer``.
 
     Raises:
-        TypeError: It cannot be part of a script.
+        TypeError: The item cannot be part of a script.
     """
     match scripted:
         case Answer():

@@ -1,7 +1,7 @@
-"""Trust in folders: content of a project is executed only after the user has trusted it.
+"""Trust in folders: a project's content is executed only after the user has trusted the project.
 
-This package contains data and functions, but no policy: code that loads something from a project
-(plugins, skills, agents, MCP servers, checkers) calls ``is_trusted`` first.
+This package contains data and functions, but no policy. Code that loads something from a project
+(plugins, skills, agents, MCP servers, checkers) must first call ``is_trusted``.
 """
 
 from __future__ import annotations

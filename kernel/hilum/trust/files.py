@@ -1,8 +1,8 @@
 """The files of a project that extend what an agent can do in it, and a hash of each.
 
-These are all files in ``.hilum``, except those known to be text or only to restrict, and the
-folders from which skills and agents of other programs are read: a file in them can name tools, give
-instructions and contain scripts.
+The files are all those in ``.hilum``, except those that are only text or can only restrict, and all
+files in the folders from which hilum reads other programs' skills and agents. Such a file can name
+tools, give instructions and contain scripts.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ PROJECT_FOLDERS = (
 _REPLACE = "Replace it with a regular file or folder."
 _SHRINK = "Move the large files, or some of the files, out of this folder."
 _CHECK_ACCESS = "Check the file's permissions."
-# All of these files are read for the hash, so a project must not be able to make that slow.
+# These limits keep a project from making the hash slow, because hilum reads all of these files.
 MAX_FILES = 2_000
 MAX_BYTES = 20_000_000
 MAX_DEPTH = 40
-# These files and folders can only restrict what an agent may do, or are text for its prompt. All
-# other files in ``.hilum`` require trust, so that a new kind of file is covered from the start.
+# These files and folders can only restrict what an agent may do, or contain text for its prompt.
+# All other files in ``.hilum`` require trust, so that any new kind of file is covered from the
+# start.
 _HARMLESS_FILES = frozenset({"permissions.toml", "settings.toml", ".gitignore"})
 _TEXT_FOLDERS = frozenset({"rules", "memory"})
-# A file can change twice within one tick of the file system's clock, with equal timestamps. So a
-# hash is cached only if the last change is at least this many nanoseconds old.
+# A file can change twice within one tick of the file system's clock, with equal timestamps. A hash
+# is therefore cached only if the last change is at least this many nanoseconds old.
 _CACHED_AFTER_NS = 2_000_000_000
 _hashes: dict[str, tuple[tuple[int, ...], str]] = {}
 
@@ -64,8 +65,8 @@ def hash_files(root: str) -> dict[str, str]:
         root: The project, resolved.
 
     Raises:
-        UsageError: A file cannot be trusted: it is unreadable, a link out of the project or not a
-            regular file, or there are too many files, or files that are too large.
+        UsageError: A file cannot be trusted because it is unreadable, a link out of the project or
+            not a regular file; or the files are too many or too large.
     """
     hashes: dict[str, str] = {}
     total_size = 0
@@ -87,8 +88,8 @@ def combine_hashes(hashes: dict[str, str]) -> str:
     total = hashlib.sha256()
     for name, value in hashes.items():
         encoded = os.fsencode(name)
-        # The length distinguishes two lists of files whose names and hashes concatenate to the same
-        # text.
+        # With the length, two lists of files whose names and hashes concatenate to the same text
+        # differ.
         total.update(f"{len(encoded)}:".encode() + encoded + value.encode())
     return f"sha256:{total.hexdigest()}"
 
@@ -96,7 +97,7 @@ def combine_hashes(hashes: dict[str, str]) -> str:
 def _find_files(root: str, folder: str) -> Iterator[tuple[str, str | None]]:
     """Yield the name and the path of each file that counts.
 
-    The path is None for a folder that is a link out of the project, which hilum does not read.
+    For a folder that is a link out of the project, which hilum does not read, the path is None.
     """
     top = os.path.join(root, folder)
     if not os.path.lexists(top):
@@ -156,8 +157,8 @@ def _hash_file(name: str, path: str) -> tuple[str, int]:
     """
     try:
         status = os.stat(path)
-        # The time of the last status change (ctime) is included: programs can set the other times
-        # back.
+        # The time of the last status change (ctime) is included, because programs can set back the
+        # other times.
         stamp = (
             status.st_dev,
             status.st_ino,
@@ -172,7 +173,8 @@ def _hash_file(name: str, path: str) -> tuple[str, int]:
                 raise _untrustable(name, why, _SHRINK)
             with open(path, "rb") as file:
                 cached = stamp, hashlib.sha256(file.read()).hexdigest()
-            # On Windows, st_ctime is the time of creation, and the other times can be set back.
+            # On Windows, st_ctime is the creation time, and programs can set back the other times,
+            # so nothing is cached.
             if os.name != "nt" and time.time_ns() - status.st_ctime_ns > _CACHED_AFTER_NS:
                 _hashes[path] = cached
     except OSError as error:

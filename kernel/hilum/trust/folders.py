@@ -1,4 +1,4 @@
-"""The folders that the user trusts, and whether they have changed since then.
+"""The folders that the user trusts, and the check whether they have changed since then.
 
 Trust is bound to the folder's real path and to a digest of its files (see ``hash_files``). After a
 change, the user must trust the folder again. A list of the files is stored next to the digest, so
@@ -41,7 +41,7 @@ def is_trusted(workspace: str | os.PathLike[str]) -> bool:
 
 
 def explain_distrust(workspace: str | os.PathLike[str]) -> str:
-    """Return why the files of a project may not be executed, and what to do about it. Blocks.
+    """Return why the files of a project must not be executed, and what to do about it. Blocks.
 
     The text is empty if the folder is trusted.
     """
@@ -77,11 +77,11 @@ class TrustedFolders:
 
     @property
     def file(self) -> Path:
-        """The file with the digests of the trusted folders."""
+        """The path of the file with the digests of the trusted folders."""
         return self.config / FILE
 
     def state(self, workspace: str | os.PathLike[str]) -> State:
-        """Return whether a folder is trusted, changed since it was trusted, or is unknown.
+        """Return whether a folder is trusted, has changed since it was trusted, or is unknown.
 
         Raises:
             UsageError: A file of the project, or the file of trusted folders, cannot be read.
@@ -95,9 +95,9 @@ class TrustedFolders:
         return "changed"
 
     def changes(self, workspace: str | os.PathLike[str]) -> list[str]:
-        """Return which files are new, changed or deleted since a folder was trusted.
+        """Return which files were added, changed or deleted since a folder was trusted.
 
-        The list is empty if the state at that time is no longer known.
+        The list is empty if the files at the time of trusting are no longer known.
 
         Raises:
             UsageError: See ``state``.
@@ -116,14 +116,14 @@ class TrustedFolders:
         return [f"{word} {name}" for name, word in sorted(words.items())]
 
     def folders(self) -> dict[str, str]:
-        """Return the digests of the trusted folders by real path, spelled as by ``spell_folder``.
+        """Return the digests of the trusted folders, by real path in the form of ``spell_folder``.
 
         Raises:
-            UsageError: The file cannot be read.
+            UsageError: The file of trusted folders cannot be read.
         """
         if not os.path.lexists(self.file):
             return {}
-        import tomllib  # takes 7 ms, and most users have no such file
+        import tomllib  # takes 7 ms, needed only by users who have this file
 
         try:
             table = tomllib.loads(self.file.read_text(encoding="utf-8")).get(TABLE, {})
@@ -138,7 +138,7 @@ class TrustedFolders:
         return table
 
     def add(self, workspace: str | os.PathLike[str]) -> list[str]:
-        """Trust a folder as it is now, and return its files that may now be executed.
+        """Trust a folder as it is now, and return those of its files that may now be executed.
 
         Raises:
             UsageError: The folder does not exist, one of its files cannot be trusted, or the file
@@ -151,16 +151,16 @@ class TrustedFolders:
             )
         hashes = hash_files(root)
         self._change(root, combine_hashes(hashes))
-        # After the digest, which alone decides: if hilum ends in between, only the names of changed
-        # files are missing.
+        # The list of files is written after the digest, which alone decides about trust. If hilum
+        # ends in between, only the names of changed files are unknown.
         self._write_list(root, hashes)
         return list(hashes)
 
     def add_if_only_changed(self, workspace: str | os.PathLike[str], path: Path) -> None:
-        """Trust a folder again if the only change in it is one file that hilum itself changed.
+        """Trust a folder again if only one file, which hilum itself changed, differs.
 
         Args:
-            workspace: The folder. It was trusted before the change.
+            workspace: The folder, which must have been trusted before the change.
             path: The file.
         """
         changed = [change.partition(" ")[2] for change in self.changes(workspace)]
@@ -168,7 +168,7 @@ class TrustedFolders:
             self.add(workspace)
 
     def remove(self, workspace: str | os.PathLike[str]) -> bool:
-        """Stop trusting a folder, and return whether it was known."""
+        """Stop trusting a folder, and return whether it was in the list of trusted folders."""
         root = _resolve(workspace)
         is_known = spell_folder(root) in self.folders()
         if is_known:
@@ -181,9 +181,9 @@ class TrustedFolders:
         return self.config / LISTS_FOLDER / f"{name}.json"
 
     def _read_list(self, root: str) -> dict[str, str] | None:
-        """Return the hashes of the files when the folder was trusted; None if they are not known.
+        """Return the hashes of the files at the time of trusting; None if they are not known.
 
-        A list that does not match the digest is damaged, or older than the digest.
+        A list that does not match the digest is damaged or out of date.
         """
         try:
             hashes: dict[str, str] = json.loads(self._list_file(root).read_bytes())
@@ -198,9 +198,9 @@ class TrustedFolders:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             new = path.with_suffix(f".{os.urandom(4).hex()}")
             new.write_text(json.dumps(hashes))
-            # In one step, because another process may be reading the list.
+            # The list is replaced atomically, because another process may be reading it.
             new.replace(path)
-        except OSError:  # without the list, hilum only cannot name the changed files
+        except OSError:  # the list only serves to name changed files
             path.unlink(missing_ok=True)
 
     def _change(self, root: str, value: str | None) -> None:
@@ -211,5 +211,5 @@ class TrustedFolders:
 
 
 def _resolve(workspace: str | os.PathLike[str]) -> str:
-    """Return the real path of a folder, whose name may be spelled as by ``spell_folder``."""
+    """Return the real path of a folder, whose path may have the form of ``spell_folder``."""
     return os.path.realpath(unspell_folder(os.fspath(workspace)))
