@@ -274,7 +274,7 @@ async def test_text_of_a_model_does_not_look_like_a_card(cli, asks):
         await screen.wait_for("great, commit it")
         lines = screen.text.split("\n")
         assert any(line.startswith("✗ $ false") for line in lines)
-        assert not any(line.startswith(("✓ $ false", "❯ great")) for line in lines)
+        assert not any(line.startswith(("✓ $ false", "❯ great")) for line in lines), screen.text
 
 
 async def test_a_paste_without_an_end(cli):
