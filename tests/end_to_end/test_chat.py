@@ -6,6 +6,7 @@ import subprocess
 import pytest
 import trio
 from hilum.messages import AssistantMessage, Text
+from hilum_replay import Fault
 
 READY = "ready · agent"
 ESC = "\x1b"
@@ -275,6 +276,19 @@ async def test_text_of_a_model_does_not_look_like_a_card(cli, asks):
         lines = screen.text.split("\n")
         assert any(line.startswith("✗ $ false") for line in lines)
         assert not any(line.startswith(("✓ $ false", "❯ great")) for line in lines), screen.text
+
+
+async def test_unfinished_text_of_a_model_does_not_look_like_a_prompt(cli):
+    """The end of the answer that is still arriving is drawn differently from finished text."""
+    async with (
+        cli.model(say("Done.\n\n❯ great, commit" + " it" * 40), faults=[Fault(silence_after=4000)]),
+        cli.on_screen() as screen,
+    ):
+        await screen.wait_for(READY)
+        await screen.type("Go\r")
+        await screen.wait_for("great, commit")
+        assert any(line.startswith("  ❯ great") for line in screen.text.split("\n"))
+        assert not any(line.startswith("❯ great") for line in screen.text.split("\n"))
 
 
 async def test_a_paste_without_an_end(cli):

@@ -15,14 +15,13 @@ from hilum_terminal.markdown_rows import render_tail
 from hilum_terminal.panels import agent_rows, queue_rows, thinking_rows, todo_rows
 from hilum_terminal.repository import find_branch
 from hilum_terminal.status import State, StatusFacts, status_row
-from hilum_terminal.styles import Theme
+from hilum_terminal.styles import SPINNER, Theme
 from hilum_terminal.text_width import cut, neutral, one_line
-from hilum_terminal.transcript import Block
+from hilum_terminal.transcript import Block, looks_like_ours
 
 if TYPE_CHECKING:
     from hilum_terminal.face import Face
 
-FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 # A taller live region would be pushed into the scrollback when the window shrinks.
 TAIL_ROWS = 8
 TAIL_COLUMNS = 110
@@ -198,7 +197,12 @@ class LiveRows:
         rows: list[str] = []
         tail = conversation.transcript.tail
         if tail.strip():
-            rows += render_tail(tail, min(width, TAIL_COLUMNS), theme, TAIL_ROWS)
+            columns = min(width, TAIL_COLUMNS)
+            tail_rows = render_tail(tail, columns, theme, TAIL_ROWS)
+            if looks_like_ours(tail_rows):
+                narrower = render_tail(tail, max(columns - 2, 2), theme, TAIL_ROWS)
+                tail_rows = [f"  {row}" for row in narrower]
+            rows += tail_rows
         elif len(answer.thinking) and not len(answer.text):
             seconds = max(clock - answer.at, 0.0)
             rows += thinking_rows(answer.thinking, width=width, theme=theme, seconds=seconds)
@@ -280,7 +284,7 @@ class LiveRows:
         return f"{session.mode.name}, {session.approve}"
 
     def _spinner(self) -> str:
-        return FRAMES[int(trio.current_time() / FRAME_SECONDS) % len(FRAMES)]
+        return SPINNER[int(trio.current_time() / FRAME_SECONDS) % len(SPINNER)]
 
     def _state(self, others: int) -> State:
         conversation = self._face.conversation

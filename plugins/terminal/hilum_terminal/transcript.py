@@ -7,7 +7,7 @@ Markdown, and a tool call is written once it has ended.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import attrs
@@ -33,7 +33,7 @@ from hilum_terminal.markdown_blocks import MarkdownBlocks
 from hilum_terminal.markdown_rows import render_markdown
 from hilum_terminal.panels import ended_agent_rows
 from hilum_terminal.shell_line import ShellLine
-from hilum_terminal.styles import Style, Theme
+from hilum_terminal.styles import SPINNER, Style, Theme
 from hilum_terminal.text_width import cut, neutral, one_line, without_colors, wrap_text
 
 Kind = Literal["prompt", "text", "card", "note"]
@@ -45,8 +45,8 @@ MAX_CARDS = 50
 MAX_SHELL_ROWS = 40
 MAX_PROMPT_ROWS = 12
 MAX_PROMPT_CHARACTERS = 4_000
-# The marks of cards, questions, notices and prompts.
-OUR_MARKS = ("✓", "✗", "?", "❯", "▸", "⊘", "●", "∴", "·", "!", "–")
+# The marks of cards, questions, notices, prompts and the status line.
+OUR_MARKS = ("✓", "✗", "?", "❯", "▸", "⊘", "●", "∴", "·", "!", "–", *SPINNER)
 PROMPT_MARK = "❯ "
 # These notices are redundant: the outcome of a run reports errors, the card of a call reports its
 # rejection, and the undo command reports the undo.
@@ -321,6 +321,14 @@ class Transcript:
         self._commit(Block(kind, make, len(text)))
 
 
+def looks_like_ours(rows: Iterable[str]) -> bool:
+    """Return whether a row of a model's text begins like a card or a prompt of hilum.
+
+    Cards and prompts begin in the first column, so such a text must be indented.
+    """
+    return any(without_colors(row).startswith(OUR_MARKS) for row in rows)
+
+
 @attrs.frozen
 class _MarkdownRows:
     """A function object that renders a block of Markdown as rows.
@@ -331,12 +339,10 @@ class _MarkdownRows:
     source: str
 
     def __call__(self, width: int, theme: Theme) -> list[str]:
-        rows = render_markdown(self.source, max(width - 2, 2), theme)
-        # A model's text must not look like a card or a prompt, which begin in the first column.
-        looks_like_ours = any(without_colors(row).startswith(OUR_MARKS) for row in rows)
-        if not looks_like_ours:
-            return render_markdown(self.source, width, theme)
-        return [f"  {row}" for row in rows]
+        rows = render_markdown(self.source, width, theme)
+        if looks_like_ours(rows):
+            rows = [f"  {row}" for row in render_markdown(self.source, max(width - 2, 2), theme)]
+        return rows
 
 
 def shell_line_rows(line: ShellLine, seconds: float, width: int, theme: Theme) -> list[str]:

@@ -314,7 +314,7 @@ async def test_cost_is_shown_by_model_agent_plugin_and_tool():
         say("Done.", usage=usage),
     ]
     async with open_chat(hilum_files, answers=answers) as chat:
-        assert "No model was called" in await chat.type("/cost")
+        assert "No model has been called" in await chat.type("/cost")
         await chat.session.run("write")
         lines = (await chat.type("/cost")).splitlines()
         words = [line.split() for line in lines]
