@@ -20,10 +20,10 @@ from hilum.discovery import EntryPoint, entry_points
 from hilum.hooks import describe_error
 
 Grade = Literal["ok", "warn", "fail"]
-MAX_TEXT = 2_000  # characters of a result and of a fix
-MAX_SUBJECT = 100  # characters
+MAX_TEXT = 2_000  # maximum number of characters in a result or a fix
+MAX_SUBJECT = 100  # maximum number of characters in a subject
 MAX_CHECKS = 1_000  # maximum number of checks from one plugin
-TIME_LIMIT = 20.0  # seconds for the checks of one plugin
+TIME_LIMIT = 20.0  # maximum number of seconds for one plugin's checks
 
 CHECKS_GROUP = "hilum.checks"
 """The group of entry points that name functions that return checks."""

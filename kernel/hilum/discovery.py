@@ -172,7 +172,8 @@ def sources(target: str) -> Iterator[str]:
 def mentions(text: str, names: Iterable[str]) -> bool:
     """Return whether source code contains one of the names as a word.
 
-    The check serves for files that cannot be imported, and may report too much.
+    The check is meant for files that cannot be imported, and also finds names in comments and
+    strings.
     """
     return re.search(rf"\b({'|'.join(names)})\b", text) is not None
 

@@ -219,8 +219,8 @@ class ModelFailed(Event, frozen=True):
 class ModelAnswered(Event, frozen=True):
     """Phase event: a complete response arrived.
 
-    ``first`` is the time in seconds from the request to the first chunk, ``seconds`` that to the
-    end of the response.
+    ``first`` is the time in seconds from the request to the first chunk, ``seconds`` is the time
+    to the end of the response.
 
     ``redacted`` lists the names of the secrets that were replaced in the response. ``withheld``
     lists the ids of the calls whose arguments contained a secret. The real arguments, with which

@@ -203,8 +203,8 @@ async def freeze_prompt(
     frozen = PromptFrozen(
         layers=built, tools=tools, cause=cause, mode=mode, model=model, changed=changed
     )
-    # If the prompt is large, this searches it for secrets in a thread, so that writing the event
-    # does not block.
+    # A large prompt is searched for secrets in a thread here, so that writing the event does not
+    # block.
     await agent.session.redaction.prepare(frozen)
     return frozen
 

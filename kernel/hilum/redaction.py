@@ -37,8 +37,8 @@ from hilum.messages import AssistantMessage, Image, Text, Thinking, ToolCall, To
 HOOK = "redact_texts"
 PLACEHOLDER = re.compile(r"\[REDACTED:([^\]\s]{1,200})\]")
 WITHHELD = "[WITHHELD: it could not be searched for secrets]"
-# Texts with fewer characters are not searched, because a secret in them would look like an ordinary
-# word.
+# Texts with fewer characters than this are not searched, because a secret in them would look like
+# an ordinary word.
 MIN_LENGTH = 8
 # If the new texts in an event have more characters than this, they are searched in a thread. The
 # guard's redactor takes 0.1 to 0.7 ms for 1,000 characters.
@@ -537,7 +537,7 @@ def _walk_arguments(text: str, lookup: Lookup) -> str:
 
 
 def _walk_json(value: Any, lookup: Lookup) -> Any:
-    """Return decoded JSON without secrets, including those in keys and numbers."""
+    """Return decoded JSON with all secrets replaced, including those in keys and numbers."""
     if isinstance(value, str):
         return lookup(value, "arguments")
     if isinstance(value, dict):

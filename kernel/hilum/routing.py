@@ -1,6 +1,6 @@
 """The choice of a model, retries and fallbacks.
 
-Retries happen only in this module, because two layers of retries would multiply.
+Retries happen only in this module, because nested retries would multiply.
 
 One call to ``attempt`` sends one request. The failures in the log decide the consequence of a new
 failure, so that a resumed run continues where the earlier process ended.
@@ -61,7 +61,7 @@ class Router(msgspec.Struct, eq=False):
 
     Args:
         roles: Model names by role; ``default`` is the role of the session's model.
-        fallback: Models to use when another model is unreachable.
+        fallback: Models to try, in order, when another model fails.
         providers: Providers of models by name.
     """
 

@@ -237,7 +237,7 @@ class Conversation(msgspec.Struct, eq=False):
             self.request = last_request(self.messages)
         last = self.messages[-1] if self.messages else None
         if isinstance(last, AssistantMessage) and not last.calls:
-            # The answer was complete. With another request, the model would continue its own text.
+            # The answer was complete. In another request, the model would continue its own text.
             self.run.answer = last.text
             self.phase = "check"
         else:
@@ -354,7 +354,7 @@ class Conversation(msgspec.Struct, eq=False):
             if state.asked and state.asked.id == event.id:
                 state.answered = event
                 # The user may have changed something before answering. After a refusal, however,
-                # the same call is still wrong.
+                # failures of the same call still count.
                 if event.accepted:
                     self.failures.clear()
                 elif event.by == "user":

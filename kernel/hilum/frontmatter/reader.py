@@ -239,7 +239,7 @@ def _fields(
 def _comments(
     given: list[str], first: int, fields: dict[str, object], lines: dict[str, int]
 ) -> list[Problem]:
-    """Report values that YAML ends at a ``#`` although the author may have meant it as text.
+    """Report values that YAML cuts off at a ``#`` that the author may have meant as text.
 
     For example: ``Close issue #12 of the project``.
     """

@@ -102,7 +102,8 @@ async def call_within(
         The return value of the function.
 
     Raises:
-        trio.TooSlowError: The function took longer, whether or not it ended when it was cancelled.
+        trio.TooSlowError: The function took longer than ``seconds``, even if it ended when it was
+            cancelled.
     """
     task = Supervised(function, *args, name=name)
     deadline = trio.current_time() + seconds

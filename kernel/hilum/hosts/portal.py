@@ -77,7 +77,7 @@ class Portal:
     def __init__(self, name: str = "trio") -> None:
         ready: Future[None] = Future()
         self.main: Job[None] = Job(lambda: None, partial(self._later, self._end))
-        self._scopes: set[trio.CancelScope] | None = set()  # of all jobs; None once closed
+        self._scopes: set[trio.CancelScope] | None = set()  # one per job; None once closed
         # A daemon thread, so that a host that never closes the portal can still exit.
         self._thread = threading.Thread(target=self._run, args=(ready,), name=name, daemon=True)
         self._thread.start()

@@ -153,7 +153,7 @@ class Warden:
                     window.add(chunk)
                     if on_output is not None:
                         on_output(name, chunk)
-            except Exception as error:  # must not reach the caller in a group
+            except Exception as error:  # raised below, so that the caller gets no exception group
                 faults.append(error)
                 nursery.cancel_scope.cancel()
 
@@ -402,8 +402,8 @@ class Process:
         return line.decode().split()
 
     async def _finish(self, grace: float) -> None:
-        """End the process tree if it still runs, even while cancelled; then close all streams."""
-        # The wait is shielded, because this code runs mostly when the caller was cancelled.
+        """End the process tree if it still runs, and close all streams, even after a cancellation."""
+        # The wait is shielded, because the caller has usually been cancelled when this code runs.
         with trio.move_on_after(grace + _PATIENCE, shield=True), suppress(CommandError):
             await self.stop(grace)
         for stream in (self.stdin, self.stdout, self.stderr):
@@ -419,7 +419,7 @@ class Process:
             return CommandError(message, hint="Name a folder that exists.")
         if number == ENOENT and "/" not in program:
             message = f"There is no program {program!r} on the PATH."
-            return CommandError(message, hint="Check the name, or install it.")
+            return CommandError(message, hint="Check the name, or install the program.")
         message = f"The program {program!r} cannot be started: {reason}."
         hint = "Check the path and mode of the program, and its arguments."
         if number == E2BIG:
