@@ -224,7 +224,7 @@ def _order(points: list[EntryPoint]) -> tuple[bool, bool, str]:
 
 
 def _line(points: list[EntryPoint]) -> str:
-    """Return a command's line in the help."""
+    """Return the line that describes a command in the help."""
     point = points[0]
     if len(points) > 1:
         description = clash("command", points)

@@ -302,7 +302,7 @@ def _check_interrupted(state: CallState) -> None:
 
 
 def _prepare_unless_repeated(agent: Agent, state: CallState) -> Prepared:
-    """Prepare a call, unless it is refused as repeated.
+    """Prepare a call, unless it has been repeated too often.
 
     Raises:
         ToolError: The call failed too often, returned the same result too often, or cannot be
@@ -355,8 +355,8 @@ def _prepare(agent: Agent, call: ToolCall) -> Prepared:
         limit = tool.time_limit(arguments)
         claims = claims_of(tool, arguments, agent.session.workspace)
         aim = tool.aim(arguments) if tool.aim is not None else ""
-    # ``aim``, ``reads`` and ``timeout`` may be functions of the plugin, which may raise any
-    # exception.
+    # ``aim``, ``reads`` and ``timeout`` may be functions that the plugin defines, and these may
+    # raise any exception.
     except BaseException as failure:
         if is_interrupt(failure):
             raise

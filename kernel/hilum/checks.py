@@ -1,8 +1,8 @@
 """The checks that ``hilum doctor`` shows: what works on this machine, and how to fix the rest.
 
 A plugin adds checks with an entry point of the group ``hilum.checks``. The entry point names a
-function that takes the workspace and a flag that allows contacting servers, and returns checks. The
-function is called outside a session, because a session may fail to open.
+function that returns checks; its arguments are the workspace and whether servers may be contacted.
+The function is called outside a session, because a session may fail to open.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ def room(info: ModelInfo, head: int) -> int:
     """
     usable = info.window - reserve(info)
     share = int(usable * COMPACT_AT) - head
-    # In a small window, the system prompt and the tools alone may take most of ``COMPACT_AT``,
-    # which would leave almost nothing for messages.
+    # In a small window, the system prompt and the tools alone may take most of the share
+    # ``COMPACT_AT``, which would leave almost nothing for messages.
     free = (usable - head) * 3 // 4
     small = min(free, int(info.window * COMPACT_AT) - head)
     return max(share, small)

@@ -69,8 +69,8 @@ class EntryPoint(NamedTuple):
 def entry_points(group: str) -> dict[str, EntryPoint]:
     """Return the entry points of a group by name, sorted.
 
-    If a name occurs twice, an entry point from the standard set takes precedence over others, and
-    otherwise the first one does.
+    If a name occurs more than once, an entry point from the standard set takes precedence;
+    otherwise, the first one does.
     """
     return {points[0].name: points[0] for points in all_entry_points(group).values()}
 

@@ -44,8 +44,8 @@ class Event(Data, frozen=True, tag=_tag, kw_only=True):
     """Base class of all events.
 
     Within a session, ``seq`` counts from 1 without gaps. ``at`` is a Unix time in seconds.
-    ``agent`` and ``run`` are the names of the agent and the run (empty for events of the session
-    itself).
+    ``agent`` is the name of the agent and ``run`` the id of the run; both are empty for events of
+    the session itself.
     """
 
     seq: int = 0

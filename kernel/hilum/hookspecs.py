@@ -280,7 +280,7 @@ async def trim_context(
 
     The hook is called when the conversation exceeds the model's window, or when the user requests a
     compaction (``agent.conversation.compaction_requested``). ``sizes`` contains the estimated
-    tokens of each message.
+    number of tokens in each message.
     """
 
 

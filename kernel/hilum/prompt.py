@@ -210,7 +210,7 @@ async def freeze_prompt(
 
 
 def _named(layers: Iterable[Layer], tools: Iterable[ToolSpec]) -> dict[str, object]:
-    """Return layers and tools by the names that ``PromptFrozen.changed`` lists."""
+    """Return layers and tools by the names that ``PromptFrozen.changed`` uses."""
     named: dict[str, object] = {f"layer {layer.name}": layer for layer in layers}
     for tool in tools:
         named[f"tool {tool.name}"] = tool

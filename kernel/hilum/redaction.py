@@ -240,7 +240,7 @@ class Redaction:
         return self.event(event)
 
     def call_id(self, identity: str) -> str:
-        """Return the id of a call that a model is writing; empty if it contains a secret."""
+        """Return the id of a call that a model is writing; empty if the id contains a secret."""
         if len(identity) < MIN_LENGTH or not self._hooks.implemented(HOOK):
             return identity
         known = self.known(("model", identity))
@@ -483,8 +483,8 @@ def _walk_thinking(part: Thinking, lookup: Lookup) -> Thinking:
     """Return reasoning without secrets.
 
     A signed block must be sent back unchanged or not at all. If the block contains a secret, the
-    vendor's fields are therefore left out, and the gateway then leaves out the block. A plain
-    field, which only identifies the text's position in the request, can be kept.
+    vendor's fields are therefore left out, and the gateway then leaves out the block. A short
+    text field, which only identifies the reasoning's position in the request, can be kept.
     """
     text = lookup(part.text, "model")
     vendor = _walk(part.vendor, lookup, "model")

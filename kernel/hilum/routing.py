@@ -194,8 +194,8 @@ async def attempt(agent: Agent) -> ModelFailed | None:
     Returns:
         The failure as logged; ``None`` if the model responded.
     """
-    # A stop may have arrived at the end of the last wait, for example for a hook. No request must
-    # be sent after a stop.
+    # A stop may have arrived at the end of an earlier wait, for example the wait for a hook. No
+    # request must be sent after a stop.
     await trio.lowlevel.checkpoint_if_cancelled()
     run = agent.run
     session = agent.session

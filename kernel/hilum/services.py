@@ -500,8 +500,8 @@ class FileHistory(Protocol):
             scope: The kind of part.
             name: The id of the part.
             keep_going: Whether to restore the other files if a file cannot be restored.
-            merge: Whether to restore files that others have changed in the meantime, and to keep
-                these other changes. If false, these files are not restored.
+            merge: Whether to restore files that others have changed in the meantime, while keeping
+                those changes. If false, these files are not restored.
 
         Raises:
             UsageError: The history has no such part, or commands are running (``E_BUSY``).

@@ -65,7 +65,8 @@ class Session:
         id: The session's id.
         kernel: The kernel that the session belongs to.
         workspace: The folder that the session works in.
-        kind: ``main``, ``shared`` or ``headless``. A rule may apply only to some kinds.
+        kind: ``main``, ``shared`` or ``headless``. A rule may apply only to some kinds of
+            sessions.
         attended: Whether a user is present to answer requests for approval and questions.
         options: The kernel's settings for this session's workspace.
         model: The model in use, as ``provider/name``; if empty, a provider chooses.
@@ -676,7 +677,7 @@ class Session:
             self.emit(opened)
         # The instances are opened before the replay, because they fold the plugins' events.
         await self._instances.open()
-        # Until here, it is not a failure if the plugins that remove secrets have not opened.
+        # Before this point, it is not a failure if the plugins that remove secrets have not opened.
         self.redaction.opened = True
         for event in events:
             self._replay(event)

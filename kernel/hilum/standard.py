@@ -303,8 +303,8 @@ def project_plugins(
         files = [*(root / ".hilum" / "plugins").glob("*.py")]
     except OSError:
         return [], {}
-    # Files whose names begin with `_` only help other files. Those whose names begin with a dot are
-    # hidden, such as an editor's backup copies.
+    # Files whose names begin with `_` only help other files. Files whose names begin with a dot,
+    # such as an editor's backup copies, are hidden.
     found = sorted(str(path) for path in files if path.name[0] not in "._")
     # Untrusted code is not imported, because opening a cloned repository must not run its code.
     reason = explain_distrust(root) if found else ""

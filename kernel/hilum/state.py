@@ -140,7 +140,7 @@ class Conversation(msgspec.Struct, eq=False):
         frozen: The prompt's layers and tools as they were sent; empty before the first request.
         told: The texts of layers, by name, as last stated in notes, if they differ from the frozen
             layers.
-        tools: Names of the available tools, as the model was last informed.
+        tools: Names of the available tools, as last reported to the model.
         queue: Queued prompts.
         steering: The user's messages that the agent will read after the calls in its current
             response.

@@ -155,7 +155,7 @@ class Workspace:
     def relative(self, path: str | Path) -> str:
         """Return a path in the form in which it is shown to users and models.
 
-        A path below the root is relative to the root. Slashes are forward slashes.
+        A path below the root is shown relative to the root, with forward slashes on all systems.
         """
         path = Path(path)
         if path.is_relative_to(self.root):
@@ -202,7 +202,7 @@ class Workspace:
             limit: Maximum number of bytes to read; a longer file is refused.
 
         Raises:
-            PathError: See ``at``; or the file is too long or not a regular file.
+            PathError: As for ``at``, or if the file is too long or not a regular file.
         """
 
         def read() -> bytes:

@@ -1,4 +1,4 @@
-"""Functions that print text from files, models, tools and repositories without harm to a terminal.
+"""Functions that safely print text from files, models, tools and repositories to a terminal.
 
 Harmful characters are escaped, not removed.
 """

@@ -120,8 +120,8 @@ class Registry(pluggy.PluginManager):
 
         Args:
             contribution: The implementations.
-            mistakes: Mistakes in the plugin that were already found. If there are any, nothing is
-                registered, and the error lists these mistakes together with new ones.
+            mistakes: Mistakes in the plugin that were already found. If the list is not empty,
+                nothing is registered, and the error lists these mistakes together with new ones.
 
         Raises:
             HookError: An implementation does not fit its specification. In that case, nothing is

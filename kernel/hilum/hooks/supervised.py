@@ -133,7 +133,7 @@ async def call_within(
 
 
 def _break_shields(scope: trio.CancelScope) -> None:
-    """Remove the shields of all scopes inside a cancelled one.
+    """Remove the shields of all scopes inside a cancelled scope.
 
     trio has no other way to end a task that shields itself forever, and ``trio.run`` does not
     return before all tasks have ended. The tree of scopes is not a public API of trio. If it is

@@ -208,7 +208,7 @@ class Held(Generic[T]):
         entered: The value that the context manager yields, or the exception if it could not be
             entered.
         job: The job that holds the context manager open. The job's result is whether the context
-            manager suppressed the error with which it was left.
+            manager suppressed the error that ended its block.
     """
 
     def __init__(self, portal: Portal, manager: AbstractAsyncContextManager[T]) -> None:

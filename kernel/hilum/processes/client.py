@@ -205,8 +205,8 @@ class Warden:
                 empty.
             merge: Whether standard error is merged into standard output.
             grace: Seconds between SIGTERM and SIGKILL when the block is left.
-            hold: Whether processes that the command leaves running continue after its exit, until
-                they end or are stopped (Linux only).
+            hold: Whether processes that the command leaves running may continue after its exit,
+                until they end or are stopped (Linux only).
 
         Raises:
             CommandError: The command could not be started.
@@ -264,7 +264,7 @@ class Warden:
         self._socket = trio.socket.from_stdlib_socket(ours)
         with theirs:
             fd = theirs.fileno()
-            # -I and -S exclude site packages and PYTHON variables, for safety and a fast start.
+            # -I and -S exclude site packages and PYTHON* variables, for safety and a fast start.
             argv = [sys.executable, "-I", "-S", "-c", _START, _FOLDER, str(fd), str(os.getpid())]
             self._process = await trio.lowlevel.open_process(
                 argv,
@@ -428,7 +428,7 @@ class Process:
 
 
 class _Window:
-    """The beginning and the end of a stream, together ``limit`` bytes."""
+    """A buffer for the beginning and the end of a stream, at most ``limit`` bytes in total."""
 
     def __init__(self, limit: int) -> None:
         self._half = max(limit // 2, 1)

@@ -113,8 +113,8 @@ class Processes:
                 empty.
             merge: Whether standard error is merged into standard output.
             grace: Seconds between SIGTERM and SIGKILL when the block is left.
-            hold: Whether processes that the command leaves running continue after its exit, until
-                they end or are stopped (Linux only).
+            hold: Whether processes that the command leaves running may continue after its exit,
+                until they end or are stopped (Linux only).
 
         Raises:
             CommandError: The command could not be started. Exceptions of ``wrap`` propagate.

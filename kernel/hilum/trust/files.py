@@ -66,7 +66,7 @@ def hash_files(root: str) -> dict[str, str]:
 
     Raises:
         UsageError: A file cannot be trusted because it is unreadable, a link out of the project or
-            not a regular file; or the files are too many or too large.
+            not a regular file; or there are too many files, or they are too large.
     """
     hashes: dict[str, str] = {}
     total_size = 0
