@@ -1,4 +1,4 @@
-"""Rules for text that differs from run to run, such as times and temporary paths."""
+"""Rules for text that varies between sessions, such as times and temporary paths."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 
 @attrs.frozen
 class Rule:
-    """A kind of text that differs from run to run.
+    """A kind of text that varies between sessions.
 
     Args:
         name: The name of the rule, for readers.

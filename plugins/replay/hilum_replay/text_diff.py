@@ -41,8 +41,8 @@ def _count_equal(old: list[str], new: list[str], normalize: Callable[[str], str]
     """Return the number of equal lines at the beginning."""
     count = 0
     for one, two in zip(old, new, strict=False):
-        # Compare lines before normalizing them, which takes a long time, because most lines are
-        # equal.
+        # Lines are compared before they are normalized, because most lines are equal and
+        # normalizing is slow.
         if one != two and normalize(one) != normalize(two):
             break
         count += 1

@@ -97,7 +97,7 @@ class GitClient:
             progress: A function to call with a description of each step.
 
         Returns:
-            The id of the commit. The ref in this module's constant ``HEAD`` points to it.
+            The id of the commit. The ref in this module's constant ``HEAD`` points to the commit.
 
         Raises:
             FetchError: The repository cannot be reached, requires a password, does not contain the

@@ -213,7 +213,7 @@ def session_busy_error(session: str, holder: str) -> StoreError:
 
     Args:
         session: Its id.
-        holder: The stored name of its holder; may be empty.
+        holder: The stored name of the session's holder; may be empty.
     """
     process, _, rest = holder.partition("@")
     host, _, _ = rest.rpartition("/")
