@@ -21,7 +21,7 @@ from hilum.errors import similar_names
 from hilum_mcp.file_formats import kind_of
 from hilum_mcp.server_config import Kind, Level, ServerConfig
 
-# Maximum number of characters of a quoted value in a message.
+# Maximum number of characters in a value that a message quotes.
 MAX_SHOWN_VALUE = 60
 # Maximum number of known keys to list in a message about an unknown key.
 MAX_KNOWN_KEYS = 12

@@ -170,7 +170,7 @@ def _parse_json(text: str, report: Report) -> Any:
             raise UnreadableFile(reason) from None
         reason = "It is not JSON, not even with comments and trailing commas"
         raise UnreadableFile(f"{reason}: {error.msg}.", error.lineno) from None
-    except ValueError as error:  # a number with thousands of digits
+    except ValueError as error:  # raised for a number with thousands of digits
         raise UnreadableFile(f"It is not JSON: {error}.") from None
 
 

@@ -120,7 +120,7 @@ async def http_transport(
                 nursery.cancel_scope.cancel()
                 into.close()
                 received.close()
-    except* httpx2.SSEError as group:  # an event is malformed or too large
+    except* httpx2.SSEError as group:  # raised for a malformed or oversized event
         reason = describe_error(group)
         state.fail(TOO_LARGE if is_too_large(reason) else reason)
         raise

@@ -230,7 +230,7 @@ def _group_for_wire(items: Sequence[Sent]) -> list[Sent]:
         if item.kind == "result":
             results.append(item)
         elif item.kind == "image":
-            # Each wire format encodes images in its own way, so that their digests differ.
+            # Each wire format encodes images in its own way, so the digests differ.
             images.append(Sent("image"))
         elif item.kind != "aside" and item.text:
             texts.append(item.text)

@@ -53,7 +53,7 @@ RULES: tuple[Rule, ...] = (
         r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b",
         "<uuid>",
     ),
-    # pytest pads its summary lines with `=`, whose number depends on the timing.
+    # pytest pads its summary lines with a number of `=` characters that depends on the timing.
     make_rule("fill of pytest lines", r"^=+ (.*?) =+$", r"= \1 ="),
 )
 

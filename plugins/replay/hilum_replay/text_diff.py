@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 MAX_LINES = 6
 MAX_WIDTH = 160
-# Number of characters of a long line to show before the difference.
+# Number of characters to show before the difference in a long line.
 BEFORE_DIFFERENCE = 40
 
 

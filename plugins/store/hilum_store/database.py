@@ -76,7 +76,7 @@ class Database:
     Args:
         path: The file; it and its folder are created if they do not exist.
         durability: With ``process``, committed data survives the end of the process; with
-            ``power``, also a loss of power.
+            ``power``, it also survives a loss of power.
 
     Raises:
         StoreError: The file belongs to another program, is damaged, was created by a newer version

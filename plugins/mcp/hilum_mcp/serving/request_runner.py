@@ -46,7 +46,7 @@ MAX_RUNNING = 16
 # Maximum number of calls that wait for the client's user, in addition to the running calls.
 MAX_WAITING = 64
 
-# Maximum number of characters of one progress message.
+# Maximum number of characters in one progress message.
 MAX_SHOWN = 2_000
 
 AGENT_STATUS = "agents.status"
@@ -242,7 +242,7 @@ class RequestRunner:
                 with self._share_changes(actor, client):
                     run = await self.session.run(f"Called by the MCP client {client}.", agent=actor)
                 if run.seq:
-                    await request.run_ended.wait()  # until the run's events have been handled
+                    await request.run_ended.wait()  # wait until the run's events have been handled
             finally:
                 self._model.calls.pop(actor, None)
                 self._remove_agent(request)
