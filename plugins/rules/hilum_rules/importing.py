@@ -1,4 +1,4 @@
-"""Resolves imports such as ``@docs/style.md``, limited in depth and to the project.
+"""Resolves imports such as ``@docs/style.md``, with limited depth and only from allowed folders.
 
 Cycles are detected, and the same text is read only once.
 """

@@ -295,7 +295,7 @@ def _find_node(root: Path) -> Iterator[Command]:
 
 # --- other languages ------------------------------------------------------------------------------
 
-# Files, each with the purposes and commands that their presence implies.
+# Files, each with the purposes and commands that its presence implies.
 _FIXED: tuple[tuple[tuple[str, ...], tuple[tuple[str, str], ...]], ...] = (
     (
         ("Cargo.toml",),
@@ -384,7 +384,7 @@ def _find_tasks(root: Path) -> Iterator[Command]:
 
 
 def find_ci_commands(root: Path) -> list[Command]:
-    """Return those commands in a project's CI configuration that a developer could run, too."""
+    """Return the commands in a project's CI configuration that a developer could also run."""
     files = [*root.glob(".github/workflows/*.yml"), *root.glob(".github/workflows/*.yaml")]
     files.append(root / ".gitlab-ci.yml")
     found: dict[str, Command] = {}

@@ -115,18 +115,18 @@ class FuzzyMatch:
         # The lines contain the same words, so only unusual whitespace can change the number of
         # tokens.
         if len(our_tokens) != len(their_tokens):
-            self.problem = "Whitespace that is not a space or tab differs."
+            self.problem = "Whitespace other than spaces and tabs differs."
             return
         our_offset = 0
         their_offset = 0
         for ours, theirs in zip(our_tokens, their_tokens, strict=True):
             slip = _describe_slip(ours, theirs)
             if slip == "text":
-                self.problem = "Whitespace that is not a space or tab differs."
+                self.problem = "Whitespace other than spaces and tabs differs."
             elif slip == "spaces" and (
                 is_inside_quotes(file, their_offset) or is_inside_quotes(old, our_offset)
             ):
-                self.problem = "The whitespace inside quotes differs from old_string."
+                self.problem = "Whitespace inside quotes differs between old_string and the file."
             elif slip:
                 self.slips.add(slip)
             our_offset += len(ours)

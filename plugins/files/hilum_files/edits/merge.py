@@ -1,8 +1,9 @@
 """A three-way merge of the model's old text, the lines of the file, and the model's new text.
 
 Lines that the edit keeps or moves are preserved byte for byte. A new line is written as the model
-sent it, except for its indentation: if the whole old text is indented more or less than the file,
-or has tabs instead of spaces, the leading whitespace of every new line is adjusted in the same way.
+sent it, except for its indentation: if the whole old text is indented by a larger or smaller amount
+than the file's lines, or has tabs instead of spaces, the leading whitespace of every new line is
+adjusted in the same way.
 """
 
 from __future__ import annotations
@@ -191,8 +192,8 @@ class _Merger:
         follows = follows_file(self.indents, new, shared, closes)
         if follows is None:
             raise UncertainEdit(
-                "The indentation of old_string differs from the file, and that of new_string"
-                " matches neither."
+                "The indentation of old_string differs from that in the file, and that of"
+                " new_string matches neither."
             )
         if follows:
             self._check_block(equal, shared)
@@ -428,8 +429,8 @@ class _Merger:
         found = self.rule(plain)
         if found is None or (found != plain != indent):
             raise UncertainEdit(
-                "The indentation of old_string differs from the file; it is unclear how to indent"
-                " a new line."
+                "The indentation of old_string differs from that in the file; it is unclear how to"
+                " indent a new line."
             )
         return indent if found == plain else found
 
@@ -458,7 +459,7 @@ def _merge_trailing(old: LineParts, file: LineParts, new: LineParts) -> str:
         return new.trailing
     if old.trailing != new.trailing and (new.trailing or file.trailing):
         raise UncertainEdit(
-            "The trailing spaces of an unchanged line differ from the file in both old_string"
-            " and new_string."
+            "In both old_string and new_string, the trailing spaces of an unchanged line differ"
+            " from those in the file."
         )
     return file.trailing

@@ -1,4 +1,4 @@
-"""The session plugin that requires reading files before changes and makes all changes undoable.
+"""The session plugin that requires files to be read before a change and makes all changes undoable.
 
 The plugin takes a snapshot of the workspace before the first of several concurrent commands, and
 after each command. Changes that others make between two snapshots cannot be distinguished from the
@@ -199,8 +199,8 @@ class Changes:
                 merged.
             shared: Whether to also undo changes that another session may have made at the same
                 time.
-            merge: Whether to merge changes that others made later, instead of not restoring these
-                files.
+            merge: Whether to merge changes that others made later; if not, files with such changes
+                are not restored.
 
         Raises:
             UsageError: Nothing matches, or commands are running (``E_BUSY``).
@@ -405,7 +405,7 @@ class Changes:
 
     @contextmanager
     def sharing(self, agent: str, name: str) -> Iterator[None]:
-        """Let several agents share a record of seen contents while the ``with`` block runs.
+        """Let several agents share a record of seen contents inside the ``with`` block.
 
         Args:
             agent: One of the agents.
@@ -556,7 +556,7 @@ async def open_changes(session: Session) -> AsyncIterator[Changes]:
 
 async def _sweep_daily(settings: FilesSettings) -> None:
     """Delete expired contents and changes once a day."""
-    # Deleting expired contents may take long, so closing a session does not wait for it.
+    # Deleting expired contents may take a long time, so closing a session does not wait for it.
     await trio.to_thread.run_sync(_sweep, settings, abandon_on_cancel=True)
 
 

@@ -94,7 +94,7 @@ def _merge_modes(now: int, base: int, goal: int) -> int:
 
 
 def _merge_contents(store: ContentStore, now: str, base: str, goal: str, *, force: bool) -> str:
-    """Merge contents, given by their hashes: ``base`` was changed to ``now`` and to ``goal``."""
+    """Merge two changes to ``base``, one to ``now`` and one to ``goal``; all are content hashes."""
     if now in (base, goal):
         return goal
     if base == goal:

@@ -108,7 +108,7 @@ class OriginTracker:
                 return
 
     def trace(self, record: Record) -> list[Origin]:
-        """Return the origins of a record and of its agent's starts, up to the user's prompt."""
+        """Return the origins of a record and the runs that led to it, up to the user's prompt."""
         origin = Origin(record.agent, record.run, record.turn, record.call or record.id)
         origins = [origin]
         runs = {record.run}

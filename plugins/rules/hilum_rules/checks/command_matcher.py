@@ -113,7 +113,7 @@ def _is_in_code(constraint: Commands, command: CommandFacts) -> bool:
     if not command.texts:
         return False
     for pattern in constraint.patterns:
-        # A single word such as ``rm`` or ``make`` is often something else in code.
+        # A single word such as ``rm`` or ``make`` often means something else in code.
         if len(pattern) == 1 and pattern[0] not in _RARE_NAMES:
             continue
         mention = code_texts.mention_pattern(pattern)
