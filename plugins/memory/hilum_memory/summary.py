@@ -120,8 +120,7 @@ async def _ask_model(agent: Agent, name: str, past: RemovedMessages, most: int, 
     window = (model.info.window - model.info.max_output) * WINDOW_SHARE / max(factor, 1.0)
     # Space for the summary so far, the new summary and the instructions.
     room = int(window) - 2 * most - 1_000
-    # Each part is summarized together with the summary so far, as a new summary replaces the old
-    # one.
+    # Each part is summarized together with the summary so far; the result replaces that summary.
     summary = past.summary
     chunks = split_messages(past.messages, max(room, 1_000))
     words = max(most * 6 // 10, 100)

@@ -69,7 +69,7 @@ _TARGET = re.compile(r"^([A-Za-z][\w.-]*)[^\S\n]*:(?![=:])", re.MULTILINE)
 _RECIPE = re.compile(r"^@?([A-Za-z][\w-]*)(?: [^:=\n]*)?:(?!=)", re.MULTILINE)
 _RUN_LINE = re.compile(r"^(\s*)(?:- )?run:[^\S\n]*(.*)$")
 _LIST_LINE = re.compile(r"^\s+- (\S.*)$")
-# Beginnings of lines in CI files that prepare the machine or are irrelevant to developers.
+# Beginnings of CI commands that prepare the machine or are irrelevant to developers.
 _CI_NOISE = re.compile(
     r"(sudo|apt|apt-get|brew|echo|cd|export|set|if|fi|for|done|then|else|mkdir|cp|mv|rm|cat|curl"
     r"|wget|git|pip|python -m pip|python3 -m pip|pipx|npm (ci|install|i)|yarn install|pnpm install"

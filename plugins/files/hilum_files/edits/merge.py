@@ -223,7 +223,7 @@ class _Merger:
         return bool(_OPENS_BLOCK.search(above)) or len(split_line(above).indent) >= least
 
     def _line_above(self) -> str:
-        """Return the nearest non-blank line above the match, or an empty string without one."""
+        """Return the nearest non-blank line above the match; empty if there is none."""
         for line in reversed(self.source.lines[: self.first]):
             if not is_blank(line):
                 return line
@@ -402,7 +402,7 @@ class _Merger:
         return indent + file.body + _merge_trailing(old, file, new)
 
     def _check_changed(self, i: int, j: int) -> None:
-        """Check that a changed line contains nothing in the file that the model did not see.
+        """Check that a changed line of the file has no characters that the model did not see.
 
         Raises:
             UncertainEdit: The file's line contains typography, tabs or trailing spaces that may

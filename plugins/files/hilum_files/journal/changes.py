@@ -102,7 +102,7 @@ class Changes:
     # --- session operations -----------------------------------------------------------------------
 
     def records(self, scope: Scope = "session", name: str = "") -> list[Record]:
-        """Return the changes made by a call, turn, run or session that are still in effect.
+        """Return the changes that a call, turn, run or session made and that are still in effect.
 
         Args:
             scope: The kind of unit: ``call``, ``turn``, ``run``, ``session``, or ``undo``.
@@ -569,7 +569,7 @@ def _sweep(settings: FilesSettings) -> None:
             return
         if mark.exists() and mark.stat().st_mtime > now - DAY_SECONDS:
             return
-        # The time is recorded before the deletion begins, so that several processes do not run it
+        # The time is recorded before the deletion begins, so that several processes do not delete
         # at the same time.
         mark.touch(mode=0o600)
         store = ContentStore(folder)

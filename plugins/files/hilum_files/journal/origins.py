@@ -12,9 +12,9 @@ from hilum.messages import replace_surrogates
 from hilum_files.journal.records import Record, Scope
 
 QUEUED = "agents.queued"
-"""The event of the plugin that runs agents when one agent starts another."""
+"""The event that the plugin for agents logs when one agent starts another."""
 RESULT = "agents.result"
-"""The same plugin's event when the started agent has finished or could not be started."""
+"""The event that the plugin for agents logs when an agent has finished or could not start."""
 _KEY_FIELDS = {"call": 4, "turn": 3, "run": 2}
 
 

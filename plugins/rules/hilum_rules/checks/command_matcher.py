@@ -75,7 +75,7 @@ def _plain_words(command: CommandFacts) -> Words:
 
 
 def _words_by_path(command: CommandFacts, words: Words) -> Iterator[Words]:
-    """Yield a command with the path of its program or script, for patterns that contain one."""
+    """Yield a command with the path of its program or script, for patterns that contain a path."""
     starts = [words]
     script = command.effects.script
     if script is not None and script.position < len(command.words):
