@@ -75,7 +75,7 @@ class FuzzyMatch:
 
     Attributes:
         filled: The indexes of the file's non-blank lines, one for each non-blank line of the text.
-        slips: The differences, which are names of ``SLIPS``.
+        slips: The differences, as names from ``SLIPS``.
         first_bare: Whether only the first line lacks its indentation, because the model copied that
             line from its first letter on.
         problem: A sentence about a difference that is not accepted; empty if there is none.
@@ -149,7 +149,7 @@ class FuzzyMatch:
 
 
 def _describe_slip(ours: str, theirs: str) -> str:
-    """Return how two tokens differ: a name of ``SLIPS``, ``text``, or an empty string if equal."""
+    """Return how two tokens differ: a name from ``SLIPS``, ``text``, or empty if equal."""
     if ours == theirs:
         return ""
     if to_plain(ours) == to_plain(theirs):

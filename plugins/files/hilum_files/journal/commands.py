@@ -141,7 +141,7 @@ async def _run_with_journal(options: argparse.Namespace, action: Action) -> None
             journal.emit = _make_writer(log, journal)
         try:
             if log is not None:
-                # Another process may have written to the log before it was opened in this one.
+                # Another process may have written to the log before this process opened it.
                 logged = await _read_events(kernel, session)
             journal.apply_events(logged)
             if log is not None:

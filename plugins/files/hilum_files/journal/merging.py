@@ -70,7 +70,7 @@ def _merge_nodes(
         raise Conflict("it has since changed")
     if base is None:
         raise Conflict("something else is there now")
-    # Links cannot be merged: they have one target.
+    # Links cannot be merged, because a link has only one target.
     if kinds != {"file"}:
         raise Conflict("it is something else now")
     mode = _merge_modes(now.mode, base.mode, goal.mode)

@@ -28,7 +28,7 @@ _OWN_PACKAGE = re.compile(
     r"|--locked|-g?"
 )
 _OWN_FILE_OPTIONS = ("-r", "--requirement", "--requirements", "-c", "-e", "--editable")
-# Programs with unambiguous names: code that contains such a name runs the program.
+# Programs with unambiguous names: code that contains such a name is assumed to run the program.
 _RARE_NAMES = frozenset(
     "sudo doas npm pnpm npx pip pip3 kubectl terraform scp rsync apt-get".split()
 )
