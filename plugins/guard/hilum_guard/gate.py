@@ -147,7 +147,7 @@ class Gate:
         return None
 
     def _find_question(self, facts: CallFacts) -> tuple[str, Rule] | None:
-        """Return why a rule requires approval of a call, and the rule.
+        """Return why a rule requires approval for a call, and the rule.
 
         The rule is either an ask rule, or a deny rule for something that the call may do.
         """

@@ -81,7 +81,7 @@ class Reach(msgspec.Struct, frozen=True):
     """The addresses outside the public network that are allowed, except metadata services.
 
     Args:
-        loopback: Whether this machine is allowed, by its loopback addresses and as ``localhost``.
+        loopback: Whether this machine may be contacted as ``localhost`` or at a loopback address.
             Any other name that resolves to this machine must be listed.
         hosts: The names and addresses that the user lists, as ``host`` or ``host:port``; an IPv6
             address with a port must be in brackets.

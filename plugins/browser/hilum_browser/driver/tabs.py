@@ -106,7 +106,7 @@ class Tab:
         await self._send_command("Page.stopLoading")
 
     async def attach(self) -> None:
-        """Open a DevTools session for stopping scripts, which a busy page would not accept."""
+        """Open the DevTools session that stops scripts, because a busy page would not accept it."""
         if self._session is None:
             await self._send_command("")
 

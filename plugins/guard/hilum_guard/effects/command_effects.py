@@ -309,7 +309,7 @@ def _read_patch(call: Invocation, parsed: Parsed) -> None:
 
 
 def _read_filter(call: Invocation, parsed: Parsed) -> None:
-    """Read `uniq` and `xxd`, whose second operand is their output."""
+    """Read `uniq` and `xxd`, whose second operand is their output file."""
     for number, path in enumerate(parsed.operands):
         call.access("write" if number else "read", path)
 

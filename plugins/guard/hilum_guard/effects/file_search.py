@@ -342,7 +342,7 @@ def _type_test(value: str) -> Test:
 
 
 def _name_test(word: str, pattern: str) -> Test:
-    # Python's `fnmatch` treats these pattern parts differently from the C function.
+    # Python's `fnmatch` and the C function of that name interpret these pattern parts differently.
     if any(part in pattern for part in (UNKNOWN, "\\", "[^", "[:")):
         return _is_unknown
     folds = word.startswith("-i")

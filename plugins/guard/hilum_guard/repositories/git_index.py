@@ -33,8 +33,8 @@ _BLOCK = struct.Struct(">II")
 def may_have_nested_repositories(folder: str) -> bool:
     """Return whether the index of a Git folder may name a nested repository. Reads the disk.
 
-    Git enters nested repositories when it compares the working tree, and follows their settings.
-    The index must use 20-byte hashes.
+    Git enters nested repositories when it compares the working tree with the index, and then
+    follows their settings. The index must use 20-byte hashes.
 
     Raises:
         OSError, ValueError, struct.error, IndexError: If the index cannot be read.

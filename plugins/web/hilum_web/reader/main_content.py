@@ -11,8 +11,8 @@ from typing import NamedTuple
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 MAX_DEPTH = 60
-# Maximum number of links in a node for which the text of every link is counted. If there are more
-# links, only a sample is counted.
+# Maximum number of links in a node whose text is counted in full. If there are more links, only a
+# sample is counted.
 MAX_LINKS = 1_000
 MAX_CANDIDATES = 200
 _NOISE = "script, style, noscript, template, iframe, object, embed, svg, canvas, link, meta, dialog"
