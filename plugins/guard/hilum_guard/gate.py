@@ -79,7 +79,7 @@ class Gate:
         catalog: The permission categories of the session's tools, by name.
         executed: The resolved paths of workspace files that are executed although their names do
             not suggest it, or of folders with such files, each with the program that executes them.
-        run_unsandboxed: Whether the user allows commands to run without a sandbox that confines
+        run_unsandboxed: Whether the user allows commands to run without a sandbox that protects
             files.
     """
 
@@ -175,7 +175,7 @@ class Gate:
         return None
 
     def _is_named(self, tool: str, path: str) -> bool:
-        """Return whether the user has allowed this exact file by name."""
+        """Return whether the user has allowed exactly the given file by name."""
         wanted = {path, exact_path(path)}
         of_tool = [rule for rule in self.rules.of("allow") if rule.tool == tool]
         return any(rule.pattern in wanted for rule in of_tool)

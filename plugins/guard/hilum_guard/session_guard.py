@@ -481,8 +481,8 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(guard.approvals.follow)
             guard.workspace_guard.start(nursery)
-            # This runs before any command in the session, so that files that a killed session left
-            # are not mistaken for the user's.
+            # The recovery runs before any command in the session, so that files that a killed
+            # session left are not mistaken for the user's files.
             await guard.workspace_guard.recover()
             nursery.start_soon(sweep_in_thread)
             yield guard

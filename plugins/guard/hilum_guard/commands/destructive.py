@@ -140,7 +140,7 @@ def find_history_loss(commands: Sequence[ParsedCommand]) -> str:
             texts.append(_join_git_words(command))
     forgets = any(re.search(r"\breflog (expire|delete)\b", text) for text in texts)
     prunes = any(re.search(_PRUNES, text) for text in texts)
-    # Expiring the reflog or pruning alone leaves the commits recoverable.
+    # After only expiring the reflog or only pruning, the commits can still be recovered.
     if forgets and prunes:
         return "It deletes Git's record of earlier work (reflog and unreachable commits)."
     return ""
@@ -635,7 +635,7 @@ _GRAVE: dict[str, tuple[tuple[str, str], ...]] = {
     "redis-server": ((r"--flush", _DATA),),
 }
 _POWER = _unless_help(_MACHINE_OFF)
-_USERS = "It changes the users of the machine."
+_USERS = "It changes the machine's user accounts."
 _CHECKS: dict[str, _Check] = {
     **dict.fromkeys("rm grm unlink shred rmtree srm trash rimraf del".split(), _check_removal),
     **dict.fromkeys("mv gmv".split(), _check_move),

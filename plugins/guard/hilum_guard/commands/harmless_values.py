@@ -108,7 +108,7 @@ def _check_ps(options: Sequence[Option], operands: Sequence[Word]) -> str:
     is_ambiguous = bool(operands) or not names.isdisjoint(("-x", "-u"))
     if is_plain and not (is_ambiguous and "e" in letters):
         return ""
-    return "It may show the environments of processes."
+    return "It may show the environment variables of processes."
 
 
 CHECKS: dict[str, Callable[[Sequence[Option], Sequence[Word]], str]] = {

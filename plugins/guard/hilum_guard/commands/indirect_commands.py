@@ -190,7 +190,7 @@ def _find_in_folder(name: str, command: ParsedCommand) -> str:
 
 
 def _read_linked(reader: ShellReader, command: ParsedCommand, name: str) -> bool:
-    """Read a linked or copied program as its original; return whether the command is one."""
+    """Read a linked or copied program as its original; return whether it is linked or copied."""
     sources = _find_originals(reader, command)
     for source in sources:
         if UNKNOWN in source:

@@ -92,7 +92,8 @@ def _find_names(data: bytes, count: int, version: int) -> Iterator[bytes]:
     for start, number in chain([(_HEADER.size, count)], _find_blocks(data)):
         # The index does not name its hash algorithm, so it is read with both hash sizes.
         for size in _HASH_SIZES:
-            # At an invalid entry, either Git also stops, or the hashes have the other size.
+            # An invalid entry means either that Git also stops there, or that this hash size is the
+            # wrong one.
             with suppress(ValueError, struct.error, IndexError):
                 for mode, name, _ in _read_entries(data, start, number, version, size):
                     # In Git, a path ends at a NUL byte; Python functions reject such bytes.

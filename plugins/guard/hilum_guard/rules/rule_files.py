@@ -70,7 +70,7 @@ class Rules(NamedTuple):
 
 
 def explain_unknown_names(rule: Rule, tools: Mapping[str, KnownTool]) -> str:
-    """Return why a rule names a tool or a parameter that does not exist; empty if both do."""
+    """Return an explanation if a rule names an unknown tool or parameter; otherwise empty."""
     why = explain_unknown_tool(rule.tool, tools)
     return why or explain_unknown_parameter(rule.tool, rule.pattern, tools)
 

@@ -166,7 +166,7 @@ def try_bubblewrap(loopback: tuple[str, ...] = ()) -> str:
 def wrap(
     command: Command, policy: SandboxPolicy, outer: Mapping[str, str], inner: Mapping[str, str]
 ) -> Command:
-    """Return the command that runs a command in the sandbox.
+    """Return the command line that runs a command in the sandbox.
 
     Args:
         command: The command.

@@ -380,7 +380,7 @@ MAX_NUMBER = 20
 def _redact_key_ends(text: str) -> str:
     """Return text without the lines of private keys whose first line is missing.
 
-    Such lines occur in a page of a file or at the end of a file.
+    Such lines occur if only a later part or the end of a file was read.
     """
     if "PRIVATE KEY-----" not in text or "-----END" not in text:
         return text

@@ -43,7 +43,7 @@ class WatchState(msgspec.Struct, frozen=True):
             ``repositories.Entry``.
         since: The time at which the commands began, in nanoseconds.
         packages: Folders of installed packages that existed before the commands, with their inodes.
-        untold: Sentences about what was made inert that the session has not logged yet.
+        untold: Sentences that the session has not logged yet, about what was made inert.
         running: Whether commands may have run since the last check; otherwise only sentences are
             left to report.
         undoing: Paths, as shown to the user, of entries that a check was about to make inert.
