@@ -21,8 +21,7 @@ def redact(text: str, path: str = "") -> str:
         text: The text.
         path: The file that the text comes from; empty if it does not come from a file.
     """
-    # One redactor is shared by the whole process, because creating it reads all environment
-    # variables.
+    # The whole process uses one redactor, because creating one reads all environment variables.
     return _redactor()(text, guess=not is_source(path), settings=is_settings(path))
 
 

@@ -175,7 +175,7 @@ class Gate:
         return None
 
     def _is_named(self, tool: str, path: str) -> bool:
-        """Return whether the user has allowed exactly the given file by name."""
+        """Return whether one of the user's rules allows exactly this file."""
         wanted = {path, exact_path(path)}
         of_tool = [rule for rule in self.rules.of("allow") if rule.tool == tool]
         return any(rule.pattern in wanted for rule in of_tool)

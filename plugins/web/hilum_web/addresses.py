@@ -229,6 +229,6 @@ def _can_bind(address: str, version: int) -> bool:
 
 @cache
 def _can_bind_any(version: int) -> bool:
-    # Some gateways can bind addresses that are not their own (net.ipv4.ip_nonlocal_bind). On a
+    # Some gateways can bind to addresses that are not their own (net.ipv4.ip_nonlocal_bind). On a
     # machine with this option, a successful bind proves nothing.
     return _can_bind("192.0.2.1" if version == 4 else "2001:db8::1", version)

@@ -44,7 +44,7 @@ class Tab:
             them.
         answer: The server's last response to a request for the page itself.
         has_crashed: Whether the page's process has crashed.
-        open_dialog: A dialog that was left open because the page opens one after another.
+        open_dialog: A dialog that was left open because the page keeps opening dialogs.
     """
 
     def __init__(self, page: Page, tabs: Tabs) -> None:

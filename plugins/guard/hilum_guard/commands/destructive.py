@@ -413,7 +413,7 @@ def _check_tar(command: ParsedCommand) -> str:
 
 
 def _find_tar_folders(words: list[str]) -> Iterator[str]:
-    """Yield the folders into which `tar` unpacks files."""
+    """Yield the folders into which `tar` unpacks."""
     for at, word in enumerate(words):
         if word.startswith("--directory="):
             yield word.removeprefix("--directory=")

@@ -1,4 +1,4 @@
-"""Find the commands that Git aliases run. Options, variables and settings files define aliases.
+"""Find the commands that Git aliases run, as options, variables and settings files define them.
 
 Git looks for a built-in command first, then for a program ``git-NAME``, then for an alias, so only
 other names need to be resolved. If an alias has several definitions, deny rules apply to all of

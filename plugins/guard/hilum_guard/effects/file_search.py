@@ -55,8 +55,8 @@ class Entry:
             followed.
         folder: Whether the name is a folder.
         link: Whether the name is a link.
-        reached: Maps the position of each action that may reach the name to whether it certainly
-            does.
+        reached: The positions of the actions that may reach the name, each mapped to whether the
+            action certainly reaches it.
         pruned: Whether the folder's files are skipped.
     """
 

@@ -21,8 +21,8 @@ _HASH_SIZES = (20, 32)  # in bytes: SHA-1 and SHA-256
 _ENTRIES = {size: struct.Struct(f">24xI{12 + size}xH") for size in _HASH_SIZES}
 _LONG_PATH = 0xFFF
 _EXTENDED = 0x4000
-# Types of entries in a mode: a nested repository, and a folder in a sparse index, which may contain
-# a nested repository. Git ignores all other bits of the mode, so comparing it with 0160000 is not
+# Entry types in a mode: a nested repository, and a folder in a sparse index, which may contain a
+# nested repository. Git ignores all other bits of the mode, so comparing it with 0160000 is not
 # enough.
 _TYPE = 0xF000
 _NESTED = 0xE000

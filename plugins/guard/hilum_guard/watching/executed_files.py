@@ -22,7 +22,7 @@ class ExecutedFile(NamedTuple):
             ``a/b`` is a file ``b`` in a folder ``a``.
         program: The program that executes the file or takes commands from it.
         when: When that happens.
-        folder: Whether the name is that of a folder, in which everything counts as executed.
+        folder: Whether the name is that of a folder, whose whole content is executed.
         mask: Whether the sandbox creates an empty, read-only folder if the folder is missing. Set
             only for folders that programs watch while they run, because the user sees the empty
             folder (Git ignores it).

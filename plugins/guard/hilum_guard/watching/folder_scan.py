@@ -159,7 +159,7 @@ def _list_folder(path: str, stamp: Stamp, *, only_git: bool = False) -> Folder:
 
 
 def _is_executed(name: str) -> bool:
-    """Return whether a folder with this name is executed as a whole, even in quarantine."""
+    """Return whether a folder with this name, even a quarantined one, is executed as a whole."""
     row = find_name(original(name) if name.endswith(QUARANTINED) else name)
     return row is not None and row.folder and not row.data
 

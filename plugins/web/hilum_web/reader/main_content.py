@@ -131,7 +131,7 @@ def extract_main_content(body: LexborNode, choice: Choice) -> LexborNode:
     best = body if choice.number < 0 else body.css(_MAIN)[choice.number]
     # Notes, footnotes and boxes that belong to the text have the same markup as the frame. The
     # frame consists mostly of links. Around a main part that is not marked, nearly everything may
-    # be frame.
+    # belong to the frame.
     min_prose = 0.5 if choice.number >= 0 else 0.8
     for node in best.css(_FRAME):
         if node.parent is None or node.mem_id == best.mem_id:
