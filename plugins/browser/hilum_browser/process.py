@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hilum_browser.settings import BrowserSettings
 
-# Seconds for the browser to start, on a busy machine.
+# Number of seconds within which the browser must start, even on a busy machine.
 START_TIMEOUT = 40.0
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 # -P below keeps the workspace, which is the current folder, out of the module search path.

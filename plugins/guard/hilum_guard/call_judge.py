@@ -87,8 +87,8 @@ class Judgement:
         source: The origin of the verdict: the rule with its file, or the name of the check.
         call: The parsed call; None if its arguments are invalid.
         secrets: The resolved paths of the secret files that a command names.
-        undecided: Whether the verdict depends on what the sandbox enforces, which is not known yet.
-            If true, ``verdict`` is None.
+        undecided: Whether the verdict must wait until it is known what the sandbox enforces. If
+            true, ``verdict`` is None.
     """
 
     rules: rule_files.Rules
@@ -150,8 +150,8 @@ def _judge_early(
     needs_sandbox = request.approve == "auto" or any(rules.of("deny"))
     if call.facts.command is not None and request.enforced is None and needs_sandbox:
         return Judgement(rules, undecided=True)
-    # Programs parse URLs without a plain host differently, so rules about hosts could not judge
-    # them.
+    # Programs disagree about how to parse URLs without a plain host, so rules about hosts could not
+    # judge such URLs.
     url = call.facts.arguments.get("url")
     is_address = call.facts.category == "network" and is_web_address(url)
     if is_address and not call.facts.host:

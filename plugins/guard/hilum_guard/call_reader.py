@@ -148,7 +148,7 @@ def _read_path_call(
 
 
 def _effect_kind(tool: Tool, parameter: str) -> Kind | None:
-    """Return what a tool does to the path in a parameter, for rules about other tools.
+    """Return how a tool uses the path in a parameter, so that rules about other tools can match.
 
     The result is None if only rules about the tool itself apply.
     """

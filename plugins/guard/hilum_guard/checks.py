@@ -1,4 +1,4 @@
-"""Run the guard's checks for ``hilum doctor``: rules, short secrets and the sandbox."""
+"""Run the guard's checks for ``hilum doctor``: rules, secrets that are too short, the sandbox."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def redact(text: str, path: str = "") -> str:
         text: The text.
         path: The file that the text comes from; empty if it does not come from a file.
     """
-    # The process shares one redactor, because creating it reads the whole environment.
+    # The whole process uses one redactor, because creating one reads all environment variables.
     return _redactor()(text, guess=not is_source(path), settings=is_settings(path))
 
 

@@ -54,12 +54,12 @@ def digest_path(path: str) -> str:
 
 
 def original(name: str) -> str:
-    """Return the name that a file had before hilum made it inert; other names are unchanged."""
+    """Return the name that a file had before hilum made it inert; return other names unchanged."""
     return re.sub(_ENDING, "", name)
 
 
 def printable(text: str) -> str:
-    """Return text that contains paths in a form that can be stored and displayed.
+    """Convert text that contains paths to a form that can be stored and displayed.
 
     A file name may be any sequence of bytes. Python represents bytes that are not UTF-8 as lone
     surrogates, which events cannot contain. Lone surrogates and control characters become escape

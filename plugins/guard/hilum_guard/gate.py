@@ -79,7 +79,7 @@ class Gate:
         catalog: The permission categories of the session's tools, by name.
         executed: The resolved paths of workspace files that are executed although their names do
             not suggest it, or of folders with such files, each with the program that executes them.
-        run_unsandboxed: Whether the user allows commands to run without a sandbox that confines
+        run_unsandboxed: Whether the user allows commands to run without a sandbox that protects
             files.
     """
 
@@ -147,7 +147,7 @@ class Gate:
         return None
 
     def _find_question(self, facts: CallFacts) -> tuple[str, Rule] | None:
-        """Return why a rule requires approval of a call, and the rule.
+        """Return why a rule requires approval for a call, and the rule.
 
         The rule is either an ask rule, or a deny rule for something that the call may do.
         """
@@ -175,7 +175,7 @@ class Gate:
         return None
 
     def _is_named(self, tool: str, path: str) -> bool:
-        """Return whether the user has allowed this exact file by name."""
+        """Return whether one of the user's rules allows exactly this file."""
         wanted = {path, exact_path(path)}
         of_tool = [rule for rule in self.rules.of("allow") if rule.tool == tool]
         return any(rule.pattern in wanted for rule in of_tool)

@@ -29,7 +29,7 @@ __all__ = ["describe_call", "describe_scope", "find_dangers"]
 MAX_BYTES = 2_000_000
 """Maximum size of a file, in bytes, for which a diff is shown."""
 MAX_DIFF_LINES = 4_000
-"""Maximum number of lines in two files to compare, which takes quadratic time."""
+"""Maximum number of lines in each of the files to compare; comparing takes quadratic time."""
 
 _CHANGING = ("write_file", "edit_file", "multi_edit", "delete_file")
 # Arguments that are shown as part of the diff.

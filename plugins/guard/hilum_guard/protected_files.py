@@ -16,7 +16,7 @@ from hilum_guard.secrets.secret_paths import SecretFiles
 from hilum_guard.watching import executed_files
 
 _SECRET_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", ".gcloud"})
-# The process shares one finder, because it caches folders that have not changed.
+# All sessions in this process share one finder, because it caches unchanged folders.
 _FILES = SecretFiles()
 # With these commands, a model could give itself permissions or make hilum load other code.
 _USER_COMMANDS = ("permissions", "trust", "plugins")
@@ -117,7 +117,7 @@ def hidden(place: Path, path: str) -> str:
 
 
 def governs_hilum(words: Sequence[str], cwd: str | None) -> str:
-    """Return why a simple command seems to change files that govern hilum; empty if it does not.
+    """Return why a simple command may change hilum's own files; empty if it does not.
 
     Args:
         words: Program and arguments.
@@ -138,7 +138,7 @@ def governs_hilum(words: Sequence[str], cwd: str | None) -> str:
 
 
 def _explain_own_command(words: list[str]) -> str:
-    """Return why only the user may run a hilum sub-command; empty if agents may run it, too."""
+    """Return why only the user may run a hilum sub-command; empty if agents may also run it."""
     if words[:1] == ["skills"]:
         if words[1:2] and words[1] not in _READING_SKILLS:
             return "only the user chooses which skills are installed"

@@ -271,7 +271,7 @@ class Guard:
         return verdict
 
     async def _remember_placeholder(self, agent: Agent, call: ToolCall) -> None:
-        """Remember a call's file if its arguments are shown to the model with a placeholder."""
+        """Remember a call's file if the model sees the call's arguments with a placeholder."""
         run = agent.conversation.run
         state = run.calls.get(call.id) if run else None
         path = read_path(call)
@@ -340,7 +340,8 @@ class Guard:
     def reveal(self, argv: Sequence[str], paths: Iterable[str]) -> Iterator[None]:
         """Allow one command to read hidden files during the `with` block.
 
-        Use this method for files that the user allowed the command to read, or to list names.
+        Use this method only for files that the user allowed the command to read, or for a command
+        that only lists names.
 
         Args:
             argv: Program and arguments, exactly as passed to ``session.processes`` in the block.
@@ -480,8 +481,8 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(guard.approvals.follow)
             guard.workspace_guard.start(nursery)
-            # This runs before any command in the session, so that files that a killed session left
-            # are not mistaken for the user's.
+            # The recovery runs before any command in the session, so that files that a killed
+            # session left are not mistaken for the user's files.
             await guard.workspace_guard.recover()
             nursery.start_soon(sweep_in_thread)
             yield guard

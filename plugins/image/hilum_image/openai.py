@@ -97,7 +97,7 @@ class OpenAI(msgspec.Struct, frozen=True):
             return "dall-e-3 cannot change images; gpt-image-1 and dall-e-2 can."
         if self.model.startswith("dall-e") and wanted.suffix != ".png":
             return f"{self.model} makes PNG images: the file name must end with .png."
-        # The documented limit of the gpt-image models.
+        # The gpt-image models' documented limit on the length of a description.
         max_text = _MAX_TEXT.get(self.model, 32_000)
         if len(wanted.text) > max_text:
             return (

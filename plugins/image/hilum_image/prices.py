@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-# Prices by quality and by whether the image is square. The prices of dall-e-2 are by size.
+# Prices by quality and by whether the image is square. The prices of dall-e-2 depend only on the
+# size.
 _DALL_E_3 = {
     ("standard", True): 0.04,
     ("standard", False): 0.08,

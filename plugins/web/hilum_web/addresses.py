@@ -81,7 +81,7 @@ class Reach(msgspec.Struct, frozen=True):
     """The addresses outside the public network that are allowed, except metadata services.
 
     Args:
-        loopback: Whether this machine is allowed, by its loopback addresses and as ``localhost``.
+        loopback: Whether this machine may be contacted as ``localhost`` or at a loopback address.
             Any other name that resolves to this machine must be listed.
         hosts: The names and addresses that the user lists, as ``host`` or ``host:port``; an IPv6
             address with a port must be in brackets.
@@ -229,6 +229,6 @@ def _can_bind(address: str, version: int) -> bool:
 
 @cache
 def _can_bind_any(version: int) -> bool:
-    # Some gateways can bind addresses that are not their own (net.ipv4.ip_nonlocal_bind). On a
+    # Some gateways can bind to addresses that are not their own (net.ipv4.ip_nonlocal_bind). On a
     # machine with this option, a successful bind proves nothing.
     return _can_bind("192.0.2.1" if version == 4 else "2001:db8::1", version)

@@ -1,7 +1,7 @@
 """Makes a page readable in a separate process.
 
-The author of a page controls how much time and memory it takes to parse, and whether parsing ever
-ends. A separate process can be limited and killed.
+The author of a page controls how much time and memory parsing takes, and whether parsing ever ends.
+A separate process can be limited and killed.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 # required libraries are passed as arguments.
 _START = "import sys; sys.path += sys.argv[2:]; from reader.worker import main; main(sys.argv[1])"
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
-# Size, in bytes, of the pipe to the process. Whenever the pipe is full, the processes wait for each
-# other.
+# Size, in bytes, of the pipe to the process. Whenever the pipe is full, its writer has to wait for
+# its reader.
 _PIPE_SIZE = 1 << 20
 # Maximum number of characters to search for a fragment.
 MAX_FRAGMENT_OFFSET = 2_000_000
 # Maximum number of characters in a page's text.
 MAX_TEXT = 60_000_000
-# Number of parts to convert at once for a later part, because the page is parsed from its beginning
-# each time.
+# Number of parts to convert when a later part is requested: converting parts one by one would parse
+# the page from its beginning each time.
 PARTS_AHEAD = 8
 
 

@@ -37,7 +37,8 @@ class Web:
             )
         return web
 
-    # Both are created on first use, because httpx takes 100 ms to import.
+    # The page reader and the searcher are created on first use, because httpx takes 100 ms to
+    # import.
 
     @cached_property
     def pages(self) -> Pages:

@@ -55,7 +55,7 @@ class WebSettings:
         default=30_000,
         minimum=500,
         project="lower",
-        help="Maximum number of characters of a page that the model receives at once.",
+        help="Maximum number of characters in the part of a page that the model receives at once.",
     )
     timeout: float = setting(
         default=20.0,

@@ -1,7 +1,7 @@
 """Parses URLs strictly and only once, and checks the addresses of their hosts.
 
-A URL in an unusual notation is refused rather than repaired, because two parsers may repair it
-differently: the parser that checks a URL must agree with the one that is used to connect.
+A URL in an unusual notation is refused rather than repaired, because two parsers may disagree about
+the repair: the parser that checks a URL must agree with the one that is used to connect.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BAD_PORTS = """
 BAD_PORTS = frozenset(map(int, _BAD_PORTS.split()))
 
 _SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*):(//)?"
-# Whitespace, control characters and backslashes. URL parsers interpret them differently.
+# Whitespace, control characters and backslashes. URL parsers disagree about their meaning.
 _ODD = r"[\s\x00-\x20\x7f-\x9f\\]"
 # A host, in brackets if it contains colons, and a port.
 _NETLOC = r"(\[[^\[\]]*\]|[^\[\]:]*)(?::([0-9]{0,5}))?"
@@ -74,7 +74,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """A verdict on whether hilum may fetch a URL. In a condition, a verdict is true if hilum may.
+    """A verdict on whether hilum may fetch a URL; it is truthy if the URL is allowed.
 
     Args:
         allowed: Whether the URL may be fetched.
@@ -313,7 +313,7 @@ def check_addresses(target: Target, addresses: tuple[str, ...], reach: Reach) ->
         raise UnknownHost(f"{host} was not found: it has no address.")
     is_listed = reach.lists(host, target.port)
     if target.address is None and not is_localhost(host):
-        reach = PUBLIC  # a foreign name that resolves to this machine is DNS rebinding
+        reach = PUBLIC  # a foreign name that resolves to this machine suggests DNS rebinding
     for text in addresses:
         stands_for = "is" if target.address is not None else f"resolves to {text},"
         try:

@@ -97,7 +97,7 @@ class Actions:
             # An earlier action must not determine how a later dialog is answered.
             tabs.accept = False
             self._is_acting = self._is_acting and is_waiting
-        # After a crash, the answer would still describe the page as it was before.
+        # After a crash, the answer would still describe the page as it was before the crash.
         if tabs.current is not None and tabs.current.has_crashed:
             raise self._drop_crashed(tabs, tabs.current)
         return answer | {"notes": tabs.take_notes()}

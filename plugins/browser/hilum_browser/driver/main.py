@@ -33,7 +33,7 @@ START_TIMEOUT = 20.0
 # A page must not bypass the proxy by name lookups, WebRTC or QUIC.
 _ARGUMENTS = (
     "--disable-quic",
-    # Nothing listens on this port; otherwise, Chromium would send form fields to its vendor.
+    # Nothing listens on this port. By default, Chromium sends form fields to its vendor.
     "--autofill-server-url=http://127.0.0.1:1/",
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",

@@ -44,7 +44,7 @@ class Tab:
             them.
         answer: The server's last response to a request for the page itself.
         has_crashed: Whether the page's process has crashed.
-        open_dialog: A dialog that was left open because the page opens one after another.
+        open_dialog: A dialog that was left open because the page keeps opening dialogs.
     """
 
     def __init__(self, page: Page, tabs: Tabs) -> None:
@@ -106,7 +106,7 @@ class Tab:
         await self._send_command("Page.stopLoading")
 
     async def attach(self) -> None:
-        """Open a DevTools session for stopping scripts, which a busy page would not accept."""
+        """Open the DevTools session that stops scripts, because a busy page would not accept it."""
         if self._session is None:
             await self._send_command("")
 

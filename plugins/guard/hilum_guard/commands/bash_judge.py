@@ -32,7 +32,7 @@ from hilum_guard.commands.statements import split_statements
 from hilum_guard.commands.verdicts import CommandVerdict, SimpleCommand, Unresolved
 
 MAX_SOURCE = 200
-"""Maximum number of a command's characters to show in a reason."""
+"""Maximum length, in characters, of a command that is quoted in a reason."""
 
 
 def judge(text: str, workspace: Path, folder: Path | None) -> CommandVerdict:
@@ -66,7 +66,7 @@ def judge(text: str, workspace: Path, folder: Path | None) -> CommandVerdict:
 
 
 def _read_text(reader: ShellReader, text: str) -> str:
-    """Read shell text; return why it is unreadable, or an empty string if it is not."""
+    """Read shell text; return why it is unreadable, or an empty string if it is readable."""
     try:
         reader.read(text)
     except Unreadable as error:
@@ -153,7 +153,7 @@ def _explain_doubt(reader: ShellReader) -> tuple[str, tuple[str, ...]]:
     # An attacker could exploit a difference between the grammar and Bash. To pass this check, the
     # attacker must also deceive a second parser, which shares no code with the grammar.
     if not reader.source.matches_shlex([text for _, text in sorted(reader.literal_words)]):
-        return "Two parsers of the command disagree about its words.", ()
+        return "Two parsers disagree about the words in the command.", ()
     words = (word for simple in reader.commands for word in simple.words)
     # A glob pattern may match a file that the same text writes and whose name looks like an option.
     if writes and any(word.glob for word in words):

@@ -246,8 +246,8 @@ def _predict_found(starts: tuple[Word, ...], tests: tuple[Word, ...]) -> list[Wo
                 return [_UNKNOWN_WORD]
         elif word.value in _NARROWING:
             return [_UNKNOWN_WORD]
-    # Folders that `-empty` finds contain nothing that could be lost, and a negation inverts the
-    # other tests.
+    # A folder that `-empty` finds contains nothing that could be lost, and a negation inverts the
+    # other tests, so the found files are unknown.
     if any(word.value in _NEGATING for word in tests):
         return [_UNKNOWN_WORD]
     return found

@@ -1,9 +1,9 @@
 """Find commands that are certainly destructive, and those that always need the user's approval.
 
-A *destructive* command is a literal command with a literal target that nobody wants an agent to
-run, so hilum blocks it. A *grave* command may be intended but cannot be undone (for example, it
-deletes all files in the workspace, the local history or a database), so it needs approval under
-every policy.
+A *destructive* command and its target are written literally, and nobody wants an agent to run it,
+so hilum blocks it. A *grave* command may be intended but cannot be undone (for example, it deletes
+all files in the workspace, the local history or a database), so it needs approval under every
+policy.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def find_grave_effect(command: ParsedCommand) -> str:
     if name in _REMOVERS:
         return _find_grave_removal(command, name)
     text = _join_git_words(command) if name == "git" else " ".join(command.arguments)
-    # Words in a quoted statement, such as SQL, may be separated by any number of blanks of any
-    # kind.
+    # Words in a quoted statement (such as an SQL statement) may be separated by any amount and kind
+    # of whitespace.
     text = " ".join(text.split())
     for pattern, why in _GRAVE.get(name, ()):
         if re.search(pattern, text) and not _asks_for_help(command):
@@ -140,7 +140,7 @@ def find_history_loss(commands: Sequence[ParsedCommand]) -> str:
             texts.append(_join_git_words(command))
     forgets = any(re.search(r"\breflog (expire|delete)\b", text) for text in texts)
     prunes = any(re.search(_PRUNES, text) for text in texts)
-    # Expiring the reflog or pruning alone leaves the commits recoverable.
+    # After only expiring the reflog or only pruning, the commits can still be recovered.
     if forgets and prunes:
         return "It deletes Git's record of earlier work (reflog and unreachable commits)."
     return ""
@@ -172,7 +172,7 @@ def _kills_unknown(command: ParsedCommand) -> bool:
 
 
 def _selects_processes(command: ParsedCommand) -> bool:
-    """Return whether a command keeps only some lines in a process list."""
+    """Return whether a command filters a list of processes."""
     name = get_program_name(command.words[0])
     text = " ".join(command.arguments)
     if name in {"grep", "egrep", "rg", "pidof", "lsof", "fuser"}:
@@ -413,7 +413,7 @@ def _check_tar(command: ParsedCommand) -> str:
 
 
 def _find_tar_folders(words: list[str]) -> Iterator[str]:
-    """Yield the folders that `tar` unpacks to."""
+    """Yield the folders into which `tar` unpacks."""
     for at, word in enumerate(words):
         if word.startswith("--directory="):
             yield word.removeprefix("--directory=")
@@ -635,7 +635,7 @@ _GRAVE: dict[str, tuple[tuple[str, str], ...]] = {
     "redis-server": ((r"--flush", _DATA),),
 }
 _POWER = _unless_help(_MACHINE_OFF)
-_USERS = "It changes the users of the machine."
+_USERS = "It changes the machine's user accounts."
 _CHECKS: dict[str, _Check] = {
     **dict.fromkeys("rm grm unlink shred rmtree srm trash rimraf del".split(), _check_removal),
     **dict.fromkeys("mv gmv".split(), _check_move),

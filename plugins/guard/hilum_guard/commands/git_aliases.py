@@ -1,4 +1,4 @@
-"""Find the commands that Git aliases run, from command options, the environment and settings files.
+"""Find the commands that Git aliases run, as options, variables and settings files define them.
 
 Git looks for a built-in command first, then for a program ``git-NAME``, then for an alias, so only
 other names need to be resolved. If an alias has several definitions, deny rules apply to all of
@@ -166,7 +166,7 @@ def _read_definitions(reader: ShellReader, command: ParsedCommand, parts: GitWor
 def _find_definitions(
     reader: ShellReader, command: ParsedCommand, parts: GitWords
 ) -> tuple[list[str], str]:
-    """Return all known definitions of an alias, and why there may be others (empty if not)."""
+    """Return all known definitions of an alias, and the reason why others may exist, if any."""
     from_environment, is_incomplete = _read_environment(reader)
     settings = [*parts.settings, *reader.git_settings, *from_environment]
     why = ""
@@ -266,8 +266,8 @@ def _find_files(cwd: str | None, folders: tuple[str, ...]) -> list[str] | None:
     if cwd is None:
         return None
     files = git_metadata.user_configs()
-    # This file is included even if this process's GIT_CONFIG_GLOBAL names another file: the command
-    # may unset the variable.
+    # This file is included even if this process's GIT_CONFIG_GLOBAL names another file, because the
+    # command may unset the variable.
     files.append(os.path.expanduser("~/.gitconfig"))
     git = _find_git_folder(resolve_links(cwd))
     if git:

@@ -90,7 +90,7 @@ def _wraps(program: str) -> str:
 # --- programs with special syntax -----------------------------------------------------------------
 
 # The list omits `-exec`, `-ok`, `-delete` and `-fprint`, which run programs, delete files or write
-# them.
+# files.
 _FIND_FLAGS = frozenset(
     """-print -print0 -prune -not ! -o -or -a -and ( ) -depth -xdev -mount -empty -ls -quit
     -readable -writable -executable -daystart -noleaf -true -false -H -P , -nouser

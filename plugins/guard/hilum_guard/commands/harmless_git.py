@@ -21,7 +21,7 @@ PAIRS: dict[tuple[str, ...], Program] = {
     for words, known in read_programs("harmless_git_pairs").items()
 }
 """Git commands that only read if this word follows; an empty word stands for no further word."""
-# Git commands that never compare the working tree. To compare the working tree, Git enters nested
+# Git commands that never compare the working tree with the index, for which Git would enter nested
 # repositories.
 _HISTORY_ONLY = frozenset(
     "log show shortlog rev-list branch rev-parse ls-tree merge-base name-rev cat-file blame"

@@ -103,12 +103,12 @@ def _check_ps(options: Sequence[Option], operands: Sequence[Word]) -> str:
     is_plain = all(word.value in {"aux", "ax", "axu", "u", "x"} for word in operands)
     names = {name for name, _ in options}
     letters = "".join(name + value for name, value in options if not name.startswith("--"))
-    # If ps cannot parse its options, for example `-x` or the name of a user that does not exist, it
-    # reads them in BSD style, where `e` shows environments.
+    # If ps cannot parse its arguments (for example, `-x` or the name of a user that does not
+    # exist), it reads them in BSD style, where `e` shows environments.
     is_ambiguous = bool(operands) or not names.isdisjoint(("-x", "-u"))
     if is_plain and not (is_ambiguous and "e" in letters):
         return ""
-    return "It may show the environments of processes."
+    return "It may show the environment variables of processes."
 
 
 CHECKS: dict[str, Callable[[Sequence[Option], Sequence[Word]], str]] = {

@@ -21,8 +21,8 @@ from hilum_guard.programs.program_names import SHELLS, find_first_operand, get_p
 if TYPE_CHECKING:
     from hilum_guard.commands.shell_reader import ShellReader
 
-# Variables whose value a program runs, from the documentation of Git, less, man, systemd, rsync,
-# psql and the shells.
+# Variables whose value a program runs, according to the documentation of Git, less, man, systemd,
+# rsync, psql and the shells.
 _COMMAND_VARIABLES = frozenset(
     """GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_PAGER GIT_SSH GIT_SSH_COMMAND GIT_PROXY_COMMAND
     GIT_EXTERNAL_DIFF GIT_ASKPASS GIT_MERGE_AUTOEDIT_EDITOR SSH_ASKPASS SUDO_ASKPASS PAGER
@@ -190,7 +190,7 @@ def _find_in_folder(name: str, command: ParsedCommand) -> str:
 
 
 def _read_linked(reader: ShellReader, command: ParsedCommand, name: str) -> bool:
-    """Read a linked or copied program as its original; return whether the command is one."""
+    """Read a linked or copied program as its original; return whether it is linked or copied."""
     sources = _find_originals(reader, command)
     for source in sources:
         if UNKNOWN in source:
@@ -206,7 +206,7 @@ def _read_linked(reader: ShellReader, command: ParsedCommand, name: str) -> bool
 
 
 def _find_originals(reader: ShellReader, command: ParsedCommand) -> list[str]:
-    """Return the programs that a command's program may be a link to or a copy of."""
+    """Return the possible originals of a program that may be a link or a copy."""
     word = command.words[0]
     first = word.value
     copies = reader.program_copies.get(os.path.basename(first), ())

@@ -311,7 +311,7 @@ def _read_into_variables(reader: ShellReader, command: ParsedCommand) -> str | N
     if get_program_name(command.words[0]) == "read":
         lines = ["\n".join(lines)]
     is_found = reader.state.listed is not None
-    # As for `xargs`, a `*` in the input stands for the names that `ls` prints.
+    # As with `xargs`, a `*` in the input stands for the names that `ls` prints.
     words = [Word(line, glob="*" in line, tree=is_found) for line in lines[:MAX_FIELDS]]
     variables[values[-1]] = tuple(map(encode_value, words))
     return ""
@@ -329,16 +329,16 @@ def _change_folder(reader: ShellReader, command: ParsedCommand) -> str | None:
         state.cwds = (None,)
         return ""
     if goal.glob:
-        # The folder is unknown, but a pattern in it may refer to the matches of both patterns, as
-        # in `for d in /*; do cd "$d" && rm -rf *; done`.
+        # The folder is unknown, but a later pattern may match names in every folder that this
+        # pattern matches, as in `for d in /*; do cd "$d" && rm -rf *; done`.
         state.cwds = (None, state.checker.absolute(goal.value, state.cwds[-1]))
         state.variables["PWD"] = (UNKNOWN,)
         return ""
     reached: list[str | None] = []
     for cwd in state.cwds:
         reached += _find_reached(state.checker.absolute(goal.value, cwd), cwd, goal, reader)
-    # Each `cd` may fail, so each one could double the number of folders; the last ones are the most
-    # likely.
+    # Each `cd` may fail and thus double the number of possible folders, so only the last four,
+    # which are the most likely, are kept.
     state.cwds = tuple(dict.fromkeys(reached))[-4:]
     last = state.cwds[-1]
     state.variables["PWD"] = (encode_source(last) if last else UNKNOWN,)

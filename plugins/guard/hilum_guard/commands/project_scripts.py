@@ -365,7 +365,7 @@ def _expand_variables(text: str, variables: dict[str, str], *, just: bool) -> st
     reference = _JUST_REFERENCE if just else _MAKE_REFERENCE
 
     def replace(match: re.Match[str]) -> str:
-        # A variable in shell syntax would be replaced again.
+        # An unknown variable written in shell syntax would be replaced again in the next round.
         return variables.get(match[1] or "", "\0")
 
     for _ in range(MAX_EXPANSIONS):

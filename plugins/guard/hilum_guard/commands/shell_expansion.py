@@ -140,7 +140,7 @@ class Expander(ABC):
         if name in {"", "+"}:
             values = self.state.variables.get("PWD" if name else "HOME", (UNKNOWN,))
             return values[0]
-        # `~-` and `~1` depend on earlier folders.
+        # `~-` and `~1` depend on the folders visited earlier.
         if name.startswith("-") or name.isdigit():
             return UNKNOWN
         if name == "root":
@@ -230,8 +230,8 @@ class Expander(ABC):
         self.add_doubt("It passes the output of one command to another.")
         output, listed = self._read_substituted(node, text)
         if node.type == "process_substitution":
-            # Like Bash, count down from 63. A shell that reads this path receives the command's
-            # output.
+            # Bash numbers these descriptors downwards from 63. A shell that reads this path
+            # receives the command's output.
             path = f"/dev/fd/{63 - len(self.piped_texts)}"
             if text.startswith("<") and output is not None:
                 self.piped_texts[path] = output

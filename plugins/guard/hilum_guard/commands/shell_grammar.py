@@ -63,7 +63,7 @@ class Source:
         self._tree = tree_sitter.Parser(_load_language()).parse(data)
         self.root = self._tree.root_node
         if self.root.has_error:
-            raise Unreadable("The command could not be read as shell.")
+            raise Unreadable("The command could not be read as shell code.")
 
     def _join_lines(self, text: str) -> str:
         """Return the text without line continuations."""

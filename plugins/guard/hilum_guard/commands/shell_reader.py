@@ -543,7 +543,7 @@ class ShellReader(Expander):
     def _add(self, command: ParsedCommand) -> str | None:
         # Functions and aliases can multiply commands without deep nesting.
         if len(self.commands) >= MAX_COMMANDS:
-            raise Unreadable("The command has too many commands.")
+            raise Unreadable("The command line contains too many commands.")
         return nested_commands.read_command(self, attrs.evolve(command, checker=self.state.checker))
 
     def read_inner(

@@ -47,8 +47,9 @@ _UNMARKED = (
 # The shell still splits and globs an unquoted expansion's value.
 _VALUE = _MARKED | {ord(char): char for char in " \t\n*?[]"}
 _BRACE_BYTES = BRACE.encode().decode("latin-1")
-# Characters that can begin a quote, an escape or an expansion end a run of ordinary characters. The
-# lexer reads a whole run at once, which is several times as fast as reading single characters.
+# Ordinary characters extend to the next character that can begin a quote, an escape or an
+# expansion. The lexer reads all of them at once, which is several times as fast as reading single
+# characters.
 EXPANSION_STARTS = "$`<>("
 _ORDINARY = re.compile(rf"[^{re.escape(EXPANSION_STARTS)}\\'\"{_BRACE_BYTES[0]}]+")
 # ASCII only: Python treats a byte of a UTF-8 character as a letter, but in the shell it ends a

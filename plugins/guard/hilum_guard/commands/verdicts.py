@@ -63,7 +63,7 @@ class SimpleCommand:
 
 
 def program_name(words: Sequence[str]) -> str:
-    """Return the case-folded name of the program that words run; empty if there are no words."""
+    """Return the case-folded name of the program in a command's words; empty without words."""
     if not words:
         return ""
     return os.path.basename(words[0].rstrip("/")).casefold().removesuffix(".exe")

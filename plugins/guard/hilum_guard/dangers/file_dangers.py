@@ -27,7 +27,7 @@ _LOGS_IN = frozenset("ssh scp sftp rsync git".split())
 
 
 def select_changes(effects: Iterable[Effect], root: str) -> list[Effect]:
-    """Return the certain writes and deletions, without those that another makes redundant.
+    """Return the certain writes and deletions, without those that others make redundant.
 
     A copy counts as a write to its target, and to a file in the target if that is or becomes a
     folder.
@@ -146,7 +146,7 @@ def mark_secrets(
             continue
         shown = show_path(effect.path)
         if effect.kind == "write":
-            # The mark for an executed file says more.
+            # An executed file has another, more precise mark.
             if executed_files.find_path(effect.path) is None:
                 yield Mark(Rank.SECRET, "changes a file with secrets: {}", shown)
         elif uses_network and not (effect.kind == "any" and program in _LOGS_IN):

@@ -18,13 +18,13 @@ MAX_DANGERS = 5
 MAX_NAMES = 3
 """Maximum number of files or commands in one phrase."""
 MAX_NAME = 60
-"""Maximum number of characters to show of a file or command in a phrase."""
+"""Maximum length, in characters, of a file name or command in a phrase."""
 
 
 class Rank(IntEnum):
     """The importance of a mark; lower numbers come first.
 
-    No lasting approval is offered for a call with a mark up to ``LAST_GRAVE``.
+    No lasting approval is offered for a call with a mark whose rank is ``LAST_GRAVE`` or lower.
     """
 
     DAMAGE = 1

@@ -40,7 +40,8 @@ def mark_unknown_code(
             for access in effect.files:
                 if access.kind == "write":
                     downloaded.add(os.path.normpath(access.path))
-    # The shell reader adds such a command after the one that runs it, which usually has a mark.
+    # The shell reader adds an unknown command after the command that runs it, and the latter
+    # usually has a mark already.
     if is_unknown and not is_marked:
         yield Mark(Rank.UNKNOWN_CODE, "runs code that is only known at run time")
 

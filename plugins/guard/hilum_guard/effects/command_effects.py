@@ -153,7 +153,7 @@ def _read_option_files(call: Invocation, parsed: Parsed, reads: frozenset[str]) 
             continue
         call.access("read", value)
         if option in options.LISTS or (call.name == "file" and option == "-f"):
-            call.unknown = "all"  # the file names other files
+            call.unknown = "all"  # the file contains names of other files
 
 
 # --- files that a search finds --------------------------------------------------------------------
@@ -309,7 +309,7 @@ def _read_patch(call: Invocation, parsed: Parsed) -> None:
 
 
 def _read_filter(call: Invocation, parsed: Parsed) -> None:
-    """Read `uniq` and `xxd`, whose second operand is their output."""
+    """Read `uniq` and `xxd`, whose second operand is their output file."""
     for number, path in enumerate(parsed.operands):
         call.access("write" if number else "read", path)
 

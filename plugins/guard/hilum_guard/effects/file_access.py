@@ -17,7 +17,7 @@ CodeOrigin = Literal["", "words", "input"]
 
 @attrs.frozen
 class FileAccess:
-    """One access of a command to a path.
+    """An access to a path by a command.
 
     Attributes:
         kind: What the command does. `write` creates or changes the file, `link` gives the file
@@ -84,7 +84,7 @@ class UntrackedQuery:
 
 @attrs.frozen
 class FoundFiles:
-    """The accesses of a command to the files that a search finds.
+    """A command's accesses to the files that a search finds.
 
     Attributes:
         query: The search, which ``file_search.search`` runs.

@@ -55,8 +55,8 @@ class Entry:
             followed.
         folder: Whether the name is a folder.
         link: Whether the name is a link.
-        reached: Maps the position of each action that may reach the name to whether it certainly
-            does.
+        reached: The positions of the actions that may reach the name, each mapped to whether the
+            action certainly reaches it.
         pruned: Whether the folder's files are skipped.
     """
 
@@ -342,7 +342,7 @@ def _type_test(value: str) -> Test:
 
 
 def _name_test(word: str, pattern: str) -> Test:
-    # Python's `fnmatch` treats these pattern parts differently from the C function.
+    # Python's `fnmatch` and the C function of that name interpret these pattern parts differently.
     if any(part in pattern for part in (UNKNOWN, "\\", "[^", "[:")):
         return _is_unknown
     folds = word.startswith("-i")

@@ -165,7 +165,7 @@ def _read_stored(git: _Git) -> None:
 
 
 def _find_top(cwd: str | None) -> str | None:
-    """Return the top folder of a folder's repository, or the folder itself without a repository."""
+    """Return the root of a folder's repository, or the folder itself if it is in no repository."""
     folder = cwd
     while folder is not None and not os.path.lexists(os.path.join(folder, ".git")):
         above = os.path.dirname(folder)

@@ -51,7 +51,7 @@ class Invocation:
     unknown: Unknown = ""
 
     def access(self, kind: AccessKind, path: str, **details: Any) -> None:
-        """Add an access to a path by the program."""
+        """Record that the program accesses a path."""
         self.add(FileAccess(kind, path, **details))
 
     def add(self, access: FileAccess) -> None:

@@ -19,7 +19,7 @@ MAX_QUERY = 300
 # entropy than a plain token.
 _MIXED_BITS = 3.9
 _HAS_HOST = r"(?i)https?://[^/?#]"
-# URL parsers handle whitespace, control characters and backslashes differently.
+# URL parsers disagree about whitespace, control characters and backslashes.
 _AMBIGUOUS = r"[\s\\\x00-\x20\x7f]"
 _TOKEN = rf"[A-Za-z0-9+_=~-]{{{MAX_TOKEN},}}"
 _KINDS_OF_CHARACTERS = (re.compile(r"\d"), re.compile(r"[A-Z]"), re.compile(r"[a-z]"))

@@ -111,7 +111,7 @@ def parse(words: Sequence[str], syntax: Syntax) -> Parsed:
 def _option(
     word: str, following: str, syntax: Syntax, options: list[tuple[str, str]], unknown: list[str]
 ) -> int:
-    """Add the options in one word; return how many of the following words are values."""
+    """Add the options in one word; return how many of the following words are their values."""
     if syntax.numbers and re.fullmatch(r"-\d+[A-Za-z]*", word):
         options.append(("-#", word[1:]))
         return 0

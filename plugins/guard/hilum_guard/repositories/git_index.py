@@ -21,8 +21,8 @@ _HASH_SIZES = (20, 32)  # in bytes: SHA-1 and SHA-256
 _ENTRIES = {size: struct.Struct(f">24xI{12 + size}xH") for size in _HASH_SIZES}
 _LONG_PATH = 0xFFF
 _EXTENDED = 0x4000
-# Types of entries in a mode: a nested repository, and a folder in a sparse index, which may contain
-# a nested repository. Git ignores all other bits of the mode, so comparing it with 0160000 is not
+# Entry types in a mode: a nested repository, and a folder in a sparse index, which may contain a
+# nested repository. Git ignores all other bits of the mode, so comparing it with 0160000 is not
 # enough.
 _TYPE = 0xF000
 _NESTED = 0xE000
@@ -33,8 +33,8 @@ _BLOCK = struct.Struct(">II")
 def may_have_nested_repositories(folder: str) -> bool:
     """Return whether the index of a Git folder may name a nested repository. Reads the disk.
 
-    Git enters nested repositories when it compares the working tree, and follows their settings.
-    The index must use 20-byte hashes.
+    Git enters nested repositories when it compares the working tree with the index, and then
+    follows their settings. The index must use 20-byte hashes.
 
     Raises:
         OSError, ValueError, struct.error, IndexError: If the index cannot be read.
@@ -92,7 +92,8 @@ def _find_names(data: bytes, count: int, version: int) -> Iterator[bytes]:
     for start, number in chain([(_HEADER.size, count)], _find_blocks(data)):
         # The index does not name its hash algorithm, so it is read with both hash sizes.
         for size in _HASH_SIZES:
-            # At an invalid entry, either Git also stops, or the hashes have the other size.
+            # An invalid entry means either that Git also stops there, or that this hash size is the
+            # wrong one.
             with suppress(ValueError, struct.error, IndexError):
                 for mode, name, _ in _read_entries(data, start, number, version, size):
                     # In Git, a path ends at a NUL byte; Python functions reject such bytes.

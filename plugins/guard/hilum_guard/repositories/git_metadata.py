@@ -1,9 +1,9 @@
 """Find what Git executes because of a repository's metadata, and which files lead to the metadata.
 
 A program in the sandbox can create repositories, and can write to most of the metadata of existing
-repositories. At the user's next `git status`, Git runs the programs named in this metadata outside
+repositories. The user's next `git status` would run the programs named in this metadata, outside
 any sandbox. Therefore everything that makes Git execute something is an ``Entry``, and hilum makes
-entries inert that appear while a command runs (see ``watching.workspace_watcher``).
+inert the entries that appear while a command runs (see ``watching.workspace_watcher``).
 
 Settings are compared with a list of settings that do not execute anything. Every other setting is
 an entry, and so is a line with unusual syntax, because this parser and Git must not disagree on a
@@ -56,7 +56,7 @@ _OBJECTS = ("objects", "lfs/objects", "annex/objects")
 
 
 class Entry(NamedTuple):
-    """A file or setting that makes Git, or a program that looks for names, execute something.
+    """A file or setting that makes Git, or a program that looks for certain names, execute code.
 
     Attributes:
         kind: ``setting`` (in a configuration), ``hook``, ``pointer`` (a file that leads to
@@ -220,7 +220,7 @@ def _harmless_patterns() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
 
 
 def without(text: str, details: Iterable[str]) -> str:
-    """Return a configuration without some settings, given in the form of ``Entry.detail``."""
+    """Return a configuration without the settings in ``details`` (see ``Entry.detail``)."""
     unwanted = set(details)
     lines = text.split("\n")
     for setting in parse_config(text):
@@ -325,8 +325,8 @@ def common_folder(folder: str) -> str:
 def gitlinks(folder: str) -> set[str]:
     """Return the nested repositories in the index of a Git folder, relative to its working tree.
 
-    Git enters nested repositories whenever it compares the working tree. The result may include
-    paths that are not in the index, but it omits no nested repository.
+    Git enters nested repositories whenever it compares the working tree with the index. The result
+    may include paths that are not in the index, but it omits no nested repository.
     """
     found: set[str] = set()
     try:
@@ -388,7 +388,7 @@ def _entries(folder: str, unlisted: list[str]) -> list[str]:
 
 
 def stamp(folder: str) -> tuple[object, ...]:
-    """Return a value that changes when the programs that a Git folder makes Git run may change."""
+    """Return a stamp that changes whenever a Git folder may make Git run other programs."""
     fixed = (folder, f"{folder}/worktrees", f"{folder}/modules")
     paths = chain(metadata_files(folder), fixed, _written_folders(folder))
     return tuple(map(_stamp, paths))

@@ -67,8 +67,8 @@ class LastingApprovals:
 
     async def _keep(self, asked: ApprovalAsked) -> None:
         rule = asked.scope
-        # Only scopes that this guard offered become rules, because another gate may interpret
-        # scopes differently.
+        # Only scopes that this guard offered become rules, because the scopes of another gate may
+        # have another meaning.
         can_be_kept = self._offered.get((asked.call.id, rule))
         if can_be_kept is None:  # another gate asked the question
             return

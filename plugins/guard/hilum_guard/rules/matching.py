@@ -300,8 +300,8 @@ def _fit_direct(rule: Rule, facts: CallFacts) -> Fit:
     if facts.paths:
         fits = [fit_path(rule.pattern, path, strict=rule.strict) for path in facts.paths]
         return _YES[all(fits) if rule.strict else any(fits)]
-    # The pattern has no meaning for this tool. In this case, an allow rule does not allow the call,
-    # and a deny rule denies it.
+    # If a pattern has no meaning for a tool, an allow rule does not allow the call, but a deny rule
+    # denies it.
     return _YES[not rule.strict and rule.tool not in CATEGORIES]
 
 

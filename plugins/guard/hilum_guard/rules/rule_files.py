@@ -35,7 +35,7 @@ SESSION = "session"
 MAX_BYTES = 2_000_000
 """Maximum size of a rule file, in bytes."""
 MAX_RULES = 5_000
-"""Maximum number of rules and other entries of a rule file. Every call is compared with each rule,
+"""Maximum number of rules and other entries in a rule file. Every call is compared with each rule,
 which takes about 0.1 ms, so more rules would delay every call noticeably.
 """
 Stamp = tuple[object, ...]
@@ -70,7 +70,7 @@ class Rules(NamedTuple):
 
 
 def explain_unknown_names(rule: Rule, tools: Mapping[str, KnownTool]) -> str:
-    """Return why a rule names a tool or a parameter that does not exist; empty if both do."""
+    """Return an explanation if a rule names an unknown tool or parameter; otherwise empty."""
     why = explain_unknown_tool(rule.tool, tools)
     return why or explain_unknown_parameter(rule.tool, rule.pattern, tools)
 

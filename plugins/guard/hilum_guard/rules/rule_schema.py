@@ -1,6 +1,6 @@
 """Define the structure of rule files, which cattrs validates strictly.
 
-Importing this module imports cattrs, so hilum does so only with the first rule file.
+This module imports cattrs, so hilum loads it only with the first rule file.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def named_parameters(pattern: str | None) -> list[str]:
 def explain_unknown_parameter(
     tool: str, pattern: str | None, tools: Mapping[str, KnownTool]
 ) -> str:
-    """Return why a rule names a parameter that its tools do not have; empty if they have it.
+    """Return an explanation if a rule names a parameter that its tools lack; otherwise empty.
 
     Args:
         tool: The first part of the rule.
@@ -123,7 +123,7 @@ def explain_unknown_parameter(
 
 
 def explain_unknown_tool(pattern: str, tools: Iterable[str]) -> str:
-    """Return why the first part of a rule names neither a tool nor a category; empty if it does.
+    """Return an explanation if a rule names neither a tool nor a category; otherwise empty.
 
     Tools of MCP servers (``server__tool``) are not checked: a server may not have started yet.
     """

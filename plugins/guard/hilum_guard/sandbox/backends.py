@@ -185,7 +185,7 @@ def wrap(command: Command, policy: SandboxPolicy, found: Enforcement) -> Command
 
 
 def confine(command: Command, policy: SandboxPolicy, network: str = "namespace") -> Command:
-    """Return the command that runs a command under Landlock.
+    """Return the command line that runs a command under Landlock.
 
     Args:
         command: The command.

@@ -6,7 +6,7 @@
 
 ``nsenter`` joins the session's loopback (see ``loopback``) if it can be shared.
 
-``sh`` ignores termination signals. If it did not, bwrap would kill every process before the command
+``sh`` ignores termination signals. Without this, bwrap would kill every process before the command
 could clean up. ``sh`` terminates itself with the signal that terminated the command. When every
 process in the sandbox has ended, ``sh`` removes the files that must not exist.
 
@@ -99,8 +99,8 @@ _BASE = (
     # sandbox_init.py reaps the processes itself, so bubblewrap adds no process of its own.
     "--as-pid-1",
 )
-# /run contains many service sockets. Programs need only these parts of /run: name resolution, and
-# the NixOS programs.
+# /run contains many service sockets. Programs need only these parts of /run: the files for name
+# resolution, and the programs of NixOS.
 _RUN = (
     "/run/systemd/resolve/resolv.conf",
     "/run/systemd/resolve/stub-resolv.conf",
@@ -166,7 +166,7 @@ def try_bubblewrap(loopback: tuple[str, ...] = ()) -> str:
 def wrap(
     command: Command, policy: SandboxPolicy, outer: Mapping[str, str], inner: Mapping[str, str]
 ) -> Command:
-    """Return the command that runs a command in the sandbox.
+    """Return the command line that runs a command in the sandbox.
 
     Args:
         command: The command.
@@ -177,8 +177,8 @@ def wrap(
     env = {**outer, "TMPDIR": "/tmp"}
     # The runtime folder is below /run, which is empty in the sandbox.
     env.pop("XDG_RUNTIME_DIR", None)
-    # NUL is the only character that no variable contains. An argument cannot contain NUL either, so
-    # the text is passed in hexadecimal.
+    # NUL is the only character that no variable can contain. An argument cannot contain NUL either,
+    # so the text is passed in hexadecimal.
     added = "\0".join(f"{name}={value}" for name, value in inner.items())
     # `-I` ignores PYTHON… variables and the current folder, which the workspace could use to inject
     # code. `-S` skips the import of `site`, which makes Python start faster.

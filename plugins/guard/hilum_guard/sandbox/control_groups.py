@@ -58,7 +58,7 @@ def create_group(processes: int) -> str:
             # ordinary folder in it.
             if not os.path.exists(f"{base}/cgroup.procs"):
                 continue
-            folder.mkdir(exist_ok=True)  # another thread may have created it
+            folder.mkdir(exist_ok=True)  # another thread may have created the group
             try:
                 (folder / "pids.max").write_text(str(processes))
             except OSError:

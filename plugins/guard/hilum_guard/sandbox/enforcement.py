@@ -17,8 +17,7 @@ class Enforcement:
             loopback does not work), or empty if nothing blocks the network.
         processes: Whether signalling, tracing and reading other processes is prevented.
         limits: Whether the number of processes is limited.
-        reasons: The restrictions that are not enforced or work differently, and why; one sentence
-            each.
+        reasons: The differences from the full sandbox and their causes, one sentence each.
         shared: Whether a session's commands share a loopback.
     """
 

@@ -4,7 +4,7 @@ A process gives up its rights and then executes the command. Landlock can grant 
 cannot make exceptions: everything in a writable folder is writable, and to hide a folder, hilum
 grants access to each of its siblings. Landlock covers neither modes, owners and times, nor sockets
 other than TCP sockets. A namespace, if the system lets users create one, and a system call filter
-(``seccomp``) confine the network.
+(``seccomp``) restrict the network.
 
 hilum imports this module, and also runs it before each command (``main``). ``main`` runs outside
 the package and imports few modules, because every command waits for it to start.

@@ -83,20 +83,20 @@ def _create(maker: Sequence[str]) -> list[int]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        # A new process session keeps Ctrl-C in the terminal from ending the maker.
+        # A new process session keeps Ctrl-C in the terminal from ending this process.
         start_new_session=True,
     ) as process:
         try:
             pid = int(_read_line(process) or 0)
             for name in ("user", "net"):
                 fds.append(os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY))
-                # If the maker had no namespace of its own, commands would share the machine's
+                # If the process had no namespace of its own, commands would share the machine's
                 # network.
                 if os.path.samestat(os.fstat(fds[-1]), os.stat(f"/proc/self/ns/{name}")):
                     raise OSError(f"the maker has no {name} namespace of its own")
             assert process.stdin is not None
             process.stdin.write(b"\n")
-            # If the maker has ended, its process id may already belong to another process.
+            # If the process has ended, its id may already belong to another process.
             if _read_line(process) != b"here\n":
                 raise OSError("the maker of the namespaces has ended")
         except (OSError, ValueError) as error:
@@ -104,7 +104,7 @@ def _create(maker: Sequence[str]) -> list[int]:
                 os.close(fd)
             process.kill()
             raise OSError(str(error)) from error
-    # Leaving the `with` block closed the maker's standard input, which makes the maker exit.
+    # Leaving the `with` block closed the standard input of the process, which makes it exit.
     return fds
 
 

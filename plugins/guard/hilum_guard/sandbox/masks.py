@@ -122,7 +122,8 @@ def _remove_mask(path: str) -> None:
         _record(path).unlink(missing_ok=True)
         return
     try:
-        # This fails while any session uses the mask, because each of them has a shared lock on it.
+        # Locking fails while any session uses the mask, because each such session has a shared lock
+        # on it.
         lock(fd, exclusive=True)
         _record(path).unlink(missing_ok=True)
         if os.path.isdir(path):

@@ -22,9 +22,9 @@ from hilum_guard.settings import GuardSettings
 from hilum_guard.watching.executed_files import MASKED
 
 MASKED_FILES = ("config.worktree",)
-"""Files that may exist in a Git folder without content."""
+"""Files in a Git folder that the sandbox may mask with an empty file."""
 _MAX_POINTER = 4096  # maximum size of a `.git` file, in bytes
-# The process shares one finder, because it caches folders that have not changed.
+# All sessions in this process share one finder, because it caches unchanged folders.
 _SECRET_FILES = SecretFiles()
 # The user's shells, Git and the desktop read or execute these files later, outside any sandbox.
 _START_FILES = tuple(
@@ -184,9 +184,9 @@ def _is_empty(path: str) -> bool:
 def find_repository(root: str) -> str:
     """Return a linked worktree's repository; empty if the folder is not a linked worktree.
 
-    In a linked worktree, ``.git`` is a file that names a folder elsewhere, which a commit must
-    write to. A command could have forged the `.git` file. Therefore the named folder must point
-    back to the worktree; nothing in a sandbox can write to that folder.
+    In a linked worktree, ``.git`` is a file that names a folder elsewhere, to which a commit must
+    write. A command could have forged the `.git` file. Therefore the named folder must point back
+    to the worktree; nothing in a sandbox can write to that folder.
     """
     pointer = os.path.join(root, ".git")
     try:
@@ -221,7 +221,7 @@ def _list_git_paths(folder: str) -> Iterator[str]:
 
 
 def _list_submodule_paths(folder: str) -> Iterator[str]:
-    """Yield the read-only paths in Git folders in ``modules``; their names may contain slashes."""
+    """Yield the read-only paths in the Git folders of submodules; a name may contain slashes."""
     with suppress(OSError), os.scandir(folder) as found:
         for entry in found:
             if not entry.is_dir(follow_symlinks=False):

@@ -54,7 +54,7 @@ def make_profile(policy: SandboxPolicy) -> tuple[str, dict[str, str]]:
 
 
 def wrap(command: Command, policy: SandboxPolicy) -> Command:
-    """Return the command that runs a command in the sandbox."""
+    """Return the command line that runs a command in the sandbox."""
     text, parameters = make_profile(policy)
     defined: list[str] = []
     for name, path in parameters.items():

@@ -3,15 +3,16 @@
 The filter confines commands if no network namespace confines them. The filter is a BPF program,
 which this module builds from a few instructions per architecture. The filter also rejects
 ``io_uring``, which opens sockets without the ``socket`` call; the kernel's key management; and
-calls from another architecture (32-bit, x32), in which the same numbers mean other calls.
-``socketpair`` is allowed, because it only connects a process to itself.
+system calls from another architecture (32-bit, x32), in which the same numbers mean other system
+calls. ``socketpair`` is allowed, because it only connects a process to itself.
 """
 
 from __future__ import annotations
 
-# By architecture: AUDIT_ARCH_…, the number of socket(2), the numbers of calls that are always
-# rejected, and whether x32 shares the architecture. The rejected calls are io_uring_setup, add_key,
-# request_key and keyctl; kernel keys belong to the user and not to a namespace.
+# By architecture: AUDIT_ARCH_…, the number of socket(2), the numbers of system calls that are
+# always rejected, and whether x32 shares the architecture. The rejected system calls are
+# io_uring_setup, add_key, request_key and keyctl; kernel keys belong to the user and not to a
+# namespace.
 ARCHITECTURES = {
     "x86_64": (0xC000003E, 41, (425, 248, 249, 250), True),
     "aarch64": (0xC00000B7, 198, (425, 217, 218, 219), False),
@@ -23,7 +24,7 @@ UNSPACED = (VSOCK,)
 host.
 """
 LOCAL = (UNIX, VSOCK)
-"""The unconfined address families, and Unix sockets, whose names are files."""
+"""The address families in ``UNSPACED``, and Unix sockets, whose addresses are files."""
 ALL = ()
 """All address families."""
 
@@ -54,7 +55,7 @@ def program(machine: str, families: tuple[int, ...]) -> bytes:
     """
     arch, socket, refused, x32 = ARCHITECTURES[machine]
     code: list[tuple[int, int, int, int]] = []
-    # Every number is at least 0, so without families, the check matches all of them.
+    # Every number is at least 0, so this check matches all families if none are given.
     checks = [(_EQUAL, family) for family in families] or [(_AT_LEAST, 0)]
     code += [
         (_LOAD, 0, 0, _ARCHITECTURE),
@@ -62,7 +63,7 @@ def program(machine: str, families: tuple[int, ...]) -> bytes:
         (_RETURN, 0, 0, _REFUSE),
         (_LOAD, 0, 0, _NUMBER),
     ]
-    # x32 calls report the same architecture, and bit 30 of their numbers is set.
+    # x32 system calls report the same architecture, and bit 30 of their numbers is set.
     if x32:
         code += [(_AT_LEAST, 0, 1, 0x40000000), (_RETURN, 0, 0, _REFUSE)]
     for number in refused:

@@ -203,7 +203,7 @@ class Sandbox:
         temp = "/tmp" if enforced.by == "bubblewrap" else self.temp
         caches = extra.cache or f"{temp}/cache"
         for name, folder in CACHES.items():
-            # A cache location that the user or a plugin has set stays.
+            # A cache location that the user or a plugin has set is kept.
             env.setdefault(name, f"{caches}/{folder}")
         return await trio.to_thread.run_sync(self._wrap, clean, enforced, extra)
 

@@ -12,8 +12,8 @@ import os
 import stat
 
 _COVERED = ("/run/", "/var/run/", "/tmp/", "/var/tmp/", "/proc/", "/dev/")
-# The kernel's list does not include sockets of services in another network namespace, such as a
-# container or a virtual machine.
+# The kernel's list does not include the sockets of services that run in another network namespace
+# (for example, in a container) or in a virtual machine.
 _KNOWN = (
     "~/.docker/run/*.sock",
     "~/.docker/desktop/*.sock",

@@ -4,11 +4,11 @@ The redactor replaces known values (from environment variables that are named li
 the user's settings) and text that looks like a key. Replacements leave JSON text valid.
 
 Text comes from files, commands and models, so every pattern must take linear time on any text:
-``re`` holds the interpreter lock while it matches, and a thread would not help. Two rules ensure
-linear time. An unlimited repetition must end the pattern, or no match may begin inside the text
-that it repeats over. If neither is possible, a match that fails at its end must still consume the
-text (the group ``skip``) and leave it unchanged, so that the text is not scanned once for each
-possible beginning.
+``re`` holds the interpreter lock while it matches, so a thread would not help. Two rules ensure
+linear time. Either an unlimited repetition is the end of the pattern, or no match can begin inside
+the text that the repetition matches. If neither is possible, a match that fails at its end must
+still consume the text (the group ``skip``) and leave it unchanged, so that the text is not scanned
+once for each possible beginning.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def _at_word(pattern: str) -> str:
     return rf"{first}(?:{'|'.join(behind)}){pattern[len(first) :]}"
 
 
-# Keys with a known prefix, from the vendors' documentation and from published secret scanners.
+# Patterns for keys with a known prefix, based on the vendors' documentation and on published secret
+# scanners.
 _VENDORS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("TELEGRAM_TOKEN", (":AA",), r"\d{8,10}:AA[A-Za-z0-9_-]{32,35}(?![A-Za-z0-9_-])"),
     ("TWILIO_KEY", ("SK", "AC"), r"(?:SK|AC)[0-9a-f]{32}(?![0-9a-zA-Z])"),
@@ -144,7 +145,8 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("SLACK_HOOK", ("hooks.slack.com/",), r"(?P<keep>hooks\.slack\.com/services/)[\w/-]{20,}"),
     ("OPENAI_KEY", ("sk-",), rf"{_B}sk-[A-Za-z0-9_-]{{16,}}"),
     (
-        # The third letter is the kind of GitHub token: personal, OAuth, user, server or refresh.
+        # The third letter indicates the kind of GitHub token: personal, OAuth, user, server or
+        # refresh.
         "GITHUB_TOKEN",
         ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
         r"gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{20,}",
@@ -220,8 +222,8 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
 )
 
 
-# Patterns for values that are secrets only because of the surrounding text; in source code, they
-# rarely are secrets.
+# Patterns for values that are secrets only because of the surrounding text; in source code, such
+# values are rarely secrets.
 _GUESSED = frozenset({"ASSIGNMENT", "CREDENTIAL"})
 # Patterns for values that are secrets only in settings files.
 _OF_SETTINGS = frozenset({"PASSWORD"})
@@ -323,11 +325,11 @@ class Redactor:
 PIECE = 100_000
 """Maximum number of characters to search in one ``re`` call, which holds the interpreter lock."""
 OVERLAP = 20_000
-"""Number of trailing characters of a piece that are searched again with the next piece; longer
+"""Number of characters at the end of a piece that are searched again with the next piece; longer
 secrets are missed.
 """
 MARGIN = 64
-"""Number of trailing characters of a piece in which a match may depend on the following text."""
+"""Number of characters at the end of a piece in which a match may depend on later text."""
 
 
 def _replace(pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], text: str) -> str:
@@ -378,7 +380,7 @@ MAX_NUMBER = 20
 def _redact_key_ends(text: str) -> str:
     """Return text without the lines of private keys whose first line is missing.
 
-    Such lines occur in a page of a file or at the end of a file.
+    Such lines occur if only a later part or the end of a file was read.
     """
     if "PRIVATE KEY-----" not in text or "-----END" not in text:
         return text

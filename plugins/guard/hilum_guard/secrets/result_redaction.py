@@ -88,7 +88,8 @@ class ResultRedactor:
         guess = not (is_of_file and is_source(path))
         settings = is_of_file and is_settings(path)
         texts = dict.fromkeys(part.text for part in result.parts if isinstance(part, Text))
-        # This call only collects the text, which a thread may then search; its result is not used.
+        # Here, `_map_texts` only collects the texts, which a thread may then search; its result is
+        # not used.
         _map_texts(result.data, lambda text: texts.setdefault(text) or text)
 
         def clean_all() -> dict[str, str]:

@@ -79,8 +79,8 @@ MAC = (
     "Library/Application Support/Code/User/globalStorage",
 )
 
-# Paths in the home folder's dot-folders that are not searched: they are large, generated and
-# without logins.
+# Paths in the home folder's dot-folders that are not searched: they are large and generated, and
+# contain no logins.
 _PASSED_OVER = frozenset(
     """.cache .npm .nvm .pyenv .rustup .rbenv .asdf .venv .virtualenvs .local/lib
     .local/bin .local/share/uv .local/share/pipx .local/share/mise .local/share/fonts

@@ -22,13 +22,13 @@ class ExecutedFile(NamedTuple):
             ``a/b`` is a file ``b`` in a folder ``a``.
         program: The program that executes the file or takes commands from it.
         when: When that happens.
-        folder: Whether the name is a folder, which includes everything in it.
+        folder: Whether the name is that of a folder, whose whole content is executed.
         mask: Whether the sandbox creates an empty, read-only folder if the folder is missing. Set
             only for folders that programs watch while they run, because the user sees the empty
             folder (Git ignores it).
-        data: Whether commands may write to the file, because ordinary work does so: it names what
-            is used later, or contains what the project's package managers install. File tools still
-            need approval.
+        data: Whether commands may write to the file, because ordinary work requires it: the file
+            names what is used later, or contains what the project's package managers install. File
+            tools still need approval.
     """
 
     pattern: str

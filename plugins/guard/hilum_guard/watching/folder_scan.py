@@ -20,7 +20,7 @@ from hilum_guard.watching.executed_files import PARENTS, find_name
 MAX_FOLDERS = 20_000
 """Maximum number of folders to watch; those nearest the root come first."""
 SETTLED = 50_000_000
-"""Time within which a folder may change again without a new change time, in nanoseconds."""
+"""Time, in nanoseconds, within which a folder may change again without a new change time."""
 # Folders of installed packages, which users do not open or enter. These folders are scanned if the
 # Git index contains nested repositories.
 _SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__"})
@@ -159,7 +159,7 @@ def _list_folder(path: str, stamp: Stamp, *, only_git: bool = False) -> Folder:
 
 
 def _is_executed(name: str) -> bool:
-    """Return whether a folder with this name is executed as a whole, even in quarantine."""
+    """Return whether a folder with this name, even a quarantined one, is executed as a whole."""
     row = find_name(original(name) if name.endswith(QUARANTINED) else name)
     return row is not None and row.folder and not row.data
 

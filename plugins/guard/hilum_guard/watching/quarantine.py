@@ -22,7 +22,7 @@ MAX_SHOWN = 5
 """Maximum number of settings named in one sentence."""
 MAX_NUMBER = 1000
 """Maximum number of suffixes to try when searching for a free name."""
-# All entries of these kinds in a file are removed at once.
+# For these kinds, all entries in a file are removed at once.
 _OF_FILES = ("setting", "todo")
 # With O_PATH, a folder can be opened even if a command has removed the right to read it.
 _OPEN_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC if hasattr(os, "O_PATH") else 0

@@ -60,8 +60,8 @@ def _look(marker: RunMarker, folder: Path, name: str) -> list[str]:
         return []
     said = list(remembered.untold)
     if remembered.running:
-        # The check updates the marker: if this session is killed here, too, the next one learns
-        # from it what is left to check and to report.
+        # The check updates the marker: if this session is also killed, the next one learns from the
+        # marker what is left to check and to report.
         watch = WorkspaceWatcher(remembered.roots, mark=marker)
         watch.resume(remembered)
         said += watch.check(everywhere=True)

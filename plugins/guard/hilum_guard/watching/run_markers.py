@@ -43,7 +43,7 @@ class WatchState(msgspec.Struct, frozen=True):
             ``repositories.Entry``.
         since: The time at which the commands began, in nanoseconds.
         packages: Folders of installed packages that existed before the commands, with their inodes.
-        untold: Sentences about what was made inert that the session has not logged yet.
+        untold: Sentences that the session has not logged yet, about what was made inert.
         running: Whether commands may have run since the last check; otherwise only sentences are
             left to report.
         undoing: Paths, as shown to the user, of entries that a check was about to make inert.
@@ -77,7 +77,7 @@ class RunMarker:
 
         Args:
             folder: The folder of the marker.
-            name: Its name, without an ending.
+            name: The marker's name, without a suffix.
             fd: The descriptor that holds the lock.
         """
         marker = cls.__new__(cls)
@@ -157,14 +157,14 @@ def folder_of(workspace: str) -> Path:
 
 @contextmanager
 def abandoned(folder: Path, name: str) -> Iterator[RunMarker | None]:
-    """Lock a marker while the body checks; remove it afterwards, unless the body raises.
+    """Lock a marker during the `with` block; remove it afterwards, unless the block raises.
 
     Args:
         folder: The folder that contains the marker.
         name: The marker's name, without a suffix.
 
     Yields:
-        The marker; None if its owner has not ended. Then the marker is left unchanged.
+        The marker, or None if its owner has not ended; in that case, the marker is left unchanged.
     """
     path = folder / f"{name}{OWNER}"
     try:
@@ -185,7 +185,7 @@ def abandoned(folder: Path, name: str) -> Iterator[RunMarker | None]:
 
 
 def read(folder: Path, name: str) -> WatchState | None:
-    """Read a marker. Return None if everything was checked.
+    """Return the state in a marker, or None if everything was checked.
 
     Raises:
         ValueError: The state cannot be read, or was written by a hilum version with a different

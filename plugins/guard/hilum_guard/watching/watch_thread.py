@@ -58,7 +58,7 @@ class WatchThread:
                 if self._watch.alive():
                     self._wanted.set()
                     self._check()
-            except Exception as error:  # otherwise, the thread would end
+            except Exception as error:  # an uncaught exception would end the thread
                 self._wanted.set()
                 self._observer.report_failure(error)
 

@@ -219,7 +219,7 @@ class WorkspaceGuard(SandboxObserver):
         return None
 
     def _explain_refusal(self, result: ToolResult) -> str:
-        """Return why a command that wrote to a protected path failed; nothing for others."""
+        """Return why a command that wrote to a protected path failed; empty for other results."""
         if result.name != "run_terminal_cmd":
             return ""
         lines = [line for line in result.text.splitlines() if re.search(_REFUSED, line)]

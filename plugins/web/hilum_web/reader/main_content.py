@@ -11,8 +11,8 @@ from typing import NamedTuple
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 MAX_DEPTH = 60
-# Maximum number of links in a node for which the text of every link is counted. If there are more
-# links, only a sample is counted.
+# Maximum number of links in a node whose text is counted in full. If there are more links, only a
+# sample is counted.
 MAX_LINKS = 1_000
 MAX_CANDIDATES = 200
 _NOISE = "script, style, noscript, template, iframe, object, embed, svg, canvas, link, meta, dialog"
@@ -131,7 +131,7 @@ def extract_main_content(body: LexborNode, choice: Choice) -> LexborNode:
     best = body if choice.number < 0 else body.css(_MAIN)[choice.number]
     # Notes, footnotes and boxes that belong to the text have the same markup as the frame. The
     # frame consists mostly of links. Around a main part that is not marked, nearly everything may
-    # be frame.
+    # belong to the frame.
     min_prose = 0.5 if choice.number >= 0 else 0.8
     for node in best.css(_FRAME):
         if node.parent is None or node.mem_id == best.mem_id:

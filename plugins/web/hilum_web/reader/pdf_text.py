@@ -20,7 +20,7 @@ def read_frames(body: bytes, request: dict[str, str]) -> Iterator[dict[str, obje
         ValueError: The document requires a password.
     """
     reader = pypdf.PdfReader(io.BytesIO(body))
-    # Documents that only forbid printing or copying are encrypted with an empty password.
+    # A document that only forbids printing or copying is encrypted with an empty password.
     if reader.is_encrypted and not reader.decrypt(""):
         raise ValueError("it requires a password")
     for number, page in enumerate(reader.pages, 1):

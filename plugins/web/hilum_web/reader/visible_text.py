@@ -1,9 +1,8 @@
 """Removes characters that readers cannot see, but that a model reads or a terminal obeys.
 
-Text can be hidden in Unicode tags, in runs of variation selectors and between zero-width
+Text can be hidden in Unicode tags, in sequences of variation selectors and between zero-width
 characters. Direction marks change the order in which a text is displayed (Unicode Technical Report
-36).
-Joiners are kept, because scripts and emoji need them.
+36). Joiners are kept, because scripts and emoji need them.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ def main(kind: str) -> None:
     """Read the request and the page, and write the frames of the output.
 
     Args:
-        kind: The probable kind of the page. The module for this kind is imported while waiting for
-            the site to respond.
+        kind: The probable kind of the page. The process imports the module for this kind while
+            hilum waits for the site to respond.
     """
     with suppress(ImportError, ValueError, OSError):  # not every system supports these limits
         import resource
