@@ -17,7 +17,7 @@ PATTERN_TIMEOUT = 0.25
 _LONG_LINE = 4096
 
 _ESCAPES = (
-    # The limit prevents searches to the end of the text for the end of an unterminated sequence.
+    # The limit keeps an unterminated sequence from causing a search through the whole text.
     r"\x1b[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)"  # window titles, links and pictures
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours and movements
     r"|\x1b[ -/]*[0-~]"
@@ -175,10 +175,10 @@ class Spool:
 
 
 class PatternSearch:
-    """Searches a spool for a pattern, and resumes when more output arrives.
+    """A search for a pattern in a spool, which resumes when more output arrives.
 
     Args:
-        pattern: A regular expression; ``^`` and ``$`` match at the ends of lines.
+        pattern: A regular expression; ``^`` and ``$`` match at the start and end of each line.
         spool: The spool.
         offset: The offset at which the search begins.
 

@@ -150,7 +150,7 @@ def parse_diff(diff: str) -> list[DiffFile]:
 
 
 class _DiffReader:
-    """Reads a diff line by line.
+    """A reader that parses a diff line by line.
 
     Attributes:
         files: The files so far.
@@ -394,7 +394,7 @@ def _similarity(first: Counter[str], second: Counter[str]) -> float:
 
 @attrs.define
 class _Painter:
-    """Formats the lines of files as colored rows.
+    """A formatter that turns the lines of files into colored rows.
 
     Attributes:
         theme: The styles.
@@ -495,7 +495,7 @@ class _Painter:
         return self.theme.paint("".join(pieces), _LINE_STYLES[kind])
 
     def _split(self, text: str, room: int) -> Iterator[tuple[int, int, str]]:
-        """Yield the start and end of each part of a line, and the text that replaces the rest."""
+        """Yield the start and end of each displayed part of a line, and a mark for omitted text."""
         if cells(text) <= room:
             yield 0, len(text), ""
             return

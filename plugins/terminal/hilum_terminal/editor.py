@@ -505,9 +505,8 @@ class Editor:
         for index, row in enumerate(rows):
             if row.start <= self._top:
                 first = index
-        # The first row stays the same, unless the cursor would be outside or rows at the end would
-        # be empty. The collected rows start so that the cursor cannot be below the last visible
-        # row.
+        # The first visible row stays the same, unless the cursor would not be visible or rows at
+        # the end would be empty.
         first = min(first, cursor, max(len(rows) - most, 0))
         return rows[first : first + most], cursor - first
 

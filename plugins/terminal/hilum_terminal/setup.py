@@ -145,7 +145,7 @@ async def set_up(asker: Asker) -> str:
 
 
 class _SetUp:
-    """One run of the setup."""
+    """One pass through the guided setup."""
 
     def __init__(self, asker: Asker, access: ModelAccess) -> None:
         self._asker = asker

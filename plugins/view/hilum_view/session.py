@@ -121,7 +121,7 @@ class SessionView:
         files: Paths of files changed by calls, in order of their first change.
         redacted: Names of the secrets that were replaced in prompts.
         unattended: Number of calls that were denied because nobody could approve them.
-        denied_rules: Rules that would have allowed those calls.
+        denied_rules: Rules that would have allowed the denied calls.
         effects: Number of successful calls that had effects.
     """
 
