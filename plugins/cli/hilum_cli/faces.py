@@ -129,7 +129,7 @@ class Face:
         return nullcontext()
 
     def reopen(self) -> None:
-        """Show another run after the end of a run has been shown."""
+        """Prepare for another run after the end of a run has been shown."""
 
     def close(self) -> None:
         """Restore the terminal to its previous state."""

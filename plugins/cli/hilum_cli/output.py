@@ -3,8 +3,8 @@
 ``json`` writes only the last line.
 
 The schema is stable: see ``SCHEMA``. The schema is independent of the event log, whose classes may
-change, so some lines have names that differ from their events. ``docs/make_output.py`` generates
-the reference and the JSON Schema from these classes.
+change, so some lines do not have the names of their events. ``docs/make_output.py`` generates the
+reference and the JSON Schema from these classes.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class OutputBuffer:
         free = max(self._room - len(self._head), 0)
         self._head += chunk[:free]
         self._tail += chunk[free:]
-        if len(self._tail) > 2 * self._room + 65536:  # rarely, because deleting copies the tail
+        if len(self._tail) > 2 * self._room + 65536:  # seldom, because deleting copies the tail
             self._dropped += len(self._tail) - self._room
             del self._tail[: len(self._tail) - self._room]
         text = self._decoder.decode(chunk)
@@ -153,7 +153,7 @@ class Spool:
     def add(self, chunk: bytes) -> None:
         """Add the next bytes, and drop old ones."""
         self._bytes += chunk
-        if len(self._bytes) > 2 * self._limit:  # rarely, because deleting copies the rest
+        if len(self._bytes) > 2 * self._limit:  # seldom, because deleting copies the rest
             self.start += len(self._bytes) - self._limit
             del self._bytes[: len(self._bytes) - self._limit]
 

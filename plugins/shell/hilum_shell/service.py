@@ -40,7 +40,7 @@ class Service:
         failure: The error if it is unknown how the command ended, because the warden was killed.
         left: Whether the command left processes running that were then ended.
         late: Whether the command was ended because of its time limit.
-        remains: Whether the command left processes running that continue.
+        remains: Whether the command left processes that keep running.
         exited: Set when the command itself has exited, although its child processes may still run.
         ended: Set when none of the command's processes is left.
         informed: Names of the agents that were informed of the start, but not yet of the end.

@@ -278,7 +278,7 @@ def _tool(card: Card) -> str:
 
 
 def _has_failed_command(card: Card) -> bool:
-    # A service that is stopped on purpose is ended by a signal.
+    # A service that was stopped on purpose was ended by a signal, which is not a failure.
     return bool(card.exit_code) and _tool(card) != "stop_service"
 
 
@@ -308,7 +308,7 @@ def _folded(card: Card, painter: _Painter) -> list[str]:
     if name in _QUIET_TOOLS:
         return []
     lines = _lines_of(card.text)
-    # The user wants to see the answer that was given.
+    # An answer that the user gave is shown with more lines than other results.
     count = MAX_ANSWER_LINES if name == "ask_question" else 1
     return painter.first_lines(lines[:count], len(lines) - count)
 

@@ -337,7 +337,7 @@ class FuzzyIndex:
             previous = position
         if len(text) - name == len(word) and positions[0] == name:
             score += 20
-        # The same letters cover more of a short text.
+        # Shorter texts rank higher, because the letters of the word cover more of them.
         return score * 100 - len(text)
 
 

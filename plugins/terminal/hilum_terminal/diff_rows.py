@@ -70,7 +70,7 @@ class DiffFile:
 
     Attributes:
         name: Path of the file; empty if the diff does not name the file.
-        state: What else happened to the file, such as ``new file``.
+        state: Any change to the file itself, such as ``new file``.
         lines: The lines of all hunks.
     """
 
@@ -103,7 +103,7 @@ def diff_rows(
             row says how many rows are left out; without one, long lines are wrapped.
         numbers: Whether to show line numbers if there is enough room.
         header: Whether to begin each file with its name and the numbers of changed lines.
-        hint: How the user can see the rows that are left out, such as the name of a key.
+        hint: How to see the rows that are left out, for example the name of a key.
     """
     files = parse_diff(diff)
     has_numbers = numbers and width >= MIN_NUMBERED_WIDTH

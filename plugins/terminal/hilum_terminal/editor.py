@@ -133,7 +133,7 @@ class Editor:
 
     @property
     def enter_inserts_newline(self) -> bool:
-        r"""Whether Enter inserts a newline, because there is a backslash before the cursor.
+        r"""Whether Enter inserts a newline, which requires a backslash before the cursor.
 
         Two backslashes (``\\``) are ordinary text.
         """
@@ -192,7 +192,7 @@ class Editor:
     # Keys
 
     def handle(self, key: Input) -> bool:
-        """Edit the text or move the cursor for a key; return whether the key was used.
+        """Edit the text or move the cursor as a key requires; return whether the key was used.
 
         Unused keys include Enter (unless it inserts a newline), Tab, Esc, Up in the first row, Down
         in the last row, Ctrl-D in an empty editor, and an empty paste, which some terminals send

@@ -447,8 +447,8 @@ class PlainFace:
                     await question.answered.wait()
             finally:
                 self._question = None
-                # The waiting item is asked about again, because the command's lines came in
-                # between.
+                # Ask about the waiting item again, because the command's question was written
+                # below it.
                 self._ask_next()
         return question.line.strip() if question.line is not None else None
 
@@ -671,7 +671,7 @@ class PlainFace:
             self._nursery.start_soon(self._ask_again)
 
     async def _ask_again(self) -> None:
-        # By then, the edited version has usually arrived, and hilum asks about it immediately.
+        # After this delay, the edited version has usually arrived, and hilum asks about it.
         await trio.sleep(REOPEN_DELAY)
         if self._asked is None:
             self._ask_next()

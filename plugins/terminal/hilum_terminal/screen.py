@@ -20,9 +20,9 @@ from .text_width import RESET, cells
 Size = tuple[int, int]
 """Columns and lines."""
 
-# With synchronized output (DEC mode 2026), a terminal shows each frame as a whole; terminals without
-# this mode ignore the sequences. A query for support would be unreliable, because tmux does not
-# respond for the outer terminal.
+# With synchronized output (DEC mode 2026), a terminal shows each frame as a whole; terminals
+# without this mode ignore the sequences. A query for support would be unreliable, because tmux does
+# not respond for the outer terminal.
 BEGIN_FRAME = "\x1b[?2026h"
 END_FRAME = "\x1b[?2026l"
 REPORT_DELAY = 0.3
