@@ -22,7 +22,7 @@ _LIST = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
 
 
 class Files:
-    """The workspace's files as relative paths, listed by Git or by scanning the folders."""
+    """The workspace's files as relative paths, found by Git or by a scan of the folders."""
 
     def __init__(self) -> None:
         self._paths: list[str] = []

@@ -192,7 +192,7 @@ class Editor:
     # Keys
 
     def handle(self, key: Input) -> bool:
-        """Edit the text or move the cursor as a key requires; return whether the key was used.
+        """Handle a key that edits the text or moves the cursor; return whether it was used.
 
         Unused keys include Enter (unless it inserts a newline), Tab, Esc, Up in the first row, Down
         in the last row, Ctrl-D in an empty editor, and an empty paste, which some terminals send

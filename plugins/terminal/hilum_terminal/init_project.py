@@ -21,7 +21,7 @@ async def init_project(chat: Chat, arguments: str) -> None:
         return
     try:
         # The plugin that reads rules turns the command into a prompt for the agent. The usual
-        # rules apply when the agent writes the file.
+        # approval rules apply when the agent writes the file.
         await chat.session.prompt(f"/init {arguments}".strip())
     except HilumError as error:
         chat.fail(error)

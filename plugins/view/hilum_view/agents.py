@@ -24,7 +24,7 @@ class Actor(msgspec.Struct, kw_only=True):
         name: Name of the agent in the session; ``main`` is the user's main agent.
         parent: Name of the agent that started this agent.
         state: State of the agent in the kernel.
-        activity: Agent's activity, which is ``preparing``, ``thinking``, ``working`` (calls run),
+        activity: Activity of the agent: ``preparing``, ``thinking``, ``working`` (calls run),
             ``answering``, or the outcome of the agent's last run.
         run: Id of the agent's current or last run.
         turn: Number of the current model call in the run, 0 before the first.

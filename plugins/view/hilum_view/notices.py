@@ -32,7 +32,7 @@ class NoticeText(NamedTuple):
 
 
 def make_notice_text(event: ev.Event) -> NoticeText | None:
-    """Return the notice for an event, or ``None`` if it needs no notice, as most events."""
+    """Return the notice for an event, or ``None`` if it needs no notice, like most events."""
     format_event = _FORMATTERS.get(type(event))
     if format_event is None:
         return None
