@@ -45,7 +45,7 @@ def ending(view: AgentView) -> str:
 def change(view: AgentView) -> str:
     """Return a line about an agent that is queued, has begun, or is waiting for the user.
 
-    The line is empty for any other change of an agent.
+    The line is empty for any other change in an agent's state.
     """
     activities = {"running": "begins", "waiting_for_approval": view.activity}
     if view.place:

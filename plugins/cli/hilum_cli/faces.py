@@ -85,7 +85,7 @@ class Face:
         return status_line(self.view, seconds, turns=limit, width=width, before=before, after=after)
 
     async def tick(self) -> None:
-        """Run once while the session is open, possibly until cancelled."""
+        """Run as a background task while the session is open, until done or cancelled."""
 
     async def show(self, item: Event | Delta) -> None:
         """Show an event or a chunk of output."""
@@ -129,7 +129,7 @@ class Face:
         return nullcontext()
 
     def reopen(self) -> None:
-        """Show another run after the end of a run has been shown."""
+        """Prepare for another run after the end of a run has been shown."""
 
     def close(self) -> None:
         """Restore the terminal to its previous state."""
@@ -207,7 +207,7 @@ def how_to_continue(end: RunEnded, session: str) -> str:
 
 
 class PlainFace(TextFace):
-    """Writes progress as plain lines to standard error, and the answer to standard output."""
+    """A face that writes progress to standard error, and the answer to standard output."""
 
     lingers = True
 
@@ -270,7 +270,7 @@ class PlainFace(TextFace):
 
 
 class JsonFace(Face):
-    """Writes one JSON object to standard output at the end.
+    """A face that writes one JSON object to standard output at the end.
 
     Errors and notes about the prompt go to standard error.
     """
@@ -299,7 +299,7 @@ class JsonFace(Face):
 
 
 class StreamFace(JsonFace):
-    """Writes one line of JSON for every event and every chunk of output.
+    """A face that writes one line of JSON for every event and every chunk of output.
 
     The last line is the result.
 

@@ -557,16 +557,16 @@ def _running_services(session: Session) -> tuple[Sequence[BackgroundCommand], bo
 
 
 def busy(session: Session, beside: str = "") -> bool:
-    """Return whether any agent of a session is running, waiting or not yet reported as ended.
+    """Return whether any agent in a session is running, waiting or not yet reported as ended.
 
-    The agent named ``beside`` is ignored.
+    The agent with the name ``beside`` is ignored.
     """
     scheduler = session.plugin(Runs)
     return scheduler is not None and scheduler.busy(beside)
 
 
 async def _used_before(session: Session, last: int) -> Totals:
-    """Return the usage of a resumed session so far."""
+    """Return a resumed session's usage before this run."""
     totals = Totals()
     seen = 0
     while seen < last:

@@ -1,6 +1,6 @@
 """Converts events of a session into lines of ``--output-format stream-json``.
 
-``output`` declares the lines. Some lines have a name that differs from their event, because the
+``output`` declares the lines. Some lines do not have the names of their events, because the
 names in the output are part of a stable schema, whereas events may be renamed or split.
 """
 

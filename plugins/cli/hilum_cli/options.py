@@ -88,7 +88,7 @@ def _read_stdin(wanted: bool) -> str:
     data = bytearray()
     while len(data) <= STDIN_LIMIT:
         try:
-            # Bytes are read instead of ``sys.stdin``, whose encoding depends on the locale.
+            # Read bytes, because the encoding of ``sys.stdin`` depends on the locale.
             piece = os.read(0, 1 << 16)
         except OSError as error:
             raise UsageError(
@@ -103,7 +103,7 @@ def _read_stdin(wanted: bool) -> str:
             f"Standard input has more than {STDIN_LIMIT:,} bytes.", code=E_BAD_ARGS, hint=hint
         )
     try:
-        # Programs on Windows write a byte order mark.
+        # Some programs on Windows write a byte order mark.
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         hint = "Convert the input first, for example with iconv -t utf-8."

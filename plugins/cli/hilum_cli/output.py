@@ -3,8 +3,8 @@
 ``json`` writes only the last line.
 
 The schema is stable: see ``SCHEMA``. The schema is independent of the event log, whose classes may
-change, so some lines have names that differ from their events. ``docs/make_output.py`` generates
-the reference and the JSON Schema from these classes.
+change, so some lines do not have the names of their events. ``docs/make_output.py`` generates the
+reference and the JSON Schema from these classes.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ class InterruptedRun(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         run: Id of the interrupted run.
         agent: Name of the agent.
-        prompt: The prompt of that run.
+        prompt: The prompt of the interrupted run.
         calls: Names of the tools whose calls were interrupted.
     """
 
@@ -716,7 +716,7 @@ class ResultLine(Line, frozen=True, kw_only=True):
         agents: The agents that ended during the run.
         faults: Plugins that failed or were not loaded.
         denied: Number of calls that were denied because nobody could approve them.
-        denied_rules: Rules that would have allowed those calls, as accepted by
+        denied_rules: Rules that would have allowed the denied calls, as accepted by
             ``hilum permissions allow``.
         interrupted: Earlier runs of the session that were cut off and are not resumed.
         redacted: Names of the secrets that were replaced in the prompt before it was sent to the

@@ -9,7 +9,7 @@ from hilum_cli.terminal import cells
 FOLD_ROWS = 40
 """Maximum height of a question in terminal rows; the middle of a longer one is hidden."""
 TAIL_ROWS = 12
-"""Number of final rows that stay visible, so that padding cannot hide anything."""
+"""Number of final rows that stay visible, so that padding cannot hide the end."""
 
 
 def folded(text: str, width: int, rows: int = FOLD_ROWS) -> tuple[str, bool]:

@@ -15,7 +15,7 @@ from hilum_cli.terminal import escape_terminal, line, wrap
 
 
 def describe(asked: Question, left: str, width: int) -> str:
-    """Format the question with its options and the possible input.
+    """Format the question with its options and a line that says what to type.
 
     Args:
         asked: The question.

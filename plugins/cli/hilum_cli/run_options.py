@@ -32,7 +32,7 @@ class RunOptions:
         record: File of the cassette to write; empty for none.
         settings: Settings, by dotted key.
         environ: Environment to read settings from.
-        plugins: Names of the only plugins to load; None for all installed plugins.
+        plugins: Names of the plugins to load; None for all installed plugins.
         plugin: Files and folders of additional plugins to load.
         no_plugin: Names of plugins not to load.
     """

@@ -17,8 +17,8 @@ SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
 
-# The encoding of ``output.ResultLine``, written out because msgspec may not be imported yet. A test
-# compares this encoding with that class.
+# A ``ResultLine`` as JSON text, written by hand because msgspec may not be imported yet. A test
+# compares this text with the encoded class.
 _NO_TOKENS = '{"input":0,"cached":0,"cache_write":0,"output":0,"reasoning":0,"total":0,"cost":null}'
 _RESULT = (
     '{"type":"result","seq":0,"at":0.0,"agent":"","run":"","schema":1,"version":"","session":"",'

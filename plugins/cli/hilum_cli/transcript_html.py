@@ -42,7 +42,7 @@ summary { cursor: pointer } .failed summary { color: #b00 }
   body { color: #ddd; background: #151515 } h2, .note { color: #999 }
   .added { color: #7c7 } .removed, .failed summary { color: #f88 } }
 """
-# This policy blocks scripts even if a browser finds one in the page, and blocks all images.
+# This policy blocks all images and, in case any end up in the page, all scripts.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 

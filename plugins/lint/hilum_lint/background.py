@@ -94,7 +94,7 @@ class BackgroundCheckers:
         self.nursery.start_soon(self._check, self._scope, name="slow checkers")
 
     def mark_reported(self, checked: Checked) -> None:
-        """Mark diagnostics that the model has read as known."""
+        """Mark as known the diagnostics that the model has read."""
         self._keep(checked)
         if self._news:
             found: set[Diagnostic] = set()
@@ -103,7 +103,7 @@ class BackgroundCheckers:
             self._news.new = [each for each in self._news.new if each not in found]
 
     async def take_news(self, agent: str) -> str | None:
-        """Return a note for an agent once, without diagnostics in files changed later."""
+        """Return a note for an agent once, without diagnostics in files that have changed since."""
         news = self._news
         if news is None or agent not in news.agents:
             return None

@@ -16,7 +16,8 @@ from hilum_lint.parsers import Parser
 from hilum_lint.settings import CheckerSettings, LintSettings
 
 PYTHON = (".py", ".pyi")
-# For large projects, type checkers need gigabytes, but linters that read single files do not.
+# Type checkers need gigabytes of memory for large projects; linters that check files one by one do
+# not.
 MAX_MEMORY = 4_000_000_000
 MAX_LINTER_MEMORY = 1_000_000_000
 SCRIPT = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts")

@@ -19,7 +19,7 @@ from hilum_lint.edits import Edit
 # Maximum time, in seconds, for checking one round's edits, and for delaying an answer.
 EDIT_CHECK_TIMEOUT = 3.5
 # Delay in seconds before the checkers start, so that the next step has the processor to itself. If
-# another edit follows within this time, no process has been started in vain.
+# another edit follows within this time, no checker is started unnecessarily.
 START_DELAY = 0.05
 
 

@@ -44,7 +44,7 @@ DEADLINE_MARGIN = 7.5
 
 @attrs.define(eq=False)
 class LintRunner:
-    """Runs the checkers of one session.
+    """A runner of one session's checkers.
 
     Args:
         session: The session.
@@ -94,7 +94,7 @@ class LintRunner:
         )
 
     def _note_outcomes(self, outcomes: Iterable[CheckOutcome]) -> None:
-        """Exclude checkers that had to be stopped from checks after edits, until they succeed."""
+        """Record checkers that had to be stopped, and forget those that succeeded."""
         for outcome in outcomes:
             key = (outcome.use.checker.name, outcome.use.folder)
             if outcome.excessive:
@@ -151,7 +151,7 @@ class LintRunner:
 
         Args:
             plan: The checkers and their files.
-            seconds: Time limit of each checker.
+            seconds: Time limit for each checker, in seconds.
             until: Time, on trio's clock, at which all checkers are stopped.
         """
         outcomes: dict[CheckerUse, CheckOutcome] = {}
@@ -186,8 +186,8 @@ class LintRunner:
         """Run quick checkers on an edited file, and compare the results with earlier results."""
         plan = await self._plan([edit.path], quick=True)
         outcomes = await self._run_all(plan, QUICK_TIMEOUT)
-        # The results of a late checker would always come too late, so it runs in the background
-        # instead.
+        # A checker that exceeded the time limit once would probably exceed it again, so it runs in
+        # the background from now on.
         self._slow |= {each.use.checker.name for each in outcomes if each.late}
         for outcome in outcomes:
             if not outcome.late:

@@ -28,7 +28,7 @@ Parser = Callable[[str, str], Iterable[Finding]]
 
 # Maximum length, in characters, of a line that is searched for a finding.
 MAX_LINE = 10_000
-# Exceptions to catch, because a checker's output must not make the run fail.
+# The exceptions that parsers raise for invalid output, which callers must catch.
 READ_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, OSError)
 
 # The words that checkers use for severities.

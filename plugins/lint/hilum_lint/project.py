@@ -24,7 +24,8 @@ from hilum_lint.checkers import Checker
 
 # Maximum depth of the search for a configuration in subfolders, if no parent folder has one.
 MAX_DEPTH = 2
-# Maximum number of folders to search: a monorepo may have thousands, and each check searches.
+# Maximum number of folders to search: a monorepo may have thousands, and each check searches
+# them again.
 MAX_FOLDERS = 200
 _SKIPPED = {"node_modules", "target", "build", "dist", "__pycache__"}
 _LOCKS = {

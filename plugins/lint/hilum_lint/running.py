@@ -156,11 +156,11 @@ def _read(
 
     @functools.cache
     def shown(path: str) -> str:
-        """Return a path for display; empty if the path is no target or is outside the workspace."""
+        """Return a path for display; empty if diagnostics in the file are dropped."""
         real = (use.folder / path).resolve()
         is_inside = any(real.is_relative_to(root) for root in workspace.roots)
-        # A diagnostic in a file of another kind is always shown, because it concerns the
-        # configuration.
+        # A diagnostic in a file that is not a source file concerns the configuration, so it is
+        # shown even if the file is not a target.
         is_source = real.name.endswith(use.checker.suffixes)
         is_target = not targets or any(real.is_relative_to(target) for target in targets)
         if is_inside and (is_target or not is_source):

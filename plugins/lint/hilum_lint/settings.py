@@ -42,7 +42,7 @@ class LintSettings:
     in_context: bool = setting(
         default=True,
         project="lower",
-        help="Add errors in files that a prompt names to the prompt.",
+        help="Add to a prompt the errors in the files that it names.",
     )
     limit: int = setting(
         default=50,

@@ -34,7 +34,7 @@ class Mention(NamedTuple):
     Attributes:
         path: The file, relative to the workspace.
         lines: Number and text of each line that contains one of the words, in order; long lines are
-            cut.
+            truncated.
         words: The words that the file mentions.
     """
 

@@ -263,7 +263,7 @@ async def _read_messages(stream: trio.abc.ReceiveStream, messages: bytearray) ->
 
 
 class _RecordSplitter:
-    """Splits a stream of bytes into records."""
+    """A splitter that divides a stream of bytes into records."""
 
     def __init__(self, separator: bytes) -> None:
         self._separator = separator

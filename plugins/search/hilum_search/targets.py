@@ -117,7 +117,7 @@ def _narrow(workspace: Workspace, base: Path, glob: str) -> Path:
 
 
 def _file_names(globs: list[str]) -> tuple[str, ...]:
-    """Return the globs if ripgrep itself can match all of them against file names, else nothing."""
+    """Return globs of file names for ripgrep; empty if ripgrep cannot match them all itself."""
     names = {last_name(one) for one in globs if not one.startswith("!")}
     if "" in names:
         return ()

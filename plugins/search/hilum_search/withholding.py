@@ -52,7 +52,7 @@ def revealing(session: Session, file: str = "") -> Reveal | None:
 
 
 class FileCounter:
-    """Counts the searched and the left-out files in a listing.
+    """A counter of the searched and the left-out files in a listing.
 
     Args:
         wanted: A function that returns whether a file belongs to the search.

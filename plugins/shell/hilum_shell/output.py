@@ -17,7 +17,7 @@ PATTERN_TIMEOUT = 0.25
 _LONG_LINE = 4096
 
 _ESCAPES = (
-    # The limit prevents searches to the end of the text for the end of an unterminated sequence.
+    # The limit keeps an unterminated sequence from causing a search through the whole text.
     r"\x1b[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)"  # window titles, links and pictures
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours and movements
     r"|\x1b[ -/]*[0-~]"
@@ -68,7 +68,7 @@ class OutputBuffer:
         free = max(self._room - len(self._head), 0)
         self._head += chunk[:free]
         self._tail += chunk[free:]
-        if len(self._tail) > 2 * self._room + 65536:  # rarely, because deleting copies the tail
+        if len(self._tail) > 2 * self._room + 65536:  # seldom, because deleting copies the tail
             self._dropped += len(self._tail) - self._room
             del self._tail[: len(self._tail) - self._room]
         text = self._decoder.decode(chunk)
@@ -153,7 +153,7 @@ class Spool:
     def add(self, chunk: bytes) -> None:
         """Add the next bytes, and drop old ones."""
         self._bytes += chunk
-        if len(self._bytes) > 2 * self._limit:  # rarely, because deleting copies the rest
+        if len(self._bytes) > 2 * self._limit:  # seldom, because deleting copies the rest
             self.start += len(self._bytes) - self._limit
             del self._bytes[: len(self._bytes) - self._limit]
 
@@ -175,10 +175,10 @@ class Spool:
 
 
 class PatternSearch:
-    """Searches a spool for a pattern, and resumes when more output arrives.
+    """A search for a pattern in a spool, which resumes when more output arrives.
 
     Args:
-        pattern: A regular expression; ``^`` and ``$`` match at the ends of lines.
+        pattern: A regular expression; ``^`` and ``$`` match at the start and end of each line.
         spool: The spool.
         offset: The offset at which the search begins.
 

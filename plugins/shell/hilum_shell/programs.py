@@ -113,6 +113,6 @@ def _split_words(command: str) -> list[str] | None:
 
 
 def _is_parenthesis(word: str) -> bool:
-    """Return whether a word is an operator with a parenthesis, as in a sub-shell."""
+    """Return whether a word is an operator with a parenthesis, as in a subshell."""
     has_parenthesis = bool(set(word) & set("()"))
     return has_parenthesis and not set(word) & set("<>") and bool(_OPERATOR.fullmatch(word))

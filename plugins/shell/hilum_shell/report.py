@@ -67,7 +67,7 @@ def format_late(limit: float, max_limit: float, text: str) -> str:
 
     Args:
         limit: The time limit in seconds.
-        max_limit: The highest possible time limit.
+        max_limit: The maximum time limit in seconds.
         text: The command's output so far.
     """
     return (

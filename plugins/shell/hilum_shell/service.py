@@ -27,7 +27,7 @@ class Service:
     Args:
         command: The command line.
         agent: Name of the agent that started the command.
-        runs: Ids of the current runs of its agent and of the agent's parents.
+        runs: Ids of the current runs of the command's agent and of the agent's parents.
         spool: The output, with both streams in the order of arrival.
         buffers: Head and tail of each stream, while the command is in the foreground.
         show: A function that receives the output while the command is in the foreground.
@@ -35,11 +35,12 @@ class Service:
         state: The command's state; ``lost`` means that it ended with hilum before this session was
             resumed.
         reason: Why the command was stopped.
-        code: The exit code; a negative code is the number of the signal that ended the command.
+        code: The exit code; a negative code is the negated number of the signal that ended
+            the command.
         failure: The error if it is unknown how the command ended, because the warden was killed.
         left: Whether the command left processes running that were then ended.
         late: Whether the command was ended because of its time limit.
-        remains: Whether the command left processes running that continue.
+        remains: Whether the command left processes that keep running.
         exited: Set when the command itself has exited, although its child processes may still run.
         ended: Set when none of the command's processes is left.
         informed: Names of the agents that were informed of the start, but not yet of the end.
@@ -136,7 +137,7 @@ class Service:
             grace: Seconds between SIGTERM and SIGKILL.
         """
         if not self.ended.is_set() and self._process is not None:
-            # Keep the first reason, which is the cause, because the session may be closed later.
+            # Keep the first reason: if the session closes later, that is not why the command ended.
             self.reason = self.reason or reason
             try:
                 await self._process.stop(grace)

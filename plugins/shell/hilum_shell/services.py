@@ -1,7 +1,7 @@
 """Manages a session's services, which are commands that run in the background.
 
-Agents can list services and are told when they end. A service ends with the run or session to which
-it belongs.
+Agents can list services and are notified when a service ends. A service ends with the run or
+session to which it belongs.
 """
 
 from __future__ import annotations

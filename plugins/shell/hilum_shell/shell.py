@@ -43,7 +43,8 @@ so far."""
 DEFAULT_WAIT_SECONDS = 30.0
 """Seconds to wait for a pattern if the call sets no timeout."""
 START_WATCH_SECONDS = 0.5
-"""Seconds to watch a new background command; with most mistakes, it exits within that time."""
+"""Seconds to watch a new background command. With most mistakes, the command exits within this
+time."""
 STOP_GRACE_SECONDS = 2.0
 """Seconds between SIGTERM and SIGKILL in ``stop_service``."""
 ANSWER_PAUSE_SECONDS = 0.3
@@ -51,7 +52,7 @@ ANSWER_PAUSE_SECONDS = 0.3
 
 
 SERVICE = "service {service}"
-"""The queue of a service: calls in one answer that use the same service run in order."""
+"""The name of a service's queue: calls in one answer that use the same service run in order."""
 
 
 def _reads_everything(arguments: dict[str, Any]) -> list[str]:
@@ -461,7 +462,7 @@ def _with_note(shown: report.ShownOutput, service: Service) -> str:
 
 async def _wait_for(service: Service, finder: PatternSearch, seconds: float) -> str:
     """Wait for a pattern, and describe the result in a sentence."""
-    with trio.move_on_after(max(seconds, 1.0)):  # with any timeout, search the existing output
+    with trio.move_on_after(max(seconds, 1.0)):  # even with `seconds=0`, search once
         while True:
             # The state is read before the search: if the service has already ended, the search
             # covers all of its output.
@@ -492,7 +493,7 @@ async def _wait_for_pause(service: Service, printed: int, seconds: float) -> Non
 
 
 def _runs(agent: Agent) -> frozenset[str]:
-    """Return the ids of the runs to which a call belongs: its agent's and those of the parents."""
+    """Return the ids of the current runs of an agent and of its parents."""
     # Stopping the run of a parent also ends the services that its agents started.
     runs = set()
     above = agent.session.agents

@@ -33,9 +33,9 @@ def attention(way: Way, text: str) -> bytes:
 
 
 def clipboard(text: str) -> bytes:
-    """Return the bytes that ask the terminal to put text into the clipboard (OSC 52).
+    """Return the bytes that ask the terminal to copy text to the clipboard (OSC 52).
 
-    A terminal may ignore the request, and does not respond to it.
+    A terminal sends no response, and may ignore the request.
     """
     data = text.encode(errors="replace")[:MAX_CLIPBOARD]
     return b"\x1b]52;c;" + b64encode(data) + b"\a"

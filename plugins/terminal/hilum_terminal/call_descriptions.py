@@ -18,8 +18,8 @@ from hilum_view import (
 from hilum_terminal.text_width import ELLIPSIS, one_line
 
 MAX_SUBJECT = 2_000
-"""Maximum number of characters of a text on one row. A longer text would not fit in any terminal,
-and measuring a megabyte of text for each frame would take too long."""
+"""Maximum number of characters to show in one row. A longer text would not fit in any terminal, and
+measuring a megabyte of text for each frame would take too long."""
 CALL_TOOL = "call_tool"
 MAX_STREAMED = 8_000
 """Maximum number of characters of streaming arguments to read."""
@@ -83,7 +83,7 @@ def unwrap_call(name: str, arguments: str) -> tuple[str, str]:
     return inner_name, json.dumps(inner, ensure_ascii=False)
 
 
-# A card is drawn in each frame, and its arguments may be as long as a file.
+# Cards are redrawn in each frame, and the arguments of a call may be as long as a file.
 @lru_cache(maxsize=64)
 def describe_action(name: str, arguments: str) -> Action:
     """Return what a call does.
@@ -107,8 +107,8 @@ def describe_streaming(arguments: StreamedText, name: str = "") -> Action:
 
     Args:
         arguments: The beginning of the arguments.
-        name: Name of the tool. The chunks of a call do not contain the name; if it is empty, the
-            tool is guessed from the names of the arguments.
+        name: Name of the tool, which is missing from the chunks of a call; if the name is empty,
+            the tool is guessed from the names of the arguments.
     """
     parsed = parse_partial_arguments(arguments.head(MAX_STREAMED))
     name = name or _guess_tool(parsed)
@@ -132,7 +132,7 @@ def _guess_tool(arguments: Arguments) -> str:
 
 
 def _text(arguments: Arguments, key: str) -> str:
-    """Return an argument on one line, whatever type of value the model wrote."""
+    """Return an argument as one line of text, whatever its type."""
     value = arguments.get(key)
     if value is None:
         return ""
@@ -279,7 +279,7 @@ def _skill(arguments: Arguments) -> Action:
 
 
 def _simple(verb: str, key: str = "") -> Callable[[Arguments], Action]:
-    """Return a function that describes a call that has one argument worth showing."""
+    """Return a function that describes calls by a verb and at most one argument."""
 
     def describe(arguments: Arguments) -> Action:
         return Action(verb, _text(arguments, key) if key else "")

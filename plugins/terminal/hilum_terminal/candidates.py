@@ -22,7 +22,7 @@ _LIST = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
 
 
 class Files:
-    """The workspace's files as relative paths, listed by Git or by a search on the disk."""
+    """The workspace's files as relative paths, found by Git or by a scan of the folders."""
 
     def __init__(self) -> None:
         self._paths: list[str] = []
@@ -33,7 +33,7 @@ class Files:
         self._lock = trio.Lock()
 
     async def index(self, session: Session) -> FuzzyIndex:
-        """Return the files and folders, read again if the list is old. Folders end with a slash."""
+        """Return the files and folders, from an up-to-date list. Folders end with a slash."""
         async with self._lock:
             is_fresh = trio.current_time() - self._read_at < FRESH
             if self._index is not None and is_fresh and self._session is session:

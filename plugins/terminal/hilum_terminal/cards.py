@@ -1,7 +1,7 @@
 """Formats tool calls for the terminal: one card per call, in every state of the call.
 
-A card never says that something has happened before it has, and shows a success mark only for a
-success: a command with a nonzero exit code has failed, even if its call has completed.
+A card never reports anything before it has happened. It shows a success mark only for a success: a
+command with a nonzero exit code has failed, even if its call has completed.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ the width, because the time for wrapping grows with the square of the length."""
 MIN_SUBJECT = 10
 """Minimum width, in columns, of a call's subject; narrower cards leave out the details."""
 MIN_WIDE = 40
-"""Minimum width, in columns, at which the rows below the first one are indented by four."""
+"""Minimum width, in columns, at which the rows below the first one are indented by four columns."""
 NOTHING_PRINTED = "[no output]"
 _EXIT_LINE = re.compile(r"\A(?:E_[A-Z_]+: )?[^\n]*(?:\n|\Z)")
 _HIT = re.compile(r"^(\d+):(.*)$", re.MULTILINE)
@@ -94,8 +94,8 @@ class _Status:
 def is_shown(card: Card, view: SessionView) -> bool:
     """Return whether a card is shown in the conversation.
 
-    A call whose effect is shown elsewhere, such as in the todo list, has no card. Among other
-    agents' calls, only those that are running, wait for the user or have failed are shown.
+    A call whose effect is shown elsewhere, such as in the todo list, has no card. Other
+    agents' calls are shown only if they are running, wait for the user or have failed.
     """
     if view.is_covered(card):
         return False
@@ -278,7 +278,7 @@ def _tool(card: Card) -> str:
 
 
 def _has_failed_command(card: Card) -> bool:
-    # A service that is stopped on purpose is ended by a signal.
+    # A service that was stopped on purpose was ended by a signal, which is not a failure.
     return bool(card.exit_code) and _tool(card) != "stop_service"
 
 
@@ -308,7 +308,7 @@ def _folded(card: Card, painter: _Painter) -> list[str]:
     if name in _QUIET_TOOLS:
         return []
     lines = _lines_of(card.text)
-    # The user wants to see the answer that was given.
+    # An answer that the user gave is shown with more lines than other results.
     count = MAX_ANSWER_LINES if name == "ask_question" else 1
     return painter.first_lines(lines[:count], len(lines) - count)
 
@@ -402,7 +402,7 @@ _HIT_READERS = {
 }
 
 
-# The data of a result is plain data from a log, which any plugin may have written.
+# A result's data comes from the log, so any plugin may have written it, in any form.
 def _list(value: object) -> Sequence[Any]:
     return value if isinstance(value, list | tuple) else []
 
@@ -419,7 +419,7 @@ def _lines_of(text: str) -> list[str]:
 
 def _last_lines(text: str, most: int) -> list[str]:
     """Return the last nonblank lines."""
-    # Text after a carriage return overwrites the line, as progress bars do.
+    # Text after a carriage return overwrites the line, as in progress bars.
     shown = [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
     lines = [line for line in shown if line.strip()]
     return lines[-most:]
@@ -447,7 +447,7 @@ def _format_json(value: object) -> str:
 
 @attrs.frozen
 class _Painter:
-    """A builder of the rows of a card.
+    """A builder of a card's rows.
 
     Attributes:
         width: Available width in columns.

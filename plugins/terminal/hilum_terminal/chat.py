@@ -181,7 +181,7 @@ class ChatCommands:
         """Run a ``hilum`` command as a child process in the session's folder."""
         # With -P, no file in the folder can shadow a module.
         argv = [sys.executable, "-P", "-c", PROGRAM, *arguments]
-        # Not started through the session's processes, whose sandbox hides the user's settings.
+        # A process of the session would run in the sandbox, which hides the user's settings.
         done = await trio.run_process(
             argv,
             cwd=self.session.workspace.root,
@@ -258,7 +258,7 @@ class ChatCommands:
             await self._face.conversation.prompt(text)
 
     async def remember(self, text: str) -> None:
-        """Remember a sentence across sessions, as ``hilum memory add`` does."""
+        """Add a sentence to the memory for later sessions, as ``hilum memory add`` does."""
         done = await self.run_hilum(["memory", "add", text])
         if done.code:
             self.say(done.err.strip() or "The sentence could not be remembered.", style="bad")
@@ -266,7 +266,7 @@ class ChatCommands:
             self.say(done.out.strip() or f"Remembered: {text}", style="dim")
 
     def calls_agent(self, text: str) -> bool:
-        """Return whether a text calls another agent, which a message to a run cannot do."""
+        """Return whether a text calls another agent, which only a prompt can do."""
         name = text.strip().partition(" ")[0].removeprefix("@")
         if not text.strip().startswith("@"):
             return False
@@ -316,7 +316,7 @@ class ChatCommands:
         self._waiting_changed.set()
 
     async def watch_waiting_items(self) -> None:
-        """Describe the items that wait for the user whenever they change, until cancelled."""
+        """Show every change in the items that wait for the user, until cancelled."""
         while True:
             await self._waiting_changed.wait()
             self._waiting_changed = trio.Event()

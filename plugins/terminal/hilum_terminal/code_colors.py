@@ -16,8 +16,8 @@ from rich.text import Span, Text
 
 from hilum_terminal import styles
 
-# pygments colors about 100 kB/s. Coloring more than this would take a third of a second, during
-# which other threads are starved, because pygments holds the interpreter lock.
+# Maximum number of characters to color. pygments colors about 100 kB per second and holds the
+# interpreter lock, so a longer text would block other threads for a third of a second or more.
 MAX_COLORED = 30_000
 _LANGUAGE = re.compile(r"[\w+#.-]+")
 _PLAIN_LANGUAGES = frozenset(["", "text", "txt", "plain", "plaintext", "output", "none"])

@@ -18,7 +18,7 @@ from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import ELLIPSIS, cells, cut, one_line, pad
 
 MAX_ROWS = 8
-"""Maximum number of rows of the menu."""
+"""Maximum number of rows in the menu."""
 MAX_RANKED = 100
 """Number of candidates whose order is exact; nobody reads further than the first rows."""
 
@@ -42,9 +42,9 @@ class CompletionRequest:
     """A request to complete the word that the user is typing.
 
     Attributes:
-        kind: Kind of completion, which is ``command`` after a slash, ``argument`` of a command,
-            ``mention`` of a file, an agent or a resource after "@", ``path`` in a shell line after
-            "!".
+        kind: Kind of completion: ``command`` after a slash, ``argument`` for an argument of a
+            command, ``mention`` for a file, an agent or a resource after "@", or ``path`` in a
+            shell line after "!".
         query: The text to complete, without the leading "/" or "@" and without quotes.
         start: Index in the text at which an accepted candidate is inserted.
         end: Index up to which an accepted candidate replaces the text.
@@ -177,8 +177,8 @@ def _end_of_word(text: str, cursor: int) -> int:
 def complete(text: str, request: CompletionRequest, candidate: Candidate) -> Completed:
     """Insert an accepted candidate into the text.
 
-    A space is added, so that the user can continue typing, except after a folder, because the user
-    may continue with the folder's contents.
+    A space is added, so that the user can continue typing. No space is added after a folder,
+    because the user may continue with a name in the folder.
 
     Args:
         text: Text in the composer.
@@ -337,7 +337,7 @@ class FuzzyIndex:
             previous = position
         if len(text) - name == len(word) and positions[0] == name:
             score += 20
-        # The same letters cover more of a short text.
+        # Shorter texts rank higher, because the letters of the word cover more of them.
         return score * 100 - len(text)
 
 
@@ -498,7 +498,7 @@ class CompletionMenu:
 
         An open menu handles Esc before anything else. Unless the user has selected a candidate with
         the arrow keys, Enter sends a text that needs no completion: a complete text, a command
-        without a started argument, or a shell line. Tab always completes.
+        whose arguments have not been started, or a shell line. Tab always completes.
         """
         if isinstance(key, Paste) or not self.candidates:
             return None

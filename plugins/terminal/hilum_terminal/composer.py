@@ -113,7 +113,7 @@ class Composer:
         # The text that the menu belongs to. If keys arrive together, the draft can be newer than
         # the menu.
         self._menu_for: _Typed | None = None
-        # Number of the newest completion; the results of earlier ones are outdated.
+        # Number of the newest completion request; the results of earlier requests are outdated.
         self._newest = 0
         # The beginning of the word for which the user closed the menu, including the text before
         # the word: the menu does not open again for this word.
@@ -339,7 +339,8 @@ class Composer:
         text = self.editor.text
         completed = complete(text, request, candidate)
         end = len(completed.text) - len(text[request.end :])
-        # Replace only the part that differs, so that the rest is still known as typed or pasted.
+        # Replace only the part that differs, so that the editor still knows which of the other
+        # characters were pasted.
         start = _common_length(text[: request.end], completed.text[:end])
         self.editor.replace(start, request.end, completed.text[start:end])
         self.editor.cursor = completed.cursor
@@ -424,7 +425,7 @@ class Composer:
         return [*mentions, *await self._find_files(number, request, session)]
 
     async def _find_commands(self, request: CompletionRequest, typed: _Typed) -> list[Candidate]:
-        """Return commands by name, and other candidates as whole texts."""
+        """Return commands as names without the slash, and other candidates as whole texts."""
         before = typed.text[: typed.cursor]
         choices = await slash.complete(self._owner.chat, before, self._values)
         found = []

@@ -239,7 +239,7 @@ class Conversation:
     def _close(self) -> None:
         """Make everything that the user sends from now on wait for the next session."""
         self.session = None
-        # Texts that already wait for the next session wait for the existing event, which is kept.
+        # An event that is not set is kept, because texts may already wait for it.
         if self.opened.is_set():
             self.opened = trio.Event()
         self._audience.note_waiting()
@@ -386,7 +386,8 @@ class Conversation:
         if self.session is None or self.session.journal.broken is not None:
             return False
         agent = self.session.agents.get(self.view.lead)
-        # A run that was cut off with an earlier process is pending in the log, but is not running.
+        # A run that was cut off when an earlier process ended is pending in the log, but is not
+        # running.
         return agent is not None and any(
             run in self.session.runs for run in agent.conversation.pending
         )
@@ -425,7 +426,7 @@ class Conversation:
             self.transcript.write_markdown(run.reply)
 
     async def steer(self, text: str) -> None:
-        """Send a message that a running agent reads after its current call, or else a prompt."""
+        """Send a message to a running agent; if the run has ended, send the text as a prompt."""
         session = await self._opened_session()
         stops = self.stops
         try:
@@ -544,8 +545,8 @@ class Conversation:
 def _tune_collector() -> None:
     """Collect garbage often, but exclude the loaded modules.
 
-    Collecting garbage while modules are loaded only costs time. In a long session, cycles that are
-    rarely collected would take 100 MB of memory.
+    Collecting garbage while modules are loaded only costs time. In a long session, reference cycles
+    that are rarely collected would take up 100 MB of memory.
     """
     gc.freeze()
     gc.set_threshold(5_000, 10, 10)

@@ -70,7 +70,7 @@ class DiffFile:
 
     Attributes:
         name: Path of the file; empty if the diff does not name the file.
-        state: What else happened to the file, such as ``new file``.
+        state: Any change to the file itself, such as ``new file``.
         lines: The lines of all hunks.
     """
 
@@ -103,7 +103,7 @@ def diff_rows(
             row says how many rows are left out; without one, long lines are wrapped.
         numbers: Whether to show line numbers if there is enough room.
         header: Whether to begin each file with its name and the numbers of changed lines.
-        hint: How the user can see the rows that are left out, such as the name of a key.
+        hint: How to see the rows that are left out, for example the name of a key.
     """
     files = parse_diff(diff)
     has_numbers = numbers and width >= MIN_NUMBERED_WIDTH
@@ -150,7 +150,7 @@ def parse_diff(diff: str) -> list[DiffFile]:
 
 
 class _DiffReader:
-    """Reads a diff line by line.
+    """A reader that parses a diff line by line.
 
     Attributes:
         files: The files so far.
@@ -394,7 +394,7 @@ def _similarity(first: Counter[str], second: Counter[str]) -> float:
 
 @attrs.define
 class _Painter:
-    """Formats the lines of files as colored rows.
+    """A formatter that turns the lines of files into colored rows.
 
     Attributes:
         theme: The styles.
@@ -495,7 +495,7 @@ class _Painter:
         return self.theme.paint("".join(pieces), _LINE_STYLES[kind])
 
     def _split(self, text: str, room: int) -> Iterator[tuple[int, int, str]]:
-        """Yield the start and end of each part of a line, and the text that replaces the rest."""
+        """Yield the start and end of each displayed part of a line, and a mark for omitted text."""
         if cells(text) <= room:
             yield 0, len(text), ""
             return

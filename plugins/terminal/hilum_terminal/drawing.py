@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from hilum_terminal.tty import Tty
 
 FRAME_SECONDS = 1 / 30
-# Number of bytes of finished rows in one frame. The response to a key press has to wait for the
-# frame, which takes longer on a slow connection.
+# Number of bytes after which further finished rows are left for the next frame. The response to a
+# key press has to wait for the frame, which takes longer on a slow connection.
 FRAME_BYTES = 4096
 # Number of source characters above which a block is rendered in a thread.
 THREAD_SIZE = 1000

@@ -133,7 +133,7 @@ class Editor:
 
     @property
     def enter_inserts_newline(self) -> bool:
-        r"""Whether Enter inserts a newline, because there is a backslash before the cursor.
+        r"""Whether Enter inserts a newline, which requires a backslash before the cursor.
 
         Two backslashes (``\\``) are ordinary text.
         """
@@ -192,7 +192,7 @@ class Editor:
     # Keys
 
     def handle(self, key: Input) -> bool:
-        """Edit the text or move the cursor for a key; return whether the key was used.
+        """Handle a key that edits the text or moves the cursor; return whether it was used.
 
         Unused keys include Enter (unless it inserts a newline), Tab, Esc, Up in the first row, Down
         in the last row, Ctrl-D in an empty editor, and an empty paste, which some terminals send
@@ -505,9 +505,8 @@ class Editor:
         for index, row in enumerate(rows):
             if row.start <= self._top:
                 first = index
-        # The first row stays the same, unless the cursor would be outside or rows at the end would
-        # be empty. The collected rows start so that the cursor cannot be below the last visible
-        # row.
+        # The first visible row stays the same, unless the cursor would not be visible or rows at
+        # the end would be empty.
         first = min(first, cursor, max(len(rows) - most, 0))
         return rows[first : first + most], cursor - first
 

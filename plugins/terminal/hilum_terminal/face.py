@@ -341,7 +341,7 @@ class Face:
                 self._show_plan()
 
     def _show_plan(self) -> None:
-        """Ask again about a plan whose decision was postponed."""
+        """Ask again about a plan that the user left undecided."""
         proposal = self.conversation.view.lead_actor.proposal
         if proposal is not None:
             self.approvals.reopen(f"plan {proposal.run}")

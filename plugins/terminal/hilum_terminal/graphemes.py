@@ -77,8 +77,8 @@ def word_start(text: str, position: int, *, spaced: bool = False) -> int:
     Args:
         text: The text.
         position: The position.
-        spaced: Whether only spaces separate words, instead of all characters that are neither
-            letters nor digits.
+        spaced: Whether only spaces separate words; otherwise, all characters except letters and
+            digits do.
     """
     pattern = _SPACED_WORD if spaced else _WORD
     window = _FIRST_WINDOW_FOR_WORDS

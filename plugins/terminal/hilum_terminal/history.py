@@ -21,10 +21,10 @@ from hilum import data_folder
 from hilum.settings import alone
 
 MAX_ENTRIES = 2000
-# Number of entries that the file may have above the limit, so that it is not rewritten for each
-# entry.
+# Number of entries by which the file may exceed the limit, so that the file is not rewritten for
+# each entry.
 _SLACK = 200
-# A longer text, which is mostly pasted, is kept only for this session.
+# A longer text, which is usually pasted, is kept only for this session.
 MAX_STORED_CHARACTERS = 100_000
 # Size in bytes above which only the end of the file is read.
 _MAX_FILE_SIZE = 32_000_000
@@ -150,7 +150,7 @@ class History:
 
         Args:
             draft: The editor's current text: the draft, or the text that was returned last,
-                possibly edited. The typed text is kept for ``next``.
+                possibly edited. A typed draft is kept for ``next``.
         """
         if self._browser.note(draft):
             self._browser.matches = self._find_prefix(draft)
@@ -160,7 +160,7 @@ class History:
         """Return the next newer text, and finally the draft; return ``None`` after the draft.
 
         Args:
-            draft: The editor's current text. If the user edited it, it is kept as another draft.
+            draft: The editor's current text; a text that the user edited is kept as another draft.
         """
         if draft is not None and self._browser.is_active:
             self._browser.note(draft)
@@ -350,7 +350,7 @@ def _explain(action: str, file: Path, error: OSError) -> str:
 
 
 def _read_lines(file: Path) -> list[bytes]:
-    """Return the lines of the file; of a large file, only the lines at the end."""
+    """Return the lines of the file, or only the last lines of a large file."""
     # Without O_NONBLOCK, opening a named pipe would block forever.
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
     with open(descriptor, "rb") as stream:

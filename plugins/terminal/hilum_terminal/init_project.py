@@ -20,8 +20,8 @@ async def init_project(chat: Chat, arguments: str) -> None:
         await _draft(chat)
         return
     try:
-        # The plugin that reads rules turns the command into the prompt for the agent, whose write
-        # is approved like any other.
+        # The plugin that reads rules turns the command into a prompt for the agent. The usual
+        # approval rules apply when the agent writes the file.
         await chat.session.prompt(f"/init {arguments}".strip())
     except HilumError as error:
         chat.fail(error)

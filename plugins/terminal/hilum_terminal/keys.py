@@ -15,7 +15,7 @@ import attrs
 
 @attrs.frozen
 class Key:
-    """A key, or a run of typed characters.
+    """A key, or several typed characters.
 
     Attributes:
         name: ``text`` for printable characters, otherwise a name such as ``enter``, ``shift-tab``,
@@ -45,13 +45,13 @@ Input = Key | Paste | FocusChange
 
 _ESC = "\x1b"
 _PASTE_END = "\x1b[201~"
-# Longer sequences are not keys. Of a sequence that does not end, only this many characters are
+# Longer sequences are not keys. Only this many characters of a sequence that does not end are
 # kept.
 _MAX_SEQUENCE = 64
 _TEXT = re.compile(r"[^\x00-\x1f\x7f-\x9f]+")
-# In this order: function keys of the Linux console (ESC [ [ A), a mouse report in the oldest format
-# (ESC [ M and three characters), shifted keys in rxvt (ESC [ 7 $), and the general form. A "$"
-# after two parameters is part of a response (DECRPM), not an rxvt key.
+# The alternatives are function keys of the Linux console (ESC [ [ A), a mouse report in the oldest
+# format (ESC [ M and three characters), shifted keys in rxvt (ESC [ 7 $), and the general form. A
+# "$" after two parameters is part of a response (DECRPM), not an rxvt key.
 _SEQUENCE = re.compile(
     r"\[(?:\[[^\x00-\x1f]|M[^\x1b]{3}|[0-9]+\$|(?![\[M])[ -?]*[@-~])|O[0-9;]*[@-~]"
 )
@@ -158,7 +158,7 @@ class KeyDecoder:
     """A decoder of terminal input that arrives in pieces of any size.
 
     Decoding takes time proportional to the size of the input. The result does not depend on where
-    the input was split, except that a run of text may become several ``text`` keys.
+    the input was split, except that consecutive characters may become several ``text`` keys.
     """
 
     def __init__(self) -> None:
@@ -307,7 +307,7 @@ class KeyDecoder:
             data: The input.
             position: The position of the Esc.
             keys: The list to which the keys are appended.
-            escaped: Whether another Esc precedes this one, which is either a key or means Alt.
+            escaped: Whether another Esc precedes this one; the first Esc is a key or means Alt.
         """
         start = position + 1
         introducer = data[start]

@@ -149,7 +149,7 @@ class _TopBlock:
 
 
 class MarkdownBlocks:
-    """Splits one answer.
+    """A parser that splits one streaming answer into blocks.
 
     Attributes:
         parsed_characters: Number of characters parsed so far, plus ``LINE_COST`` per line; tests
@@ -227,8 +227,8 @@ class MarkdownBlocks:
 
     def _add_line(self, line: str) -> None:
         self._lines.append(line)
-        # Blocks are rendered in escaped form, without colors, in which a colored marker is still a
-        # marker.
+        # Blocks are rendered in escaped form, so lines must also be parsed in this form: escaping
+        # removes colors, and a marker behind a color sequence becomes a marker.
         shown = neutral(line)
         self._shown.append(shown)
         self._size += len(shown)
@@ -385,7 +385,7 @@ class MarkdownBlocks:
         return False
 
     def _open_verbatim(self, last: _TopBlock) -> _Verbatim | None:
-        """Return the last block's verbatim state if only a certain, missing line can end it."""
+        """Return the last block's verbatim state if it ends at a line that is still missing."""
         first = self._shown[last.start]
         if last.token.type == "fence":
             end = _fence_end(last.token.markup)

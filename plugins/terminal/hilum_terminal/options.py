@@ -42,7 +42,7 @@ class ChatOptions:
         plain: Whether to only append lines, without redrawing, colors or single keys.
         settings: Settings, by dotted key.
         environ: Environment to read settings from.
-        plugins: Names of the only plugins to load; None for all installed plugins.
+        plugins: Names of the plugins to load; None for all installed plugins.
         plugin: Files and folders of additional plugins to load.
         no_plugin: Names of plugins not to load.
     """

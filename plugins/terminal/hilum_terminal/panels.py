@@ -160,7 +160,7 @@ def _agent_row(
         activity = theme.paint(activity, "warning")
     head = f"{theme.paint(mark, style)} {theme.paint(short_line(view.id[:4]), 'dim')} "
     if width < MIN_WIDE:
-        # What a waiting agent waits for is more important than its progress.
+        # The reason why an agent waits is more important than its progress.
         short_name = cut(name.rstrip(), max(width // 3, 6))
         middle = activity if is_waiting else f"{progress} {age}  {activity}".strip()
         return cut(f"{head}{short_name} {middle}", width)

@@ -24,7 +24,7 @@ _LAST_CHIP = 0x10FFFD
 CHIP_RANGE = f"{chr(_FIRST_CHIP)}-{chr(_LAST_CHIP)}"
 _CHIP = re.compile(f"[{CHIP_RANGE}]")
 _LINE_END = re.compile(r"\r\n?")
-# Complete sequences are removed as a whole, because their rest ("[31m") would only be noise.
+# Complete sequences are removed as a whole, because removing only Esc would leave "[31m".
 _SEQUENCES = re.compile(
     r"\x1b\[[ -?]*[@-~]|\x1b[\]P_^X][^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)|\x1b[ -/]+[0-~]"
 )

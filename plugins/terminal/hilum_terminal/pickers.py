@@ -26,7 +26,7 @@ _PAGE = 8
 
 
 class PickerEntry(Protocol):
-    """An entry of a picker, such as ``Choice``."""
+    """An entry in a picker, such as ``Choice``."""
 
     @property
     def label(self) -> str:
@@ -101,7 +101,7 @@ class Picker(Generic[Entry]):
 
     def _set_entries(self, entries: Sequence[Entry]) -> None:
         self._entries = tuple(entries)
-        # Texts are prepared only once, so each key only has to format the visible rows.
+        # Texts are prepared only once, so that only the visible rows are formatted after each key.
         texts = [f"{entry.label} {entry.hint}".strip() for entry in self._entries]
         self._index = FuzzyIndex(texts)
         self._found: Sequence[int] = range(len(self._entries))

@@ -71,7 +71,7 @@ SETTLE_TIMEOUT = 2.0
 """Time limit, in seconds, for writing the last lines when hilum ends, because the terminal may be
 stopped."""
 REOPEN_DELAY = 0.3
-"""Seconds to wait after an editor is closed for the edited version of a call."""
+"""Seconds to wait for the edited version of a call after the editor is closed."""
 THREAD_SIZE = 20_000
 """Number of characters above which a block is laid out in a thread."""
 BUG_TEXT = (
@@ -106,7 +106,7 @@ class _Text:
 
 @attrs.frozen
 class _Bell:
-    """Rings the bell."""
+    """A request to ring the bell."""
 
 
 @attrs.define(eq=False)
@@ -185,7 +185,7 @@ class PlainFace:
     async def run(self) -> int:
         """Run the conversation until the user leaves, and return the exit code."""
         code = 0
-        # Plugins' output must also wait its turn.
+        # Plugins' output must also be written in order.
         printed = _Printed(self.say)
         with self.terminal, redirect_stdout(printed), redirect_stderr(printed):
             async with trio.open_nursery() as nursery:
@@ -262,7 +262,7 @@ class PlainFace:
             self.say("Ctrl-C again to leave.")
 
     async def _watch_silence(self) -> None:
-        """Write every 30 seconds that the agent is still working, unless there is other output."""
+        """Report every 30 seconds that the agent is still working, unless there is other output."""
         count = 0
         while True:
             self._wrote = trio.Event()
@@ -361,7 +361,7 @@ class PlainFace:
             self._leave()
 
     async def _open_question(self, question: _OpenQuestion | AskedItem) -> None:
-        """Let lines answer a question, once no line can have been typed before it."""
+        """Let lines answer a question, but only lines that were typed after it was shown."""
         await trio.sleep(EARLY)
         # If the program was busy, lines that were typed before the question are still unread.
         self.terminal.take_input()
@@ -447,8 +447,8 @@ class PlainFace:
                     await question.answered.wait()
             finally:
                 self._question = None
-                # The waiting item is asked about again, because the command's lines came in
-                # between.
+                # Ask about the waiting item again, because the command's question was written
+                # below it.
                 self._ask_next()
         return question.line.strip() if question.line is not None else None
 
@@ -671,7 +671,7 @@ class PlainFace:
             self._nursery.start_soon(self._ask_again)
 
     async def _ask_again(self) -> None:
-        # By then, the edited version has usually arrived, and hilum asks about it immediately.
+        # After this delay, the edited version has usually arrived, and hilum asks about it.
         await trio.sleep(REOPEN_DELAY)
         if self._asked is None:
             self._ask_next()

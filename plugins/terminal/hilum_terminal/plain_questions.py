@@ -33,7 +33,7 @@ from hilum_terminal.text_width import neutral, one_line, wrap_text
 MAX_ROWS = 40
 """Maximum number of rows of a description in a question; the answer ``view`` writes all rows."""
 TAIL_ROWS = 10
-"""Number of rows to show from the end of a long description: padding cannot hide the end."""
+"""Number of last rows of a long description to show, so that padding cannot hide the end."""
 
 # The choices, or the second step of "always".
 Step = Literal["choose", "always"]
@@ -327,7 +327,7 @@ def _read_choice(item: WaitingQuestion, text: str) -> Reply | None:
 
 
 def cancel(asked: AskedItem) -> Reply:
-    """Return the reply to a question that Ctrl-D stands for."""
+    """Return the reply that Ctrl-D gives to a question."""
     match asked.item:
         case WaitingCall() if asked.step == "always":
             return NextStep("choose")

@@ -40,9 +40,9 @@ class Confirmed:
 
 
 class KeyGuard:
-    """A guard against keys that arrive just after a prompt is drawn, which must not answer it.
+    """A guard that keeps keys from answering a prompt that has just been drawn.
 
-    The user pressed such keys before they could read the prompt.
+    The user may have pressed these keys before they could read the prompt.
     """
 
     def __init__(self) -> None:
@@ -209,7 +209,7 @@ class TextPrompt:
     Args:
         question: The question.
         default: The answer if the user enters no text.
-        secret: Whether the answer, such as a key, is shown as dots.
+        secret: Whether the answer, such as an API key, is shown as dots.
     """
 
     def __init__(self, question: str, *, default: str = "", secret: bool = False) -> None:

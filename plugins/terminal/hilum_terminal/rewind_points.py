@@ -41,7 +41,7 @@ def find_rewind_points(events: Iterable[Event], agent: str = "main") -> list[Rew
         if event.agent != agent:
             continue
         if isinstance(event, PromptQueued):
-            # A prompt that waits for another run belongs after the end of that run.
+            # A prompt that waits for another run comes after the end of that run.
             is_behind = bool(running or waiting)
             waiting[event.run] = 0 if is_behind else event.seq - 1
         elif isinstance(event, RunStarted):

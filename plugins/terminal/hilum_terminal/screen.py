@@ -20,9 +20,9 @@ from .text_width import RESET, cells
 Size = tuple[int, int]
 """Columns and lines."""
 
-# With synchronized output (DEC mode 2026), a terminal shows a frame at once; terminals without this
-# mode ignore it. A query for support would be unreliable, because tmux does not respond for the
-# outer terminal.
+# With synchronized output (DEC mode 2026), a terminal shows each frame as a whole; terminals
+# without this mode ignore the sequences. A query for support would be unreliable, because tmux does
+# not respond for the outer terminal.
 BEGIN_FRAME = "\x1b[?2026h"
 END_FRAME = "\x1b[?2026l"
 REPORT_DELAY = 0.3
@@ -79,8 +79,8 @@ class Screen:
 
         Args:
             commits: Final rows, each written once. The terminal wraps rows that are too wide.
-            rows: Rows of the live region. If the window is too low for all rows, the first ones are
-                dropped.
+            rows: Rows of the live region. If the window has too few lines for all rows, the first
+                ones are dropped.
             size: Columns and lines of the terminal, read right before this call.
             cursor: Row index and column of the cursor; None for no cursor.
             parked: Whether the cursor is hidden on the first row, and a cell in reverse video marks
@@ -148,7 +148,7 @@ class Screen:
         for row in rows[:-1]:
             parts.append(_line(row, columns, ERASE_LINE))
             parts.append("\r\n")
-        # Rows of the last frame may be below; after a change of size, their position is unknown.
+        # Rows of the last frame may remain below; after a resize, their position is unknown.
         parts.append(ERASE_BELOW)
         parts.append(_text(rows[-1]))
         parts.append(AUTOWRAP_ON)

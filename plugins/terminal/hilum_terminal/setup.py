@@ -1,8 +1,8 @@
 """The guided setup of a model, at the first start and with ``/setup``.
 
-The setup looks for keys in the environment and for servers on this machine, lets the user choose,
-sends one small request, and stores the choice in the user's settings. If a model can be used
-without asking, the setup asks nothing. A key is never stored in a project, and a key from an
+The setup looks for API keys in the environment and for servers on this machine, lets the user
+choose, sends one small request, and stores the choice in the user's settings. If a model can be
+used without asking, the setup asks nothing. A key is never stored in a project, and a key from an
 environment variable is not stored at all.
 """
 
@@ -136,7 +136,7 @@ async def set_up(asker: Asker) -> str:
     access = asker.session.kernel.plugin(ModelAccess)
     if access is None:
         hint = "`hilum plugins` shows why the plugin models is not loaded."
-        asker.fail(UsageError("No plugin that reaches models is loaded.", hint=hint))
+        asker.fail(UsageError("No plugin that provides access to models is loaded.", hint=hint))
         return ""
     name = await _SetUp(asker, access).run()
     if not name:
@@ -145,7 +145,7 @@ async def set_up(asker: Asker) -> str:
 
 
 class _SetUp:
-    """One run of the setup."""
+    """One pass through the guided setup."""
 
     def __init__(self, asker: Asker, access: ModelAccess) -> None:
         self._asker = asker

@@ -12,7 +12,7 @@ from hilum import HilumError, Session, ToolDenied, judge_call
 
 TOOL = "run_terminal_cmd"
 MAX_OUTPUT = 200_000  # characters
-MAX_KEPT = 30_000  # in characters; the agent reads this much
+MAX_KEPT = 30_000  # in characters; the agent reads at most this much of the output
 
 
 @attrs.define

@@ -316,7 +316,7 @@ def _complete_name(session: Session, typed: str) -> list[Choice]:
         names = [command.name, *command.aliases]
         choice = Choice(f"/{command.name}", command.usage, command.summary)
         if typed in names:
-            # An alias is also complete.
+            # A complete alias counts as a complete name.
             exact.append(Choice(f"/{typed}", command.usage, command.summary))
         elif any(name.casefold().startswith(wanted) for name in names):
             first.append(choice)

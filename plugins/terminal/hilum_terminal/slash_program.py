@@ -86,12 +86,12 @@ async def permissions(chat: Chat, arguments: str) -> None:
 
 
 def _revoke(chat: Chat, rule: str) -> bool:
-    """Revoke approvals for this session, and return whether there is no rule to remove."""
+    """Revoke approvals in this session; return whether no stored rule has to be removed."""
     session = chat.session
     if not session.revoke(rule):
         return False
     chat.say(f"No longer allowed in this conversation: {rule}")
-    # An approval "forever" also stored a rule.
+    # An approval that was given "forever" is also stored as a rule.
     return not any(
         isinstance(event, ApprovalAnswered) and event.remember == "always"
         for event in session.journal.read_all()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # Time limit, in seconds, for a provider's list of models; some providers look for servers on this
 # machine.
 PROVIDER_TIMEOUT = 3.0
-# Looking up a model is fast, but a provider may have a thousand models.
+# Maximum number of models to look up. A lookup is fast, but a provider may have a thousand models.
 MAX_DESCRIBED = 300
 # The policies of ``Session.set``.
 POLICIES = {

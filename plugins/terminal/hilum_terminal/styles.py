@@ -36,7 +36,7 @@ Style = Literal[
 ]
 RESET = "\x1b[0m"
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-"""The characters that show in turn that something is running."""
+"""The frames of the progress spinner."""
 # Parameters of SGR sequences. With 16 colors, the user's palette determines the appearance of the
 # colors, so that they are readable on both dark and light backgrounds.
 _ANY: dict[str, str] = {

@@ -38,7 +38,7 @@ _NON_JOINER_MARK = "\ue001"
 
 # Invisible format characters that ``escape_terminal`` does not escape.
 _INVISIBLE = re.compile("[\U0001bca0-\U0001bca3\U0001d173-\U0001d17a]")
-# A cheap search for possible runs of marks, which excludes Chinese, Japanese and Korean text,
+# A cheap search for possible sequences of marks, which excludes Chinese, Japanese and Korean text,
 # because the exact search would take 0.5 µs per character.
 _MAYBE_MARKS = re.compile(
     "[\u0300-\u20ff\u2c00-\u2dff\u302a-\u302f\u3099\u309a\ua66f-\uabff\ud7b0-\ud7ff\ufb1e\ufe00-\ufe2f"
@@ -288,7 +288,7 @@ def _fitting_indent(indent: str, width: int) -> int:
 
 
 def _tokens(row: str) -> Iterator[tuple[str, bool]]:
-    """Yield the color sequences and texts of a row, each with whether it is a color sequence."""
+    """Yield the color sequences and texts in a row; the flag is true for a color sequence."""
     position = 0
     for match in _COLOR.finditer(row):
         if match.start() > position:
@@ -325,7 +325,7 @@ def _beginning(row: str, width: int) -> str:
         if is_full:
             break
     text = "".join(kept)
-    # In a few Indic sequences, a text is wider than the sum of its graphemes.
+    # A few Indic sequences are wider than the sum of their graphemes' widths.
     while cells(text) > width and kept:
         kept.pop()
         text = "".join(kept)
@@ -382,7 +382,7 @@ def _escape_surplus_marks(match: re.Match[str]) -> str:
 
 @functools.cache
 def _many_marks() -> re.Pattern[str]:
-    """Return a pattern for runs of more zero-width characters than one letter can have.
+    """Return a pattern for more consecutive zero-width characters than one letter can have.
 
     Compiling this pattern takes 2 ms, and few texts need it.
     """

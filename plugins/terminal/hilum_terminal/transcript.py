@@ -82,7 +82,7 @@ class Transcript:
         commit: Function to call with each finished part, in order.
 
     Attributes:
-        cards: The last written calls, oldest first, which a key shows in full.
+        cards: The calls written last, oldest first; the user can show them in full.
         answered_run: Id of the last run in which the agent wrote text.
     """
 

@@ -116,8 +116,8 @@ class TrustDecision:
     """The user's decision on how to open a session in a folder.
 
     Attributes:
-        trusted: Whether the folder is trusted. The session reads this itself, so callers need not
-            pass it on.
+        trusted: Whether the folder is trusted. The session reads this state itself, so
+            callers need not pass it on.
         approve: The approval policy to open the session with; ``None`` for the configured one.
         asked: Whether the user was asked.
         left: Whether the user pressed Esc. The caller decides whether to open a read-only session

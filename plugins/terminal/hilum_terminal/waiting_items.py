@@ -121,7 +121,7 @@ class WaitingItems:
         return found
 
     def _is_alive(self, waiting: Approval | Question) -> bool:
-        """Return whether an item can be answered: its run must not be cut off."""
+        """Return whether an item can still be answered; if its run was cut off, it cannot."""
         if not waiting.call_id:
             return True
         agent = self._session.agents.get(waiting.agent)

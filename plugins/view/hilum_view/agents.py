@@ -21,10 +21,10 @@ class Actor(msgspec.Struct, kw_only=True):
     """An agent in a session and its current activity.
 
     Attributes:
-        name: Agent's name in the session; ``main`` is the user's main agent.
+        name: Name of the agent in the session; ``main`` is the user's main agent.
         parent: Name of the agent that started this agent.
-        state: Agent's state in the kernel.
-        activity: Agent's activity, which is ``preparing``, ``thinking``, ``working`` (calls run),
+        state: State of the agent in the kernel.
+        activity: Activity of the agent: ``preparing``, ``thinking``, ``working`` (calls run),
             ``answering``, or the outcome of the agent's last run.
         run: Id of the agent's current or last run.
         turn: Number of the current model call in the run, 0 before the first.
@@ -68,14 +68,14 @@ class AgentView(msgspec.Struct):
         title: Task of the agent.
         owner: Name of the agent that started this one; empty if the user did.
         reports: Whether the answer is for the user instead of the agent that started this one.
-        status: Agent's status in the last ``agents.status`` event.
-        place: Agent's position in the queue, 0 if the agent is not waiting.
+        status: Status of the agent in the last ``agents.status`` event.
+        place: Position of the agent in the queue, 0 if the agent is not waiting.
         progress: Progress from 0 to 1.
         since: Unix time at which the agent was queued or began.
         seconds: Duration in seconds, once the agent has ended.
         turns: Maximum number of turns, 0 if unknown.
         calls: Number of tool calls that have ended.
-        doing: Agent's current activity.
+        doing: Current activity of the agent.
         usage: Tokens and cost, excluding those of agents that this one started.
         last_words: The last text that the agent's model wrote.
         result: The result, once the agent has ended.

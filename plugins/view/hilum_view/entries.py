@@ -136,7 +136,7 @@ class Prompt(Entry, tag="prompt"):
         text: The prompt from the user or another agent; empty for a run that continues another one.
         model: The model of the run.
         mode: The mode of the run.
-        attached: Text from another program, such as piped input. It is data, not instructions.
+        attached: Text from another program, such as piped input, which is data, not instructions.
         context: The context that was gathered for the prompt.
         retries: Id of the run that this run continues; empty if this run has its own prompt.
         steers: Whether the user wrote the prompt while the agent was working, and the agent read it

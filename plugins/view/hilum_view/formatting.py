@@ -35,10 +35,10 @@ def parse_arguments(text: str) -> dict[str, Any] | None:
 
 
 def parse_partial_arguments(text: str) -> dict[str, Any]:
-    """Return the arguments in the beginning of a JSON object that is still arriving.
+    """Return the arguments from the beginning of a JSON object that is still arriving.
 
-    Of an incomplete string, the part that has arrived is returned; any other incomplete value is
-    left out. For text that is not the beginning of an object, the result is empty.
+    If a string is incomplete, the part that has arrived is returned; any other incomplete value is
+    left out. The result is empty if the text is not the beginning of an object.
     """
     arguments: dict[str, Any] = {}
     decoder = json.JSONDecoder()

@@ -32,7 +32,7 @@ class NoticeText(NamedTuple):
 
 
 def make_notice_text(event: ev.Event) -> NoticeText | None:
-    """Return the notice for an event, or ``None``, as for most events."""
+    """Return the notice for an event, or ``None`` if it needs no notice, like most events."""
     format_event = _FORMATTERS.get(type(event))
     if format_event is None:
         return None
@@ -67,7 +67,7 @@ def _model_failed(event: ev.ModelFailed) -> NoticeText | None:
 
 def _plugin_failed(event: ev.PluginFault) -> NoticeText:
     text = describe_fault(event.plugin, event.hook, first_line(event.error, 160))
-    if event.switched_off and event.hook != "load":  # a plugin that was not loaded is off anyway
+    if event.switched_off and event.hook != "load":  # a plugin that was not loaded has no effect
         text += "; it is switched off"
     return NoticeText("plugin_failed", text)
 
@@ -102,7 +102,7 @@ def _plugin_event(event: ev.PluginEvent) -> NoticeText | None:
     said = event.data.get("say")
     if isinstance(said, str):
         return NoticeText("said", said[:MAX_SAID], level="info")
-    # Other file changes are shown by their calls.
+    # Other file changes are shown with the calls that made them.
     if event.name == "files.changed" and event.data.get("tool") == "undo":
         what = event.data.get("what")
         text = f"undone: {first_line(what, 200)}" if isinstance(what, str) and what else "undone"

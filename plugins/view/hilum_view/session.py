@@ -121,7 +121,7 @@ class SessionView:
         files: Paths of files changed by calls, in order of their first change.
         redacted: Names of the secrets that were replaced in prompts.
         unattended: Number of calls that were denied because nobody could approve them.
-        denied_rules: Rules that would have allowed those calls.
+        denied_rules: Rules that would have allowed the denied calls.
         effects: Number of successful calls that had effects.
     """
 
@@ -150,7 +150,7 @@ class SessionView:
         self._outcomes: dict[str, Outcome] = {}
         self._answers: dict[str, Answer] = {}
         self._cards: dict[tuple[str, str], Card] = {}
-        # The cards that have not ended, so that finding one requires no search through all cards.
+        # The cards that have not ended, kept separately to avoid a search through all cards.
         self._open: dict[tuple[str, str], Card] = {}
         self._known_files: set[str] = set()
         self._parts: set[Part] = set()
@@ -194,8 +194,8 @@ class SessionView:
 
     def is_covered(self, card: Card) -> bool:
         """Return whether a call need not be shown because its effect is shown elsewhere."""
-        # This check comes before parsing, because a face asks in each frame, and arguments may be
-        # very long.
+        # This check comes before parsing, because faces use this method in each frame, and
+        # arguments may be very long.
         if card.code or card.call.name not in ("todo_write", "task", "handover"):
             return False
         arguments = parse_arguments(card.call.arguments)

@@ -44,7 +44,7 @@ class Question(msgspec.Struct, tag_field="kind", tag="question", kw_only=True):
     """A question from an agent to the user.
 
     Attributes:
-        id: Id of the question, which its answer names.
+        id: Id of the question, which the answer must contain.
         agent: The agent that asks.
         call_id: Id of the agent's call; empty if the question does not come from a call.
         question: The question.
@@ -67,7 +67,7 @@ class QuestionEnd(msgspec.Struct, frozen=True):
 
     Attributes:
         id: Id of the question.
-        by: What ended the question, which is ``user``, ``timeout``, ``headless`` or ``stop``.
+        by: What ended the question: ``user``, ``timeout``, ``headless`` or ``stop``.
     """
 
     id: str
