@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _split(arguments: list[str]) -> tuple[str, list[str]]:
-    """Return the name of the command and its arguments.
+    """Return the command's name and its arguments.
 
     Without a command, ``hilum`` starts a conversation. A first argument that is an option, or that
     contains a space as a prompt does, also starts a conversation.
@@ -145,7 +145,7 @@ def _find_command(name: str, commands: dict[str, list[EntryPoint]]) -> EntryPoin
 
     Args:
         name: The name as the user typed it.
-        commands: The installed commands by normalized name, so that clashes are found.
+        commands: The installed commands by normalized name; several commands under one name clash.
 
     Raises:
         UsageError: The command does not exist.
@@ -224,7 +224,7 @@ def _order(points: list[EntryPoint]) -> tuple[bool, bool, str]:
 
 
 def _line(points: list[EntryPoint]) -> str:
-    """Return a command's line in the help."""
+    """Return the line that describes a command in the help."""
     point = points[0]
     if len(points) > 1:
         description = clash("command", points)

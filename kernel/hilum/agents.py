@@ -132,7 +132,7 @@ class Agent(msgspec.Struct, eq=False):
         return self.profile.model or self.session.model
 
     def limit(self, name: str) -> Any:
-        """Return ``turns``, ``timeout`` or ``token_limit`` from the profile or the settings."""
+        """Return the effective limit ``turns``, ``timeout`` or ``token_limit``."""
         own = getattr(self.profile, name)
         # Only None falls back to the setting: 0 in the profile is a value.
         if own is None:

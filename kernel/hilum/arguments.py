@@ -150,8 +150,8 @@ def safe_id(identity: str) -> str:
 def safe_answer(message: AssistantMessage) -> AssistantMessage:
     """Return a model's response in a form that can be logged; see ``safe_call`` for its calls.
 
-    Calls beyond ``MAX_CALLS`` are left out. The first of these calls is kept, so that it can be
-    refused with the reason.
+    Calls beyond ``MAX_CALLS`` are left out, except for the first one, which is kept so that it can
+    be refused with the reason.
     """
     parts: list[Text | Thinking | ToolCall] = []
     calls = 0

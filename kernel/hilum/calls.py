@@ -1,8 +1,9 @@
 """Tool calls: all calls in a response run in parallel, and each ends exactly once.
 
-A call waits for its turn. After a check of its tool, its arguments and its earlier failures, the
-gates, the mode, the approval policy and the user decide whether it may run. The call's start is
-*logged*, the call runs within a time limit, and its result is checked and logged.
+A call first waits for earlier calls that use the same files or queues. After a check of its tool,
+its arguments and its earlier failures, the gates, the mode, the approval policy and the user decide
+whether it may run. The call's start is *logged*, the call runs within a time limit, and its result
+is checked and logged.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def end_calls(agent: Agent, code: str, why: str) -> None:
         result = _failure(state.call, code, text)
         if state.printed:
             introduction = Text(f"{result.text} Its output so far:", "kernel")
-            # The output is a separate part, so that it is not taken for a text of the kernel.
+            # The output is a separate part, so that it is not mistaken for the kernel's text.
             output = Text(state.printed, f"tool:{state.call.name}")
             result = replace(result, parts=(introduction, output))
         agent.emit(CallDone(result=result, seconds=_seconds(state)))
@@ -156,7 +157,7 @@ async def _run_one_call(
             result = _failure(state.call, "E_PLUGIN", f"{RESULT_WITHHELD}. {reason}")
         result = await _check_result(agent, call, result)
         done = CallDone(result=result, seconds=_seconds(state))
-        with suppress(PluginError):  # if this fails, the text is withheld
+        with suppress(PluginError):  # if the search for secrets fails, the text is withheld
             await agent.session.redaction.prepare(done)
         agent.emit(done)
     except trio.Cancelled:
@@ -219,7 +220,7 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
     """Check whether a call may run, and run it.
 
     Raises:
-        ToolError: The call may not run, failed, or did not end in time.
+        ToolError: The call was refused, failed, or did not end in time.
     """
     session = agent.session
     # Interrupted calls are refused first, because a call that may have had its effect must not be
@@ -247,8 +248,8 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
         reason = session.hooks.refusal()
         if reason:  # a gate may have closed while this call waited
             raise ToolDenied(reason)
-        # A stop does not cancel the waits above if they are already over; without this checkpoint,
-        # the tool would then run up to its first await.
+        # A stop has no effect on waits that are already over; without this checkpoint, the tool
+        # would run up to its first await.
         await trio.lowlevel.checkpoint_if_cancelled()
         started = CallStarted(
             call=state.to_run,
@@ -301,7 +302,7 @@ def _check_interrupted(state: CallState) -> None:
 
 
 def _prepare_unless_repeated(agent: Agent, state: CallState) -> Prepared:
-    """Prepare a call, unless it is refused as repeated.
+    """Prepare a call, unless it has been repeated too often.
 
     Raises:
         ToolError: The call failed too often, returned the same result too often, or cannot be
@@ -354,8 +355,8 @@ def _prepare(agent: Agent, call: ToolCall) -> Prepared:
         limit = tool.time_limit(arguments)
         claims = claims_of(tool, arguments, agent.session.workspace)
         aim = tool.aim(arguments) if tool.aim is not None else ""
-    # ``aim``, ``reads`` and ``timeout`` may be functions of the plugin, which may raise any
-    # exception.
+    # ``aim``, ``reads`` and ``timeout`` may be functions that the plugin defines, and these may
+    # raise any exception.
     except BaseException as failure:
         if is_interrupt(failure):
             raise
@@ -367,7 +368,7 @@ def _find(agent: Agent, call: ToolCall) -> Tool:
     """Return the tool of a call.
 
     Raises:
-        ToolError: The tool does not exist, or the agent may not use it.
+        ToolError: The tool does not exist, or the agent is not allowed to use it.
     """
     # A plugin's tool takes precedence over the kernel's own tool of the same name.
     tool = agent.session.tools.get(call.name) or ACCESS_TOOLS.get(call.name)
@@ -437,7 +438,7 @@ async def _run(
     timed = TimedCall(tool.plugin, deadline, tool.grace)
 
     def show(text: str) -> None:
-        # Faces have already been shown the end of an abandoned call.
+        # Faces have already shown that an abandoned call ended.
         if not timed.abandoned:
             session._writer.show_output(seq, agent, "output", text, call.id)
 
@@ -545,7 +546,7 @@ async def _check_result(agent: Agent, call: ToolCall, result: ToolResult) -> Too
     try:
         depth = nesting(msgspec.json.encode(checked).decode())
     except PLUGIN_EXCEPTIONS as error:
-        problem = "The result cannot be written to the log, which is a fault of its plugin."
+        problem = "The result cannot be written to the log because of a fault in its plugin."
         return _failure(call, "E_PLUGIN", f"{problem} {error}")
     if depth > 2 * MAX_DEPTH:
         problem = f"The result is nested more than {2 * MAX_DEPTH} levels deep"

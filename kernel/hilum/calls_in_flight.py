@@ -54,8 +54,8 @@ class OpenApproval(msgspec.Struct, eq=False):
         """Wait until the user has answered or the time is over."""
         with self.clock:
             await self.first.wait()
-            # An answer sets both events, so that a question that is answered before its turn is not
-            # shown.
+            # An answer sets both events, so that a question that is answered before it becomes the
+            # oldest one is not shown.
             if not self.answered.is_set():
                 self.show()
             await self.answered.wait()
@@ -99,8 +99,8 @@ class CallsInFlight:
         try:
             yield opened
         finally:
-            # Only the clock of the oldest open question runs, so the clock of the next question
-            # must start now, however the wait ended.
+            # Only the clock of the oldest open question starts automatically, so the clock of the
+            # next question must start now, however the wait ended.
             self._approvals.pop(approval, None)
             self.start_oldest()
 

@@ -1,8 +1,8 @@
 """The checks that ``hilum doctor`` shows: what works on this machine, and how to fix the rest.
 
 A plugin adds checks with an entry point of the group ``hilum.checks``. The entry point names a
-function that takes the workspace and a flag that allows contacting servers, and returns checks. The
-function is called outside a session, because a session may fail to open.
+function that returns checks; its arguments are the workspace and whether servers may be contacted.
+The function is called outside a session, because a session may fail to open.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from hilum.discovery import EntryPoint, entry_points
 from hilum.hooks import describe_error
 
 Grade = Literal["ok", "warn", "fail"]
-MAX_TEXT = 2_000  # characters of a result and of a fix
-MAX_SUBJECT = 100  # characters
+MAX_TEXT = 2_000  # maximum number of characters in a result or a fix
+MAX_SUBJECT = 100  # maximum number of characters in a subject
 MAX_CHECKS = 1_000  # maximum number of checks from one plugin
-TIME_LIMIT = 20.0  # seconds for the checks of one plugin
+TIME_LIMIT = 20.0  # maximum number of seconds for one plugin's checks
 
 CHECKS_GROUP = "hilum.checks"
 """The group of entry points that name functions that return checks."""

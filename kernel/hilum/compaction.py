@@ -56,8 +56,8 @@ def room(info: ModelInfo, head: int) -> int:
     """
     usable = info.window - reserve(info)
     share = int(usable * COMPACT_AT) - head
-    # In a small window, the system prompt and the tools alone may take most of ``COMPACT_AT``,
-    # which would leave almost nothing for messages.
+    # In a small window, the system prompt and the tools alone may take most of the share
+    # ``COMPACT_AT``, which would leave almost nothing for messages.
     free = (usable - head) * 3 // 4
     small = min(free, int(info.window * COMPACT_AT) - head)
     return max(share, small)
@@ -117,7 +117,7 @@ def shorten(text: str, limit: int, measure: Measure, note: Callable[[int, int], 
         tail = _from_whole_line(text[len(text) - size // 3 :])
         left_out = note(len(text) - len(head) - len(tail), len(head))
         outcome = f"{head}\n{left_out}\n{tail}".strip("\n")
-        # Dense parts of a text take more tokens than the average.
+        # Dense parts of a text have more tokens per character than the average.
         if size < 50 or measure(outcome) <= limit:
             return outcome
         size = size * 4 // 5
@@ -409,7 +409,7 @@ class _Shortener:
         return texts
 
     def total(self, begin: int, texts: Mapping[str, str], *, request: bool = True) -> int:
-        """Return the tokens of a message and all later ones, with or without the request."""
+        """Return the number of tokens from a message to the end, with or without the request."""
         total = 0
         for index in range(begin, len(self._messages)):
             if request or index != self._request:

@@ -1,6 +1,6 @@
 """The context gathered for a prompt: its budget, and how a model sees it.
 
-The estimates of tokens come from ``hilum.tokens``.
+Token estimates come from ``hilum.tokens``.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def access_tool_specs(deferred: Sequence[str]) -> list[ToolSpec]:
 
 
 def unwrap(call: ToolCall) -> ToolCall:
-    """Return the call inside a ``call_tool`` call, with the same id; any other call unchanged.
+    """Return the call inside a ``call_tool`` call, with the same id; return other calls unchanged.
 
     Raises:
         ToolError: The arguments of ``call_tool`` are invalid, or the inner call is to ``call_tool``

@@ -69,8 +69,8 @@ class EntryPoint(NamedTuple):
 def entry_points(group: str) -> dict[str, EntryPoint]:
     """Return the entry points of a group by name, sorted.
 
-    If a name occurs twice, an entry point from the standard set takes precedence over others, and
-    otherwise the first one does.
+    If a name occurs more than once, an entry point from the standard set takes precedence;
+    otherwise, the first one does.
     """
     return {points[0].name: points[0] for points in all_entry_points(group).values()}
 
@@ -172,7 +172,8 @@ def sources(target: str) -> Iterator[str]:
 def mentions(text: str, names: Iterable[str]) -> bool:
     """Return whether source code contains one of the names as a word.
 
-    The check serves for files that cannot be imported, and may report too much.
+    The check is meant for files that cannot be imported, and also finds names in comments and
+    strings.
     """
     return re.search(rf"\b({'|'.join(names)})\b", text) is not None
 

@@ -143,8 +143,8 @@ def letting_run(approve: str, rules: Iterable[str] = ()) -> str:
         return named if approve == "auto" else f"{unattended}, or {named}"
     if approve != "auto":
         return unattended
-    # Under the policy ``auto``, a rule of the user requires the approval, and a new rule does not
-    # override it.
+    # Under the policy ``auto``, one of the user's rules requires the approval, and a new rule
+    # does not override it.
     return "change the rule that asks for approval: hilum permissions"
 
 
@@ -303,7 +303,7 @@ class NeedsUser(ToolError):
 
 
 class AddressRefused(HilumError):
-    """A network address that may not be contacted, or a host without one (``E_UNREACHABLE``).
+    """A network address must not be contacted, or a host has no address (``E_UNREACHABLE``).
 
     Args:
         message: A sentence about the reason.

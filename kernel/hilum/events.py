@@ -44,8 +44,8 @@ class Event(Data, frozen=True, tag=_tag, kw_only=True):
     """Base class of all events.
 
     Within a session, ``seq`` counts from 1 without gaps. ``at`` is a Unix time in seconds.
-    ``agent`` and ``run`` are the names of the agent and the run (empty for events of the session
-    itself).
+    ``agent`` is the name of the agent and ``run`` the id of the run; both are empty for events of
+    the session itself.
     """
 
     seq: int = 0
@@ -219,8 +219,8 @@ class ModelFailed(Event, frozen=True):
 class ModelAnswered(Event, frozen=True):
     """Phase event: a complete response arrived.
 
-    ``first`` is the time in seconds from the request to the first chunk, ``seconds`` that to the
-    end of the response.
+    ``first`` is the time in seconds from the request to the first chunk, ``seconds`` is the time
+    to the end of the response.
 
     ``redacted`` lists the names of the secrets that were replaced in the response. ``withheld``
     lists the ids of the calls whose arguments contained a secret. The real arguments, with which

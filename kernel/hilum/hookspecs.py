@@ -73,7 +73,7 @@ class Verdict(msgspec.Struct, frozen=True):
         rule: With ``ask``: a rule that allows such calls without asking, as ``hilum permissions
             allow`` takes it. hilum shows the rule if no user is present to answer.
         settled: With ``allow``: whether one of the user's rules decided this, so that the approval
-            policy does not request an approval.
+            policy does not ask for approval.
         code: With ``deny``: the error code of the call's result.
         arguments: With ``allow`` and ``ask``: a complete set of arguments, which replace those of
             the call. The arguments must fit the tool. The rewritten call is the one that all gates
@@ -126,7 +126,7 @@ def allow(
 
 
 def ask(reason: str, *, scope: str = "", arguments: Mapping[str, Any] | None = None) -> Verdict:
-    """Request the user's approval of the call, with new arguments if any are given."""
+    """Ask the user to approve the call, with new arguments if any are given."""
     return Verdict("ask", reason, scope, arguments=arguments)
 
 
@@ -204,7 +204,7 @@ async def open_session(session: Session) -> AsyncIterator[object]:
 def provide_models(kernel: Kernel) -> Iterable[Provider] | None:
     """Return providers of models.
 
-    Each serves the models whose names begin with its name and a slash.
+    Each provider serves the models whose names begin with the provider's name and a slash.
     """
 
 
@@ -280,7 +280,7 @@ async def trim_context(
 
     The hook is called when the conversation exceeds the model's window, or when the user requests a
     compaction (``agent.conversation.compaction_requested``). ``sizes`` contains the estimated
-    tokens of each message.
+    number of tokens in each message.
     """
 
 
@@ -310,7 +310,7 @@ def redact_texts(texts: Sequence[str], origin: str) -> Sequence[str] | None:
 
 @hookspec(shape="gate", deadline=10.0, on_failure="deny", returns=Verdict)
 async def on_tool_call(agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
-    """Allow a call, request the user's approval, or deny it; ``None`` means no opinion.
+    """Allow a call, ask the user to approve it, or deny it; ``None`` means no opinion.
 
     ``call.arguments`` is JSON that fits the tool.
 

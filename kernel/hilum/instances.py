@@ -159,7 +159,7 @@ class PluginInstances:
     def _clash(self, keep: Tool, leave: Tool) -> None:
         """Report, only once, that a tool is left out.
 
-        The report does not count as a failure that leads to switching the plugin off.
+        The report is not one of the failures after which the plugin is switched off.
         """
         plugins = self._session.kernel.host.plugins
         if keep.name in plugins[keep.plugin].replaces and keep.plugin != leave.plugin:

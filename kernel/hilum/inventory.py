@@ -168,7 +168,7 @@ def _broken_tools(tools: list[Tool]) -> list[str]:
 
 
 def _closed_gates(plugin: str, session: Session) -> list[str]:
-    """Return a sentence for each closed gate of a plugin, because of which no call runs."""
+    """Return a sentence for each of a plugin's closed gates, which keep all calls from running."""
     closed = session.hooks.closed.items()
     return [f"the gate {gate} is closed" for gate, plugins in closed if gate and plugin in plugins]
 

@@ -34,7 +34,7 @@ class Stream(msgspec.Struct):
     size: int = 0
 
     def add(self, text: str) -> None:
-        """Add a piece; the oldest pieces are dropped from the window."""
+        """Add a piece, and drop the oldest pieces of an output that is too long."""
         self.pieces.append(text)
         self.size += len(text)
         while self.size > KEEP and len(self.pieces) > 1:
@@ -52,8 +52,8 @@ class Journal:
     """The log of a session and its readers.
 
     Attributes:
-        broken: The error because of which the journal accepts no more events; ``None`` while it
-            accepts them.
+        broken: The error that keeps the journal from accepting events; ``None`` while it accepts
+            them.
         streams: Output that is still arriving.
         news: Set, and then replaced by a new event, when there are events or output to read.
         closed: Whether the session is closed.
@@ -77,12 +77,12 @@ class Journal:
 
         Args:
             events: The events.
-            shown: The events as readers in this process get them, if they differ.
+            shown: The events that readers in this process get instead, if any.
 
         Raises:
             StoreError: The events could not be written; from now on, no event can be written.
         """
-        # After a failed write, the log and the folded state differ, so no later event may follow.
+        # After a failed write, the log and the folded state differ, so no more events are accepted.
         if self.broken is not None:
             raise self.broken
         try:

@@ -117,8 +117,8 @@ class Kernel:
             resume: Id of the session to resume, or the beginning of the id.
             kind: The kind of session (``main``, ``shared`` or ``headless``); the setting
                 ``session_kind`` by default.
-            attended: Whether a user is present to answer approvals and questions; by default, true
-                unless the kind is ``headless``.
+            attended: Whether a user is present to answer requests for approval and questions; by
+                default, true unless the kind is ``headless``.
             mode: Initial mode; the setting by default.
             model: The model, as ``provider/name``; the setting by default.
             approve: The approval policy (``ask_first``, ``auto`` or ``readonly``); the setting by
@@ -355,7 +355,7 @@ async def open_kernel(
     Raises:
         SettingsError: The settings have mistakes; all of them are listed.
         UsageError: A named plugin does not exist, or an object cannot be a plugin.
-        PluginError: An object that was passed as a plugin does not fit, or two distributions
+        PluginError: An object that was passed as a plugin has mistakes, or two distributions
             provide plugins with the same name.
     """
     overrides = dict(settings or {})

@@ -117,7 +117,7 @@ async def _carry_out(agent: Agent) -> None:
     """Carry out step after step until the run is over."""
     conversation = agent.conversation
     if agent.starting == conversation.stopped_run and agent.scope is not None:
-        # The earlier process ended while it stopped this run.
+        # The earlier process ended while it was stopping this run.
         agent.scope.cancel()
         await trio.lowlevel.checkpoint()
     await agent.session.kernel.router.ready(agent)
@@ -518,7 +518,7 @@ async def _planned(
 
 
 def _cause(agent: Agent) -> Literal["window", "model", "too_long", "asked"]:
-    """Return the cause of a compaction that happens now."""
+    """Return the cause of the current compaction."""
     conversation = agent.conversation
     run = conversation.run
     if run is not None and run.failed is not None and run.failed.action == "compact":
@@ -533,7 +533,7 @@ def _cause(agent: Agent) -> Literal["window", "model", "too_long", "asked"]:
 async def _round(agent: Agent) -> None:
     """Close a round of calls with the notes for the model.
 
-    The notes are about reminders from plugins, changes, and repeated failures.
+    The notes contain the plugins' reminders, and report changes and repeated failures.
     """
     run = agent.run
     failures = agent.conversation.failures
@@ -613,7 +613,7 @@ async def _check(agent: Agent) -> None:
         others = [part for part in message.parts if not isinstance(part, Text)]
         message = replace(message, parts=(*others, Text(run.answer, "model")))
     objections = await _objections(agent, message)
-    # A stop does not cancel checks that have already ended, but the run must still end as stopped.
+    # If a stop arrives after the checks have ended, the run must still end as stopped.
     await trio.lowlevel.checkpoint_if_cancelled()
     if objections and run.objections < MAX_OBJECTIONS and not run.cut:
         ended = await round_end(agent, objections, objected=True)

@@ -189,8 +189,8 @@ class Layer(Data, frozen=True):
 class Block(Data, frozen=True):
     """A block of context gathered for a prompt.
 
-    ``type`` becomes the tag of the block. If the budget is too small, blocks with a higher
-    ``priority`` are kept.
+    ``type`` becomes the tag of the block. If the budget is too small for all blocks,
+    those with a higher ``priority`` are kept.
     """
 
     type: str

@@ -74,7 +74,9 @@ class ModelAccess(Protocol):
     async def survey_models(
         self, kernel: Kernel, provider: str = "", *, known_only: bool = False
     ) -> Sequence[ProviderStatus]:
-        """Return the status of each provider. All are checked concurrently, each with a time limit.
+        """Return the status of each provider.
+
+        The providers are checked concurrently, each with a time limit.
 
         Only servers on this machine and the named provider are contacted.
 

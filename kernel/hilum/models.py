@@ -87,7 +87,7 @@ class CallChunk(msgspec.Struct, frozen=True):
 
 
 class KeepAlive(msgspec.Struct, frozen=True):
-    """A signal without content, for example a comment, that the connection is alive.
+    """A signal, such as a comment, that has no content but shows that the connection is alive.
 
     Such a signal extends the time limit for silence, up to a bound.
     """
@@ -171,7 +171,7 @@ class Model(Protocol):
 # Keep-alives without content extend the limit for silence up to this factor, because some providers
 # queue a request for minutes.
 MAX_STRETCH = 4
-# Maximum length of a response in characters: per token of its maximum, and in total.
+# Maximum length of a response: characters per token of the model's limit, and characters in total.
 CHARACTERS_PER_TOKEN = 8
 MAX_CHARACTERS = 4 << 20
 
@@ -260,8 +260,8 @@ async def ask_model(
     Args:
         agent: The agent on whose behalf the model is asked.
         name: The model, ``provider/name`` or a role.
-        instructions: The system prompt. Its first line states the purpose, by which recordings of
-            sessions identify the request.
+        instructions: The system prompt, whose first line states the purpose. Recordings of sessions
+            identify the request by this line.
         question: The question.
         purpose: The purpose as the log states it.
 

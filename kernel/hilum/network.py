@@ -1,4 +1,4 @@
-"""Checks whether a URL points to this machine, and which proxy it needs."""
+"""Functions that check whether a URL points to this machine, and find the proxy for a URL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def is_loopback(url: str) -> bool:
 
 
 def find_proxy(url: str) -> str:
-    """Return the proxy that the environment or the system sets for a URL; empty without one.
+    """Return the proxy that the environment or the system sets for a URL; empty if there is none.
 
     A URL that points to this machine is never proxied.
     """

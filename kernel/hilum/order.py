@@ -110,8 +110,8 @@ class Place(msgspec.Struct, eq=False):
     async def wait(self) -> None:
         """Wait until all earlier calls that conflict with this one have ended."""
         while (event := self._obstacle()) is not None:
-            # Later calls need not wait until the gates have judged this call, which cannot happen
-            # while it waits.
+            # The gates cannot judge this call while it waits, so later calls need not wait for
+            # their verdict.
             self.judged.set()
             await event.wait()
             self.judged = trio.Event()

@@ -296,7 +296,7 @@ class Host:
                 any other failure.
 
         Raises:
-            PluginError: An object that was passed as a plugin does not fit.
+            PluginError: An object that was passed as a plugin has mistakes.
             UsageError: A file that was passed does not load, or defines no plugin.
         """
         self._strict = strict
@@ -371,7 +371,7 @@ class Host:
 
     @contextmanager
     def _isolated(self, plugin: Plugin) -> Iterator[None]:
-        """Report an error that loading a plugin raises, and close the plugin's gates.
+        """Report an error that was raised while a plugin was loaded, and close the plugin's gates.
 
         Raises:
             PluginError: The plugin is an object that the caller passed.

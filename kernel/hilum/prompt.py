@@ -203,14 +203,14 @@ async def freeze_prompt(
     frozen = PromptFrozen(
         layers=built, tools=tools, cause=cause, mode=mode, model=model, changed=changed
     )
-    # If the prompt is large, this searches it for secrets in a thread, so that writing the event
-    # does not block.
+    # A large prompt is searched for secrets in a thread here, so that writing the event does not
+    # block.
     await agent.session.redaction.prepare(frozen)
     return frozen
 
 
 def _named(layers: Iterable[Layer], tools: Iterable[ToolSpec]) -> dict[str, object]:
-    """Return layers and tools by the names that ``PromptFrozen.changed`` lists."""
+    """Return layers and tools by the names that ``PromptFrozen.changed`` uses."""
     named: dict[str, object] = {f"layer {layer.name}": layer for layer in layers}
     for tool in tools:
         named[f"tool {tool.name}"] = tool

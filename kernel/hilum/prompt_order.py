@@ -1,7 +1,7 @@
 """The order in which prompts were given.
 
-The order must be enforced, because interpreting a prompt and searching it for secrets may take
-longer than for the next prompt.
+The order must be enforced, because interpreting one prompt and searching it for secrets may take
+longer than doing so for the next prompt.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class PromptOrder:
         """Register a prompt for an agent, behind earlier prompts, until the block ends.
 
         Yields:
-            A list with an event for each earlier prompt, which is set once that prompt is queued,
-            answered or refused.
+            A list of events, one for each earlier prompt. Each event is set once its prompt is
+            queued, answered or refused.
         """
         around = frozenset(each for each in _within.get() if not each.is_set())
         turns = self._open.setdefault(agent, [])

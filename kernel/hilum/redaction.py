@@ -37,8 +37,8 @@ from hilum.messages import AssistantMessage, Image, Text, Thinking, ToolCall, To
 HOOK = "redact_texts"
 PLACEHOLDER = re.compile(r"\[REDACTED:([^\]\s]{1,200})\]")
 WITHHELD = "[WITHHELD: it could not be searched for secrets]"
-# Texts with fewer characters are not searched, because a secret in them would look like an ordinary
-# word.
+# Texts with fewer characters than this are not searched, because a secret in them would look like
+# an ordinary word.
 MIN_LENGTH = 8
 # If the new texts in an event have more characters than this, they are searched in a thread. The
 # guard's redactor takes 0.1 to 0.7 ms for 1,000 characters.
@@ -240,7 +240,7 @@ class Redaction:
         return self.event(event)
 
     def call_id(self, identity: str) -> str:
-        """Return the id of a call that a model is writing; empty if it contains a secret."""
+        """Return the id of a call that a model is writing; empty if the id contains a secret."""
         if len(identity) < MIN_LENGTH or not self._hooks.implemented(HOOK):
             return identity
         known = self.known(("model", identity))
@@ -483,8 +483,8 @@ def _walk_thinking(part: Thinking, lookup: Lookup) -> Thinking:
     """Return reasoning without secrets.
 
     A signed block must be sent back unchanged or not at all. If the block contains a secret, the
-    vendor's fields are therefore left out, and the gateway then leaves out the block. A plain
-    field, which only identifies the text's position in the request, can be kept.
+    vendor's fields are therefore left out, and the gateway then leaves out the block. A short
+    text field, which only identifies the reasoning's position in the request, can be kept.
     """
     text = lookup(part.text, "model")
     vendor = _walk(part.vendor, lookup, "model")
@@ -537,7 +537,7 @@ def _walk_arguments(text: str, lookup: Lookup) -> str:
 
 
 def _walk_json(value: Any, lookup: Lookup) -> Any:
-    """Return decoded JSON without secrets, including those in keys and numbers."""
+    """Return decoded JSON with all secrets replaced, including those in keys and numbers."""
     if isinstance(value, str):
         return lookup(value, "arguments")
     if isinstance(value, dict):

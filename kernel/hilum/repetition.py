@@ -44,12 +44,12 @@ Aim = tuple[str, str, str]
 
 
 class Failures(msgspec.Struct):
-    """The failures in a row of one call or aim.
+    """The consecutive failures of one call or aim.
 
     Attributes:
         tool: Name of the tool.
         code: The code of the last failure.
-        count: Number of failures in a row.
+        count: Number of consecutive failures.
         turn: The turn of the last failure; several calls with the same aim in one response count as
             one.
         noted: Whether the model was informed about the failures.
@@ -91,7 +91,7 @@ class Failures(msgspec.Struct):
 
 
 class SameResults(msgspec.Struct):
-    """Equal results in a row of a call that changes nothing or found nothing to change."""
+    """Consecutive equal results of a call that changes nothing or found nothing to change."""
 
     tool: str
     digest: str

@@ -1,6 +1,6 @@
 """The choice of a model, retries and fallbacks.
 
-Retries happen only in this module, because two layers of retries would multiply.
+Retries happen only in this module, because nested retries would multiply.
 
 One call to ``attempt`` sends one request. The failures in the log decide the consequence of a new
 failure, so that a resumed run continues where the earlier process ended.
@@ -61,7 +61,7 @@ class Router(msgspec.Struct, eq=False):
 
     Args:
         roles: Model names by role; ``default`` is the role of the session's model.
-        fallback: Models to use when another model is unreachable.
+        fallback: Models to try, in order, when another model fails.
         providers: Providers of models by name.
     """
 
@@ -194,8 +194,8 @@ async def attempt(agent: Agent) -> ModelFailed | None:
     Returns:
         The failure as logged; ``None`` if the model responded.
     """
-    # A stop may have arrived at the end of the last wait, for example for a hook. No request must
-    # be sent after a stop.
+    # A stop may have arrived at the end of an earlier wait, for example the wait for a hook. No
+    # request must be sent after a stop.
     await trio.lowlevel.checkpoint_if_cancelled()
     run = agent.run
     session = agent.session

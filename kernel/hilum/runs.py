@@ -24,7 +24,7 @@ class Run(msgspec.Struct, eq=False):
         state: The state of the user's workspace that the face reported with the prompt.
         reply: The reply to a prompt that was a command, for which no agent runs.
         result: The event with which the run ended; ``None`` while it is running.
-        error: The error because of which the run ended without a result.
+        error: The error that ended the run without a result.
         after: Sequence number of the last event before the run's prompt, or before the run was
             resumed.
     """

@@ -267,7 +267,7 @@ class Danger:
 
 
 class ApprovalTexts(Protocol):
-    """The texts with which every face requests the approval of a call."""
+    """The texts with which every face asks for approval of a call."""
 
     def describe_call(self, asked: ApprovalAsked, session: Session | None = None) -> str:
         """Return what the call would do, with every argument in full. Blocks.
@@ -429,7 +429,7 @@ class UndoPreview(Protocol):
 
     @property
     def unrecorded(self) -> Sequence[str]:
-        """Commands whose changes are unknown, and would therefore not be undone."""
+        """Commands whose changes are unknown and would therefore not be undone."""
         ...
 
 
@@ -465,9 +465,9 @@ HistoryScope = Literal["call", "turn", "run", "session", "undo", "since"]
 class FileHistory(Protocol):
     """The history of the files that a session changed, which can be shown and undone.
 
-    A part of the history is named by its scope and its id: that of a call, turn, run or undo. For
+    A part of the history is named by its scope and an id: of a call, a turn, a run or an undo. For
     ``since``, the id is the sequence number of an event, and the part is everything after that
-    event. Without an id, the latest part that changed something is meant.
+    event. An empty id stands for the latest part that changed something.
 
     The files plugin provides this service.
     """
@@ -500,8 +500,8 @@ class FileHistory(Protocol):
             scope: The kind of part.
             name: The id of the part.
             keep_going: Whether to restore the other files if a file cannot be restored.
-            merge: Whether to restore files that others have changed in the meantime, and to keep
-                these other changes. If false, these files are not restored.
+            merge: Whether to restore files that others have changed in the meantime, while keeping
+                those changes. If false, these files are not restored.
 
         Raises:
             UsageError: The history has no such part, or commands are running (``E_BUSY``).
@@ -618,7 +618,7 @@ class Plans(Protocol):
         ...
 
     def progress(self, agent: str = "main") -> Mapping[str, int]:
-        """Return numbers of todo items: ``total``, ``completed``, ``in_progress``, ``pending``."""
+        """Count the todo items: ``total``, ``completed``, ``in_progress`` and ``pending``."""
         ...
 
     def left_over(self, agent: str = "main") -> Sequence[OpenItem]:
@@ -716,8 +716,8 @@ def find_approval_texts() -> ApprovalTexts:
     """Return the service for approval texts from the first installed plugin that has one.
 
     Raises:
-        NeedsUser: No such plugin is installed. There is no default, because a face must not request
-            the approval of a call that it cannot show completely.
+        NeedsUser: No such plugin is installed. There is no default, because a face must not ask
+            for approval of a call that it cannot show completely.
     """
     service = _require_service(APPROVAL_TEXTS_GROUP, "describe calls for approval", "hilum-guard")
     return cast(ApprovalTexts, service)
@@ -754,7 +754,7 @@ def _require_service(group: str, purpose: str, package: str) -> object:
 
 
 def _load_service(group: str) -> object | None:
-    """Load the service for a group: that of the standard set or, if there is none, the first one.
+    """Load a group's service: the one from the standard set or, if there is none, the first one.
 
     Raises:
         PluginError: The service lacks methods of its protocol.

@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 POLICIES = ("ask_first", "auto", "readonly")
-# The beginning of a command or of a call to an agent. Paths, decorators and comments do not match.
+# A command or an agent's name at the beginning of a prompt. Paths, decorators and comments do not
+# match.
 _SHORTCUT = re.compile(r"\s*([/@][A-Za-z][\w:-]*)(?:[ \t]|\s*$)")
 _READ = ToolFilter(allow=("read",))
 
@@ -64,8 +65,9 @@ class Session:
         id: The session's id.
         kernel: The kernel that the session belongs to.
         workspace: The folder that the session works in.
-        kind: ``main``, ``shared`` or ``headless``. A rule may apply only to some kinds.
-        attended: Whether a user is present to answer approvals and questions.
+        kind: ``main``, ``shared`` or ``headless``. A rule may apply only to some kinds of
+            sessions.
+        attended: Whether a user is present to answer requests for approval and questions.
         options: The kernel's settings for this session's workspace.
         model: The model in use, as ``provider/name``; if empty, a provider chooses.
         approve: The approval policy.
@@ -126,8 +128,8 @@ class Session:
         When this method returns, the event is durable.
 
         Secrets in the event are replaced first. The event is folded in the form in which it is
-        written, so that a resumed session sends the model the same requests. Only the question for
-        an approval is shown with its secrets, because the user must see what would run.
+        written, so that a resumed session sends the model the same requests. Only a request
+        for approval is shown with its secrets, because the user must see what would run.
 
         Returns:
             The sequence number of the event.
@@ -171,8 +173,8 @@ class Session:
             state: State of the user's workspace that the face reports (open files, cursor), as
                 plain data.
             piped: Whether another program, and not the user, wrote the text. A text from another
-                program is never a command or a call to another agent, and plugins that trust the
-                user's words do not trust it.
+                program is never a command and never addresses another agent, and plugins that trust
+                the user's words do not trust it.
             attached: Data from another program that comes with the text, such as the output of a
                 command. The agent reads this data as a separate block.
 
@@ -675,7 +677,7 @@ class Session:
             self.emit(opened)
         # The instances are opened before the replay, because they fold the plugins' events.
         await self._instances.open()
-        # Until here, it is not a failure if the plugins that remove secrets have not opened.
+        # Before this point, it is not a failure if the plugins that remove secrets have not opened.
         self.redaction.opened = True
         for event in events:
             self._replay(event)

@@ -141,7 +141,7 @@ def _schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
     return shortened
 
 
-# Default values that mean no more than that the parameter is optional.
+# Default values that only mean that the parameter is optional.
 _EMPTY_DEFAULTS: tuple[Any, ...] = (None, False, "", [], {})
 
 
@@ -149,8 +149,8 @@ def _shorten(schema: Any) -> Any:
     """Return a schema without the parts that cost tokens and do not help a model.
 
     Titles repeat names. ``null`` as an alternative and empty defaults only repeat that a parameter
-    is optional, as does ``required``. The shortening does not change what a function accepts, which
-    its struct decides.
+    is optional, which ``required`` also shows. The shorter schema does not change what a function
+    accepts, because its struct decides that.
     """
     if isinstance(schema, list):
         return [_shorten(item) for item in schema]

@@ -90,7 +90,7 @@ async def open_standard_session(
         SettingsError: The settings have mistakes.
         UsageError: The folder, a plugin, the mode, the model or the session to resume does not
             exist.
-        PluginError: An object that was passed as a plugin does not fit.
+        PluginError: An object that was passed as a plugin has mistakes.
         StoreError: The session does not exist, or another process has it open.
     """
     # The last session of a folder belongs to this folder, but a session named by its id may belong
@@ -259,7 +259,7 @@ async def _kind(kernel: Kernel, wanted: str, resume: str, attended: bool) -> tup
     kind: str = kernel.options.session_kind
     if resume:
         kind = (await kernel.store.info(resume)).kind
-        if kind == "headless":  # not the user's choice: no user was present then
+        if kind == "headless":  # only records that no user was present
             kind = "main"
     if kind == "main" and not attended:
         kind = "headless"
@@ -303,8 +303,8 @@ def project_plugins(
         files = [*(root / ".hilum" / "plugins").glob("*.py")]
     except OSError:
         return [], {}
-    # Files whose names begin with `_` only help other files. Those whose names begin with a dot are
-    # hidden, such as an editor's backup copies.
+    # Files whose names begin with `_` only help other files. Files whose names begin with a dot,
+    # such as an editor's backup copies, are hidden.
     found = sorted(str(path) for path in files if path.name[0] not in "._")
     # Untrusted code is not imported, because opening a cloned repository must not run its code.
     reason = explain_distrust(root) if found else ""

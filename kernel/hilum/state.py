@@ -140,7 +140,7 @@ class Conversation(msgspec.Struct, eq=False):
         frozen: The prompt's layers and tools as they were sent; empty before the first request.
         told: The texts of layers, by name, as last stated in notes, if they differ from the frozen
             layers.
-        tools: Names of the available tools, as the model was last informed.
+        tools: Names of the available tools, as last reported to the model.
         queue: Queued prompts.
         steering: The user's messages that the agent will read after the calls in its current
             response.
@@ -237,7 +237,7 @@ class Conversation(msgspec.Struct, eq=False):
             self.request = last_request(self.messages)
         last = self.messages[-1] if self.messages else None
         if isinstance(last, AssistantMessage) and not last.calls:
-            # The answer was complete. With another request, the model would continue its own text.
+            # The answer was complete. In another request, the model would continue its own text.
             self.run.answer = last.text
             self.phase = "check"
         else:
@@ -354,7 +354,7 @@ class Conversation(msgspec.Struct, eq=False):
             if state.asked and state.asked.id == event.id:
                 state.answered = event
                 # The user may have changed something before answering. After a refusal, however,
-                # the same call is still wrong.
+                # failures of the same call still count.
                 if event.accepted:
                     self.failures.clear()
                 elif event.by == "user":

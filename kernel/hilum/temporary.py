@@ -37,8 +37,8 @@ def make_temporary_folder(kind: str = "") -> tuple[str, int]:
         kind: A part of the folder's name that shows people its purpose.
 
     Returns:
-        The folder's path, and a file descriptor that holds the lock. Close it after removing the
-        folder.
+        The folder's path, and a file descriptor that holds the lock. Close the descriptor after
+        removing the folder.
     """
     while True:
         folder = tempfile.mkdtemp(prefix=f"{PREFIX}{kind}-" if kind else PREFIX)

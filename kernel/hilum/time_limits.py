@@ -61,14 +61,14 @@ class TimedCall(msgspec.Struct, eq=False):
     async def run(self, function: Callable[[], Awaitable[Any]]) -> None:
         """Run the function until it ends or is abandoned.
 
-        If this method is cancelled, it cancels the function and waits until that has ended or its
+        If this method is cancelled, it cancels the function and waits until it has ended or its
         grace period is over.
         """
         self._scope.deadline = self.deadline
         self._patience.deadline = self.deadline + self.grace
         # The task runs in trio's system nursery, because a separate nursery could not be left while
         # the task ignores its cancellation. A system task is protected from Ctrl-C, so that Ctrl-C
-        # reaches the program and is never mistaken for an error of the tool. A system task does not
+        # reaches the program and is never mistaken for an error in the tool. A system task does not
         # inherit context variables either, so they are copied.
         trio.lowlevel.spawn_system_task(
             self._run, function, name=f"call of {self.plugin}", context=copy_context()

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-# Tokens per image, and characters of encrypted reasoning per token, until a provider has counted
-# some.
+# Tokens per image, and characters of encrypted reasoning per token, before a provider's counts
+# correct them.
 IMAGE = 1_200
 OPAQUE = 5
 # Maximum length at which a field that a vendor adds to a part counts as an id or a name.
@@ -32,7 +32,7 @@ def compute_text_stats(
 ) -> TextStats:
     """Estimate the number of tokens in a text by kind.
 
-    The kinds are plain text, wide text (all outside ASCII), images and opaque reasoning.
+    The kinds are plain text, wide text (all characters outside ASCII), images and opaque reasoning.
 
     Args:
         text: The text.

@@ -130,7 +130,7 @@ class Tool:
     """A tool: a function, the files and queues that it uses, and the effect of repeating a call.
 
     Args:
-        name: The name for the model, which must match ``[a-zA-Z0-9_-]{1,64}``.
+        name: The name for the model; it must match ``[a-zA-Z0-9_-]{1,64}``.
         description: The description for the model.
         function: The function, an ``async def`` or a ``def`` that does not block, which returns
             ``str``, ``Output`` or plain data.

@@ -65,8 +65,8 @@ async def permit(
         state: The state of the call.
         call: The call.
         tool: Its tool.
-        before_asking: Called, before the user is asked, with the call as rewritten by the gates;
-            waits until it is this call's turn.
+        before_asking: Called before the user is asked, with the call as rewritten by the gates;
+            waits until the user may be asked about this call.
 
     Returns:
         The call that may run.
@@ -207,7 +207,7 @@ def _first_rewriting(
 def _rewritten(call: ToolCall, tool: Tool, verdict: Verdict) -> ToolCall:
     """Return the call with the arguments of a verdict.
 
-    If the arguments are equal, the same object is returned.
+    If the arguments equal those of the call, the same call object is returned.
 
     Raises:
         ToolError: The arguments do not fit the tool.
@@ -250,7 +250,7 @@ def _strictest(agent: Agent, call: ToolCall, tool: Tool, verdicts: list[Verdict]
 
 
 def _session_questions(agent: Agent, tool: Tool, is_settled: bool) -> Iterator[Verdict]:
-    """Yield the reasons of the mode and the approval policy to request approval for a call.
+    """Yield the mode's and the approval policy's reasons to ask for approval of a call.
 
     Args:
         agent: The agent that makes the call.
@@ -307,8 +307,8 @@ async def _ask(
 ) -> ApprovalAnswered:
     """Request the user's approval. If the user does not answer in time, a refusal is logged."""
     session = agent.session
-    # A stop does not cancel gates that have already decided. The user must not be asked about a
-    # call in a stopped run.
+    # A stop may arrive after the gates have decided, and the user must not be asked about a call
+    # in a stopped run.
     await trio.lowlevel.checkpoint_if_cancelled()
     # The id is random, because an answer to a question from before a resume must not match a new
     # question.

@@ -185,7 +185,7 @@ def _share(tokens: int, parts: Sequence[WindowPart]) -> list[WindowPart]:
     seen = 0
     for part in parts:
         seen += part.tokens
-        # Sums are rounded, and not parts, so that no token is lost.
+        # Running totals are rounded, not the parts, so that no token is lost.
         upto = tokens * seen // max(estimated, 1)
         shared.append(msgspec.structs.replace(part, tokens=upto - used))
         used = upto

@@ -39,7 +39,7 @@ _HAVE_CONTENT = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 
 
 class PathError(ToolError):
-    """A path leads out of the workspace, does not exist, or the system rejects the operation.
+    """A path leads out of the workspace or does not exist, or the system rejected the operation.
 
     The error's code is ``"E_PATH_TRAVERSAL"``, ``"E_FILE_NOT_FOUND"`` or ``"E_FAILED"``.
     """
@@ -155,7 +155,7 @@ class Workspace:
     def relative(self, path: str | Path) -> str:
         """Return a path in the form in which it is shown to users and models.
 
-        A path below the root is relative to the root. Slashes are forward slashes.
+        A path below the root is shown relative to the root, with forward slashes on all systems.
         """
         path = Path(path)
         if path.is_relative_to(self.root):
@@ -202,7 +202,7 @@ class Workspace:
             limit: Maximum number of bytes to read; a longer file is refused.
 
         Raises:
-            PathError: See ``at``; or the file is too long or not a regular file.
+            PathError: As for ``at``, or if the file is too long or not a regular file.
         """
 
         def read() -> bytes:
@@ -322,7 +322,7 @@ def _walk(folders: tuple[str, ...], made: int) -> Iterator[int]:
                 with suppress(FileExistsError):
                     os.mkdir(folder, dir_fd=held)
             above = held
-            # O_NOFOLLOW: a link that was inserted after the check is an error.
+            # O_NOFOLLOW: a link that was inserted after the check causes an error.
             held = os.open(folder, _STEP if number < len(folders) else _FOLDER, dir_fd=held)
             os.close(above)
         yield held

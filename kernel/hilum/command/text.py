@@ -1,4 +1,4 @@
-"""Functions that print text from files, models, tools and repositories without harm to a terminal.
+"""Functions that safely print text from files, models, tools and repositories to a terminal.
 
 Harmful characters are escaped, not removed.
 """
@@ -12,8 +12,8 @@ from typing import TextIO
 
 from hilum.errors import HilumError
 
-# Characters that a terminal would interpret, and characters that disguise text (changes of
-# direction, zero width). Tabs and newlines are kept.
+# Characters that a terminal would interpret, and characters that disguise text (direction
+# changes, zero-width characters). Tabs and newlines are kept.
 _HARMFUL = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"

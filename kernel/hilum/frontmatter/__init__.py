@@ -4,7 +4,7 @@ The reader accepts front matter as people and programs really write it.
 
 Nothing is rejected, and nothing is dropped silently. Text that is not YAML is repaired or, as a
 last resort, read line by line, and each change is reported as a `Problem` with its line. Values
-stay as written: ``no``, ``1.10`` and ``2026-01-01`` are texts unless a caller converts them
+stay as written: ``no``, ``1.10`` and ``2026-01-01`` remain text unless a caller converts them
 (`flag`, `number`).
 """
 

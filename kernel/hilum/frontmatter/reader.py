@@ -107,8 +107,8 @@ def _second(
     """Merge a second block of front matter into the first one, and return the rest of the body.
 
     Cursor writes its own, mostly empty front matter above the author's. Text between two horizontal
-    rules looks the same, so it counts as front matter only if it has a key in common with the first
-    block.
+    rules looks like a second block, so it counts as front matter only if it has a key in common
+    with the first block.
     """
     opening = re.compile(r"\s{0,4}^---[ \t]*\n", re.MULTILINE).match(body)
     if opening is None:
@@ -239,7 +239,7 @@ def _fields(
 def _comments(
     given: list[str], first: int, fields: dict[str, object], lines: dict[str, int]
 ) -> list[Problem]:
-    """Report values that YAML ends at a ``#`` although the author may have meant it as text.
+    """Report values that YAML cuts off at a ``#`` that the author may have meant as text.
 
     For example: ``Close issue #12 of the project``.
     """

@@ -127,7 +127,7 @@ def _quoted(lines: list[str]) -> list[str]:
     Leading tabs are removed.
     """
     result: list[str] = []
-    block: int | None = None  # the lines of a block scalar are indented by more than this
+    block: int | None = None  # indentation of the key above a block scalar's lines
     for line in lines:
         content = line.lstrip(" \t")
         margin = line[: len(line) - len(content)].replace("\t", "  ")

@@ -23,7 +23,7 @@ _PLAIN_TAGS = {"str", "int", "float", "bool", "null", "seq", "map", "timestamp"}
 
 
 class NotYaml(Exception):
-    """The text is not YAML, or uses YAML that front matter may not contain.
+    """The text is not YAML, or uses features of YAML that front matter must not contain.
 
     ``line`` is the line of the error.
     """

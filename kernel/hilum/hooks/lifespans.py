@@ -108,7 +108,7 @@ class Lifespans(msgspec.Struct, eq=False):
     async def close(self) -> None:
         """Close all lifespans in reverse order.
 
-        Each lifespan is requested to stop, and is cancelled if it does not stop in time.
+        Each lifespan is asked to stop, and is cancelled if it does not stop in time.
         """
         for lifespan in reversed(self._open):
             await lifespan.close()
@@ -152,12 +152,12 @@ class _Lifespan:
             return
         failure = self._find_failure()
         if failure is None and not self._stop.is_set() and not self._task.scope.cancel_called:
-            failure = RuntimeError("The lifespan ended before it was requested to stop.")
+            failure = RuntimeError("The lifespan ended before it was asked to stop.")
         if failure is not None:
             self._crashed(self._plugin, failure)
 
     def failure(self) -> BaseException:
-        """Return the exception because of which the lifespan did not open."""
+        """Return the exception that kept the lifespan from opening."""
         failure = self._find_failure()
         if failure is not None:
             return unwrap_group(failure)

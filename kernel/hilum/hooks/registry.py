@@ -120,8 +120,8 @@ class Registry(pluggy.PluginManager):
 
         Args:
             contribution: The implementations.
-            mistakes: Mistakes in the plugin that were already found. If there are any, nothing is
-                registered, and the error lists these mistakes together with new ones.
+            mistakes: Mistakes in the plugin that were already found. If the list is not empty,
+                nothing is registered, and the error lists these mistakes together with new ones.
 
         Raises:
             HookError: An implementation does not fit its specification. In that case, nothing is
@@ -187,7 +187,7 @@ class Registry(pluggy.PluginManager):
     # --- validation -------------------------------------------------------------------------------
 
     def _find_mistakes(self, contribution: Contribution) -> list[Mistake]:
-        """Return a mistake, with its location, for each implementation that does not fit."""
+        """Return each mistake in implementations that do not fit their hooks, with its location."""
         found = []
         for each in contribution.functions():
             mistake = self._check_call(*each) or self._check_names(*each)
@@ -196,7 +196,7 @@ class Registry(pluggy.PluginManager):
         return found
 
     def _check_call(self, hook: str, options: Marks, function: Any) -> Mistake | None:
-        """Return the mistake, unchecked by pluggy, that prevents calls of a function."""
+        """Return the mistake that prevents calls to a function and that pluggy does not detect."""
         if not isinstance(function, FunctionType | MethodType):
             return Mistake(f"{hook} must be a function.")
         # ``Table`` calls the functions itself, and would call a wrapper like any other
@@ -207,8 +207,8 @@ class Registry(pluggy.PluginManager):
         spec = self._specs.get(hook)
         if spec is None:
             return None
-        # Hooks of both shapes are called where nothing can be awaited, for example while an event
-        # is written.
+        # ``collect`` and ``filter`` hooks are called where nothing can be awaited, for example
+        # while an event is written.
         if spec.shape in ("collect", "filter") and inspect.iscoroutinefunction(function):
             place = locate_function(function)
             return Mistake(f"{hook} must be a plain def.", "Remove async.", place)

@@ -102,7 +102,8 @@ async def call_within(
         The return value of the function.
 
     Raises:
-        trio.TooSlowError: The function took longer, whether or not it ended when it was cancelled.
+        trio.TooSlowError: The function took longer than ``seconds``, even if it ended when it was
+            cancelled.
     """
     task = Supervised(function, *args, name=name)
     deadline = trio.current_time() + seconds
@@ -132,7 +133,7 @@ async def call_within(
 
 
 def _break_shields(scope: trio.CancelScope) -> None:
-    """Remove the shields of all scopes inside a cancelled one.
+    """Remove the shields of all scopes inside a cancelled scope.
 
     trio has no other way to end a task that shields itself forever, and ``trio.run`` does not
     return before all tasks have ended. The tree of scopes is not a public API of trio. If it is

@@ -62,8 +62,8 @@ class Table:
             known are listed under ``ALL_GATES``.
     """
 
-    # The class of exceptions about implementations that do not fit and about failures in a pipe.
-    # The class takes a message and a ``hint``.
+    # The class of the errors to raise for implementations that do not fit their hooks, and for
+    # failures in a pipe. The class takes a message and a ``hint``.
     error: ClassVar[type[Exception]] = HookError
     project: ClassVar[str]  # as in pluggy's markers
 
@@ -109,7 +109,7 @@ class Table:
         Args:
             owner: The module or object.
             plugin: Name of the plugin.
-            index: The plugin's position among the plugins.
+            index: The plugin's position in the order of the plugins.
             instance: Whether the owner is an instance, whose class is read only once and whose
                 gates must be declared.
             mistakes: Mistakes in the plugin that were already found; see ``Registry.add``.
@@ -291,7 +291,7 @@ class Table:
         return arguments[over]
 
     async def filter_in_thread(self, hook: str, over: str, **arguments: Any) -> Any:
-        """Run ``filter`` with each function in a thread, for values that take long.
+        """Run ``filter`` with each function in a thread, for values that take long to process.
 
         Raises:
             HookError: An implementation failed or missed its deadline.
@@ -301,8 +301,8 @@ class Table:
             with self._guard(hook, impl) as faults:
                 call = partial(_quietly, impl.function, _arguments(impl, arguments))
                 with trio.fail_after(spec.deadline):
-                    # A regular expression that backtracks cannot be interrupted: at the deadline
-                    # its thread is abandoned.
+                    # A regular expression that backtracks cannot be interrupted, so its thread
+                    # is abandoned at the deadline.
                     value = await trio.to_thread.run_sync(call, abandon_on_cancel=True)
                 value = _quietly(spec.checked, [value])
                 if value is not None:

@@ -55,7 +55,7 @@ async def wait(job: Job[Any], future: Future[T] | None = None) -> T:
             job.cancel()
             cancelled = error
             # Only the job is certain to end; a future that the job would have completed may stay
-            # open.
+            # pending.
             ending = job.future
     if cancelled is not None and isinstance(
         ending.exception(), CancelledError | trio.RunFinishedError | None
@@ -158,8 +158,9 @@ def from_trio(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
 
     Trio tasks on any thread can await the new function.
 
-    If the trio task is cancelled, it cancels the coroutine and waits until that has ended. The trio
-    task gets a ``RuntimeError`` if the coroutine's own loop cancelled it, or if the loop is closed.
+    If the trio task is cancelled, the coroutine is also cancelled, and the task waits for its end.
+    The trio task gets a ``RuntimeError`` if the coroutine's own loop cancelled it, or if the loop
+    is closed.
     """
     loop = asyncio.get_running_loop()
 

@@ -77,7 +77,7 @@ class Portal:
     def __init__(self, name: str = "trio") -> None:
         ready: Future[None] = Future()
         self.main: Job[None] = Job(lambda: None, partial(self._later, self._end))
-        self._scopes: set[trio.CancelScope] | None = set()  # of all jobs; None once closed
+        self._scopes: set[trio.CancelScope] | None = set()  # one per job; None once closed
         # A daemon thread, so that a host that never closes the portal can still exit.
         self._thread = threading.Thread(target=self._run, args=(ready,), name=name, daemon=True)
         self._thread.start()
@@ -208,7 +208,7 @@ class Held(Generic[T]):
         entered: The value that the context manager yields, or the exception if it could not be
             entered.
         job: The job that holds the context manager open. The job's result is whether the context
-            manager suppressed the error with which it was left.
+            manager suppressed the error that ended its block.
     """
 
     def __init__(self, portal: Portal, manager: AbstractAsyncContextManager[T]) -> None:

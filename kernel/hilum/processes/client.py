@@ -153,7 +153,7 @@ class Warden:
                     window.add(chunk)
                     if on_output is not None:
                         on_output(name, chunk)
-            except Exception as error:  # must not reach the caller in a group
+            except Exception as error:  # raised below, so that the caller gets no exception group
                 faults.append(error)
                 nursery.cancel_scope.cancel()
 
@@ -205,8 +205,8 @@ class Warden:
                 empty.
             merge: Whether standard error is merged into standard output.
             grace: Seconds between SIGTERM and SIGKILL when the block is left.
-            hold: Whether processes that the command leaves running continue after its exit, until
-                they end or are stopped (Linux only).
+            hold: Whether processes that the command leaves running may continue after its exit,
+                until they end or are stopped (Linux only).
 
         Raises:
             CommandError: The command could not be started.
@@ -264,7 +264,7 @@ class Warden:
         self._socket = trio.socket.from_stdlib_socket(ours)
         with theirs:
             fd = theirs.fileno()
-            # -I and -S exclude site packages and PYTHON variables, for safety and a fast start.
+            # -I and -S exclude site packages and PYTHON* variables, for safety and a fast start.
             argv = [sys.executable, "-I", "-S", "-c", _START, _FOLDER, str(fd), str(os.getpid())]
             self._process = await trio.lowlevel.open_process(
                 argv,
@@ -402,8 +402,8 @@ class Process:
         return line.decode().split()
 
     async def _finish(self, grace: float) -> None:
-        """End the process tree if it still runs, even while cancelled; then close all streams."""
-        # The wait is shielded, because this code runs mostly when the caller was cancelled.
+        """End the process tree if it still runs, and close all streams, even after a cancellation."""
+        # The wait is shielded, because the caller has usually been cancelled when this code runs.
         with trio.move_on_after(grace + _PATIENCE, shield=True), suppress(CommandError):
             await self.stop(grace)
         for stream in (self.stdin, self.stdout, self.stderr):
@@ -419,7 +419,7 @@ class Process:
             return CommandError(message, hint="Name a folder that exists.")
         if number == ENOENT and "/" not in program:
             message = f"There is no program {program!r} on the PATH."
-            return CommandError(message, hint="Check the name, or install it.")
+            return CommandError(message, hint="Check the name, or install the program.")
         message = f"The program {program!r} cannot be started: {reason}."
         hint = "Check the path and mode of the program, and its arguments."
         if number == E2BIG:
@@ -428,7 +428,7 @@ class Process:
 
 
 class _Window:
-    """The beginning and the end of a stream, together ``limit`` bytes."""
+    """A buffer for the beginning and the end of a stream, at most ``limit`` bytes in total."""
 
     def __init__(self, limit: int) -> None:
         self._half = max(limit // 2, 1)

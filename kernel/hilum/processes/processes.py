@@ -16,17 +16,18 @@ from hilum.processes.warden import contained
 
 
 class Processes:
-    """A launcher of child processes in one folder, which first passes each command to a function.
+    """A launcher of child processes in one folder; a function may change or refuse each command.
 
     Args:
         warden: The warden that starts and ends the processes.
         wrap: Called with every command before it starts; it returns the command to start, or raises
             an exception to refuse it.
-        cwd: The default working directory. Relative working directories are relative to it.
+        cwd: The default working directory. Relative working directories are relative to this
+            folder.
         environ: The environment that commands inherit.
 
     Attributes:
-        alive: Number of commands that may be running, including those that are being started.
+        alive: Number of commands that are running or being started.
         live: The open commands that have not ended, in the form in which they were started.
     """
 
@@ -79,7 +80,7 @@ class Processes:
             CommandError: The command could not be started, or its keeper was killed. Exceptions of
                 ``wrap`` propagate.
         """
-        self.alive += 1  # increased before `wrap`, whose plugins read this number
+        self.alive += 1  # increased before `wrap` calls plugins, which read this number
         try:
             command = await self._wrapped(argv, cwd, env)
             return await self._warden.run(
@@ -112,8 +113,8 @@ class Processes:
                 empty.
             merge: Whether standard error is merged into standard output.
             grace: Seconds between SIGTERM and SIGKILL when the block is left.
-            hold: Whether processes that the command leaves running continue after its exit, until
-                they end or are stopped (Linux only).
+            hold: Whether processes that the command leaves running may continue after its exit,
+                until they end or are stopped (Linux only).
 
         Raises:
             CommandError: The command could not be started. Exceptions of ``wrap`` propagate.

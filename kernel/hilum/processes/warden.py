@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 LINGER = 0.1
 """Seconds that processes left by an exited command have to finish, for example to write output."""
 ROUND = 0.01
-"""Maximum number of seconds between two rounds of killing."""
+"""Maximum number of seconds between two attempts to kill the remaining processes."""
 GIVE_UP = 4.0
 """Seconds after which a tree that cannot be killed is abandoned: it belongs to another user, or is
 stuck in a system call.
@@ -76,7 +76,7 @@ def contained() -> bool:
 
 
 def note_signals() -> None:
-    """Record signals instead of acting on them, here and in every process forked from here."""
+    """Record signals instead of acting on them, also in all processes forked from this one."""
     for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # The handler is a function and not SIG_IGN, because only signals with a Python handler are
         # written to the wakeup descriptor.
@@ -130,7 +130,7 @@ def children() -> list[int]:
     try:
         with open("/proc/thread-self/children") as file:
             return [int(pid) for pid in file.read().split()]
-    except OSError:  # the Linux kernel was built without this file, so every process is checked
+    except OSError:  # the Linux kernel may lack this file; every process is then checked
         me = str(os.getpid()).encode()
         found = []
     for name in os.listdir("/proc"):
@@ -502,7 +502,7 @@ def serve(fd: int, owner: int) -> None:
     # A process that the owner forked may have a copy of the socket, so the owner itself is also
     # watched.
     poll = watch(told, wake, *watch_process(owner))
-    poll.register(fd, 0)  # only its closing, because the keepers read the requests
+    poll.register(fd, 0)  # for its closing only, because the keepers read the requests
     keepers: set[int] = set()
     idle = 0
     sweep_until = 0.0

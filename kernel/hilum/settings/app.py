@@ -132,7 +132,7 @@ class App(NamedTuple):
         return Path(environ.get("HOME") or Path.home()) / home / self.name
 
     def parse_pair(self, text: str) -> tuple[str, Raw]:
-        """Split a ``key=value`` from the command line for ``load(overrides=…)``.
+        """Split a ``key=value`` argument from the command line for ``load(overrides=…)``.
 
         Raises:
             SettingsError: The text has no ``=`` or no key, or the key has wrong quotes.
@@ -288,7 +288,7 @@ def _create_section(
     problems: list[str],
     texts: Mapping[str, str],
 ) -> tuple[Any, list[Explained]]:
-    """Create a section from its defaults and given values, and explain its values.
+    """Create a section from its defaults and given values, and describe each value's source.
 
     Args:
         cls: The class of the section.

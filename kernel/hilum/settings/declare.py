@@ -141,7 +141,7 @@ def members(kind: Any, names: Iterable[str], info: Info) -> Members | None:
     The result is ``None`` for a type that is not a table.
 
     Args:
-        kind: The type of the table. For the root, this is already such a dict.
+        kind: The type of the table; for the root, a dict like the result, returned unchanged.
         names: The names that a value of the table has, which are the members if the type is a
             ``dict``.
         info: The declaration of the table.

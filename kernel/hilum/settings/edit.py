@@ -28,7 +28,7 @@ def change(path: Path, key: str | Sequence[str], value: Any | Callable[[Any], An
     lines except those of the old value are the same. If several processes change the file, they do
     so one after another. The file is replaced atomically; if it is a link, its target is replaced.
     A new value is written on one line. The change is rejected if it affects a value with comments
-    or an inline table, or if it would replace a value by one of another kind (a list instead of a
+    or an inline table, or if it would replace a value with one of another kind (a list instead of a
     string).
 
     Args:
@@ -224,7 +224,7 @@ def _write(path: Path, text: str) -> None:
     """Replace a file atomically."""
     exists = path.exists()
     if exists:
-        os.close(os.open(path, os.O_RDWR))  # fails for a read-only file
+        os.close(os.open(path, os.O_RDWR))  # opening fails if the file is read-only
     # The new file is in the same folder, because replacing is atomic only within one file system.
     handle, new = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:

@@ -1,8 +1,8 @@
 """Finding the lines on which a settings file sets its keys, for messages about mistakes.
 
-``tomllib`` reports no positions, and another parser would read some files differently. The text is
-therefore parsed up to each line that mentions the key. If the key exists with this line but not
-without it, the key is on this line.
+``tomllib`` reports no positions, and another parser would read some files differently than
+``tomllib``. The text is therefore parsed up to each line that mentions the key. If the key exists
+with this line but not without it, the key is on this line.
 """
 
 from __future__ import annotations
@@ -70,7 +70,10 @@ class _LineFinder:
         return 0
 
     def _appears(self, key: str, count: int) -> bool:
-        """Return whether a key exists after ``count`` lines and the rest of their last value."""
+        """Return whether a key exists in the first ``count`` lines.
+
+        If a value continues on the following lines, these lines are also included.
+        """
         for end in range(count, len(self._lines) + 1):
             keys = self._keys_of(end)
             if keys is not None:

@@ -40,7 +40,7 @@ def load(
 
 
 def parse_pair(text: str) -> tuple[str, Raw]:
-    """Split a ``key=value`` from the command line (see ``App.parse_pair``)."""
+    """Split a ``key=value`` argument from the command line (see ``App.parse_pair``)."""
     return HILUM.parse_pair(text)
 
 

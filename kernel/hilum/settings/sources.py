@@ -49,7 +49,7 @@ class Source(NamedTuple):
     Args:
         name: The path of a file, the name of a variable, or ``command line``.
         data: The settings in the source.
-        kind: A prefix of the name in messages.
+        kind: A prefix for the source's name in messages.
         project: Whether the source is a project's file.
         text: The text, if the source is a file, for finding the lines of mistakes.
     """

@@ -15,7 +15,7 @@ then, for example::
         assert ended.text == "Three."
         assert b.assert_tool_called("count_words", path="a.txt").text == "3 words"
 
-``open_bench`` is the same in the form of an async context manager. With ``autojump_clock``, hours
+``open_bench`` provides the same bench as an async context manager. With ``autojump_clock``, hours
 pass instantly. Do not use it for tools that work in threads or processes, because the clock jumps
 while trio waits for these.
 

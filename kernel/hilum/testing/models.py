@@ -250,7 +250,7 @@ class EchoModel(ScriptedModel):
 
 
 class ChaosModel:
-    """A model that forwards requests to another model and makes some fail, repeatably by seed.
+    """A model that forwards requests to another model, and makes some fail in a reproducible way.
 
     Implements ``Model``.
 

@@ -1,8 +1,8 @@
 """The files of a project that extend what an agent can do in it, and a hash of each.
 
-The files are all those in ``.hilum``, except those that are only text or can only restrict, and all
-files in the folders from which hilum reads other programs' skills and agents. Such a file can name
-tools, give instructions and contain scripts.
+The files are all those in ``.hilum``, except those that are only text or can only restrict an
+agent, and all files in the folders from which hilum reads other programs' skills and agents. Such a
+file can name tools, give instructions and contain scripts.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def hash_files(root: str) -> dict[str, str]:
 
     Raises:
         UsageError: A file cannot be trusted because it is unreadable, a link out of the project or
-            not a regular file; or the files are too many or too large.
+            not a regular file; or there are too many files, or they are too large.
     """
     hashes: dict[str, str] = {}
     total_size = 0
@@ -88,8 +88,8 @@ def combine_hashes(hashes: dict[str, str]) -> str:
     total = hashlib.sha256()
     for name, value in hashes.items():
         encoded = os.fsencode(name)
-        # With the length, two lists of files whose names and hashes concatenate to the same text
-        # differ.
+        # The length distinguishes lists of files whose names and hashes concatenate to the same
+        # text.
         total.update(f"{len(encoded)}:".encode() + encoded + value.encode())
     return f"sha256:{total.hexdigest()}"
 
@@ -97,7 +97,8 @@ def combine_hashes(hashes: dict[str, str]) -> str:
 def _find_files(root: str, folder: str) -> Iterator[tuple[str, str | None]]:
     """Yield the name and the path of each file that counts.
 
-    For a folder that is a link out of the project, which hilum does not read, the path is None.
+    hilum does not read a folder that is a link out of the project, so the path of such a folder is
+    None.
     """
     top = os.path.join(root, folder)
     if not os.path.lexists(top):

@@ -267,7 +267,7 @@ class Agents:
         agent: Agent,
         tool: Tool,
     ) -> Verdict | None:
-        """Deny changes by an agent that makes proposals until the user has confirmed a proposal."""
+        """Until the user confirms a proposal, deny changes by an agent that makes proposals."""
         if not definition.answer or tool.risk == "read":
             return None
         # An agent with a parent got its task from another agent, which cannot consent for the user.

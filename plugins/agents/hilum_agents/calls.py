@@ -295,7 +295,7 @@ def _compiled(source: str) -> re.Pattern[str]:
 
 
 def _without_courtesy(head: str) -> Iterator[str]:
-    """Yield the beginning of a prompt, first unchanged, then with more courtesy words removed."""
+    """Yield a prompt's beginning with none, one, two and so on of its courtesy words removed."""
     yield head
     for _ in range(MAX_COURTESIES):
         word = _courtesy(head)

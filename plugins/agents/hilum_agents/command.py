@@ -21,9 +21,9 @@ def main(argv: Sequence[str], *, watch: Watch | None = None, asks: bool = False)
         watch: A function that displays agents while they run; by default, nothing is displayed.
         asks: Whether ``watch`` asks the user to approve calls.
     """
-    # Importing modules creates no garbage, so garbage collection would only cost time, as in
-    # `hilum run`. The imports are inside the function, so that they run after the threshold is
-    # raised.
+    # Importing modules creates no garbage, so garbage collection would only cost time, as in `hilum
+    # run`. The imports are inside the function, so that they run after the threshold for garbage
+    # collection is raised.
     gc.set_threshold(100_000, 20, 20)
     import trio
     from hilum import UsageError

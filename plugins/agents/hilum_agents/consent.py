@@ -16,7 +16,7 @@ RESUME_PROMPT = (
     "Continue your task from where you were interrupted. Do not repeat the work that is already"
     " done above."
 )
-# Maximum number of characters to search for consent, which instructions may follow.
+# Maximum number of characters to search for consent; instructions may follow the consent.
 MAX_CHARACTERS = 300
 _WHICH = (
     r"(?:(?:the\s+)?(?:first|second|third|fourth|fifth|last)(?:\s+(?:one|two|three))?"

@@ -85,7 +85,8 @@ class GatheredContext(msgspec.Struct, eq=False):
             ordered.sort(key=lambda file: file.path != active)
         files: dict[str, OpenFile] = {}
         for file in ordered:
-            # The first entry wins: an entry from the face may contain unsaved text.
+            # The first entry wins, because the entries from the face come first and may have
+            # unsaved text.
             files.setdefault(file.path, file)
         return list(files.values())
 
@@ -95,7 +96,7 @@ class GatheredContext(msgspec.Struct, eq=False):
 
 
 class ContextSource(ABC, Generic[T]):
-    """A source of context, which first finds material, then creates pieces; either may fail.
+    """A source of context, which finds material and then creates pieces; either step may fail.
 
     ``type`` is the type of the source's pieces; ``switch`` is the setting that enables it.
     """

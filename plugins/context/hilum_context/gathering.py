@@ -136,7 +136,7 @@ async def _find(
 
 @contextmanager
 def _isolate(report: SourceReport) -> Iterator[None]:
-    """Record any exception of a source in its report, so that the other sources continue."""
+    """Record an exception of a source in the source's report, so that the others continue."""
     try:
         yield
     # Do not catch BaseException: a cancellation of the run must propagate.

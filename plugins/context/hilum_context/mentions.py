@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-# Maximum number of characters of a prompt to search.
+# Maximum number of characters to search in a prompt.
 MAX_PROMPT_LENGTH = 20_000
 _NAME = r"(?<![A-Za-z0-9_])[A-Za-z_][A-Za-z0-9_]{2,79}(?![A-Za-z0-9_])"
 _QUOTED = r"`([A-Za-z_][\w.]{1,79})(?:\(\))?`"
@@ -15,9 +15,9 @@ _SPECIAL = re.compile(
 # Maximum length of a path, in characters; longer text is data.
 MAX_PATH = 500
 _CHARACTER = r"[\w./~@+-]"
-# The first pattern matches a run of characters that can occur in paths; the second matches a path
-# at the beginning of the rest of a run. Searching for paths at every character would take quadratic
-# time on one long word, such as a line of minified code.
+# The first pattern matches a sequence of characters that can occur in paths; the second matches a
+# path at the beginning of the rest of such a sequence. Searching for paths at every character would
+# take quadratic time on one long word, such as a line of minified code.
 _PATHS = tuple(
     (
         re.compile(rf"{_CHARACTER}+", flags),
@@ -31,7 +31,7 @@ _LINKS = r"(?<!\w)\w++://\S+"  # the look-behind keeps the search linear
 
 
 def find_identifiers(text: str, most: int = 8) -> list[str]:
-    """Return the identifiers in a text: in backquotes, ``snake_case``, ``CamelCase``, ``called()``.
+    """Return the identifiers in a text: in backticks, ``snake_case``, ``CamelCase``, ``called()``.
 
     Args:
         text: The text.
@@ -83,9 +83,9 @@ def find_path_names(text: str, most: int = 50) -> list[str]:
 
 
 def _matches(text: str, run: re.Pattern[str], pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
-    """Yield the matches of a pattern in the runs of a text.
+    """Yield the matches of a pattern in the parts of a text that ``run`` matches.
 
-    Within a run, the pattern can match only at the beginning, or where the last match ended.
+    Within such a part, the pattern can match only at the beginning, or where the last match ended.
     """
     for whole in run.finditer(text):
         match = pattern.match(text, whole.start(), whole.end())

@@ -155,7 +155,7 @@ class FileTexts(msgspec.Struct, eq=False):
 
         Args:
             path: The file.
-            unsaved: The text in the editor if it differs from the file on disk.
+            unsaved: The text in the editor if it differs from the text on disk.
             lines: Maximum number of lines; by default more than any budget allows.
 
         Raises:
@@ -187,7 +187,7 @@ class FileTexts(msgspec.Struct, eq=False):
             path: The file.
             line: The line, from 1.
             span: Number of lines to return before and after the given line.
-            unsaved: The text in the editor if it differs from the file on disk.
+            unsaved: The text in the editor if it differs from the text on disk.
 
         Raises:
             OmittedError: The file must not be sent (see ``find``), or is not a text file.

@@ -106,7 +106,7 @@ def replace_file(
         path: The path, relative to the root or absolute. A link is followed, not replaced.
         data: The new content.
         make: Whether to create missing folders.
-        expected: The status of the file when it was read, which must not have changed.
+        expected: The status of the file when it was read; the file must not have changed since.
         mode: New permissions; by default, an existing file keeps its own.
 
     Returns:

@@ -13,13 +13,13 @@ class FilesSettings:
         default=10_000,
         minimum=100,
         project="lower",
-        help="Maximum number of characters of a file that read_file shows at once.",
+        help="Maximum number of characters that read_file shows at once.",
     )
     line_limit: int = setting(
         default=2_000,
         minimum=20,
         project="lower",
-        help="Maximum number of characters of one line that read_file shows.",
+        help="Maximum number of characters that read_file shows per line.",
     )
     list_limit: int = setting(
         default=500,

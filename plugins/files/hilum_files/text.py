@@ -20,7 +20,7 @@ MAX_COMPARED_LINES = 20_000
 # A line that occurs this often, such as a closing bracket, does not show where the text begins.
 MAX_OCCURRENCES = 200
 MAX_CHARACTERS = 500
-"""Maximum number of characters of a line to compare."""
+"""Maximum number of characters to compare in a line."""
 MIN_LIKENESS = 0.6
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _WORD = re.compile(r"\w+")
@@ -155,7 +155,7 @@ def _find_begin(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
         if line:
             for index in indexes.get(line, ())[:MAX_OCCURRENCES]:
                 votes[index - offset] += len(line)
-    # Instead of the longest missing line, the lines similar to this line vote.
+    # The lines that are similar to the longest missing line vote in its place.
     missing = [line for line in wanted if line not in indexes]
     if missing:
         anchor = max(missing, key=len)

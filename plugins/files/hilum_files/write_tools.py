@@ -171,7 +171,7 @@ def _write(workspace: TrackedWorkspace, path: str, content: str) -> Output:
 def _format_like(before: str, content: str) -> str:
     """Return the new content with the line endings and byte order mark of the old one."""
     # Convert only if every line of the file ends with CRLF; in a mixed file, it is unclear which
-    # new lines should.
+    # new lines should end with it.
     if before.count("\r\n") == before.count("\n") > 0:
         content = texts.with_newlines(content, "\r\n")
     content = content.removeprefix(BOM)

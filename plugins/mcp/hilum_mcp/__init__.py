@@ -1,7 +1,7 @@
 """MCP servers for the agent, and hilum as an MCP server.
 
-Importing this package loads neither the MCP SDK nor an HTTP library. If no configuration file
-exists, a session only checks for one.
+Importing this package loads neither the MCP SDK nor an HTTP library. Without a configuration file,
+a session only checks whether one exists.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ async def open_session(session: Session) -> AsyncIterator[SessionServers | None]
         try:
             catalog = lazy.catalog.load_catalog(Path(root))
         except UsageError as error:
-            session.note("mcp.unreadable", say=f"No MCP server is started. {error}")
+            session.note("mcp.unreadable", say=f"No MCP servers are started. {error}")
             yield None
             return
         _report_mistakes(session, catalog)
@@ -108,7 +108,7 @@ async def open_session(session: Session) -> AsyncIterator[SessionServers | None]
     servers = lazy.session_servers
     async with servers.open_servers(session, settings, summaries, entries) as mcp:
         yield mcp
-    # Mistakes are not cached, so that the next session reads the files and reports them again.
+    # Nothing is cached if a file has mistakes, so that the next session reports the mistakes again.
     if entries and not has_mistakes:
         lazy.session_cache.save_summaries(fingerprint, trusted, summaries)
 

@@ -1,4 +1,4 @@
-"""Checks a server's URL before a connection is opened, by the rules that apply to web pages.
+"""Checks a server's URL against the rules for web pages before a connection is opened.
 
 The user may configure servers on this machine and on the local network. A project may configure
 only public servers and those listed in `web.hosts`. Cloud metadata services and link-local
@@ -45,7 +45,7 @@ async def check_address(server: ServerConfig, hosts: frozenset[str]) -> None:
             f"The MCP server {server.name} is not contacted: {reason}.",
             code=errors.E_ADDRESS,
             hint=(
-                "Configure servers on this machine or in your network in your own mcp.json;"
+                "Configure servers on this machine or on your network in your own mcp.json;"
                 " metadata services are never contacted."
             ),
         ) from None
@@ -60,7 +60,7 @@ async def _check_host(server: ServerConfig, parts: SplitResult, hosts: frozenset
     if server.file.is_relative_to(config_folder()):
         reach = msgspec.structs.replace(reach, loopback=True, hosts=hosts | {written})
     port = f":{parts.port}" if parts.port else ""
-    # The user name and password are omitted, because ``resolve_url`` rejects URLs with credentials.
+    # Any user name and password are omitted, because ``resolve_url`` rejects URLs with credentials.
     url = f"{parts.scheme}://{written}{port}/"
     _, addresses = await resolve_url(url, reach)
     # The metadata services of most clouds are link-local (169.254.169.254) and return credentials,

@@ -135,7 +135,8 @@ async def _read_body(response: httpx.Response) -> bytes:
             if len(data) > MAX_BODY:
                 await response.aclose()
                 with suppress(Exception):
-                    # httpx's nested generators end when they notice that the connection is closed.
+                    # Reading on lets httpx's nested generators notice the closed connection and
+                    # end.
                     await anext(chunks)
                 raise ValueError(f"It is larger than {MAX_BODY >> 20} MB.")
     return bytes(data)

@@ -81,7 +81,7 @@ class ServerCatalog:
 
     @property
     def warnings(self) -> tuple[ConfigMistake, ...]:
-        """The parts of files that are valid but have no effect."""
+        """The valid but ineffective parts of files."""
         return tuple(mistake for mistake in self.mistakes if mistake.level == "warning")
 
     def get(self, name: str) -> CatalogEntry | None:

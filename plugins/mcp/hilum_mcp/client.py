@@ -259,8 +259,8 @@ class ServerClient:
 
     def _make_tool(self, name: str, offered: OfferedTool) -> Tool:
         description = f"The tool {offered.name} of the MCP server {self.name}."
-        # A read-only tool runs without approval and without the journal. A server's claim that a
-        # tool is read-only is not sufficient: the user must trust the claim.
+        # A read-only tool runs without approval, and its changes are not journaled. A server's
+        # claim that a tool is read-only is not sufficient: the user must trust the claim.
         is_read = offered.read_only and self.name in self.settings.trust_read_only
         tool = Tool(
             name,

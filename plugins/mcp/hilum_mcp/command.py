@@ -1,4 +1,4 @@
-"""Implements ``hilum mcp`` at the command line and ``/mcp`` in a session."""
+"""Implements ``hilum mcp`` on the command line and ``/mcp`` in a session."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
     code = INTERRUPTED
     try:
         code = trio.run(commands.run, words, context)
-    except* KeyboardInterrupt:  # may be raised in any task, in exception groups
+    except* KeyboardInterrupt:  # may be raised in any task, and thus within exception groups
         print(file=sys.stderr)
     sys.stdout.flush()
     return code

@@ -1,6 +1,6 @@
 """Reads MCP server configuration files in every supported dialect.
 
-The dialect is recognised by the name of the table and by its keys. The file name matters only if
+The dialect is recognized by the name of the table and by its keys. The file name matters only if
 clients use the same key with different meanings: ``url`` is an SSE URL for Gemini, and the unit of
 ``timeout`` depends on the client.
 """

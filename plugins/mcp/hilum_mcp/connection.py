@@ -51,7 +51,8 @@ RESTART_TIMEOUT = 3.0
 # Maximum number of seconds to wait for the reason why a connection ended.
 REASON_TIMEOUT = 1.5
 
-# Seconds within which all calls that fail for the same reason report that reason.
+# Seconds to wait before a forgotten session is replaced, so that the refusals of other calls in
+# flight arrive first.
 RENEW_DELAY = 0.1
 
 # Time limit, in seconds, for notifying a server that a call was cancelled.

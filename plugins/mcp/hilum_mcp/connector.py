@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from hilum_mcp.server_requests import ServerRequests
     from hilum_mcp.settings import McpSettings
 
-# Response statuses to the first message that suggest that the server uses the older transport.
+# If the response to the first message has one of these statuses, the server may use the older
+# transport.
 #
 # MCP 2025-03-26, transports, "Backwards Compatibility".
 SSE_STATUSES = (400, 404, 405)
@@ -138,9 +139,10 @@ class Connector:
                     client = mcp.Client(transport, **self._requests.callbacks())
                     await stack.enter_async_context(client)
                     is_open = True
-                    # A refusal of the first attempt must not be reported for a later failure.
+                    # The refusal of an earlier attempt must not be reported as the reason for a
+                    # later failure.
                     state.reason = ""
-                    # Validating a result against a schema of the server could block forever.
+                    # Validating a result against a server's schema could take forever.
                     session = client.session
                     session.validate_tool_result = _skip_validation  # type: ignore[method-assign]
                     yield client

@@ -2,7 +2,7 @@
 
 Clients share few keys besides ``command`` and ``args``. An entry is read in three steps: keys with
 the same meaning get one name, the values are structured strictly (``ServerEntry``), and
-client-specific meanings are resolved (such as the transport and the unit of time).
+client-specific meanings, such as the transport and the unit of time, are resolved.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hilum.errors import similar_names
 from hilum_mcp.file_formats import kind_of
 from hilum_mcp.server_config import Kind, Level, ServerConfig
 
-# Maximum number of characters of a quoted value in a message.
+# Maximum number of characters in a value that a message quotes.
 MAX_SHOWN_VALUE = 60
 # Maximum number of known keys to list in a message about an unknown key.
 MAX_KNOWN_KEYS = 12
@@ -111,7 +111,7 @@ class InvalidServerError(Exception):
 
     Args:
         reason: The reason, in one sentence.
-        keys: The path of keys, below the server, to the wrong value.
+        keys: The path of keys from the server to the invalid value.
         level: As in ``ConfigMistake``.
         findings: Other findings in the server's configuration.
     """
@@ -184,7 +184,8 @@ OAuth = NewType("OAuth", object)
 RequestInit = NewType("RequestInit", dict[str, str])
 
 
-# `__eq__` and `__repr__` are not generated, because that takes half of the import time.
+# `__eq__` and `__repr__` are not generated, because generating them would take half of the import
+# time.
 @attrs.define(kw_only=True, eq=False, repr=False)
 class ServerEntry:
     """The supported keys of a server, each under one name."""
@@ -391,7 +392,7 @@ def is_comment(key: str) -> bool:
 
 
 def explain_unknown_key(key: str, known: Sequence[str]) -> str:
-    """Return one sentence about an unknown key that suggests similar or known keys."""
+    """Return a message about an unknown key that names a similar key or the known keys."""
     similar = similar_names(key, known, 1)
     if similar:
         return f"unknown key. Did you mean {similar[0]}?"
@@ -491,7 +492,7 @@ class EntryReader:
         self.findings.append(Finding(keys, reason, level))
 
     def _rename(self, entry: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the entry with one name for all keys that have the same meaning."""
+        """Return the entry with every key renamed to the common name for its meaning."""
         values = dict(entry)
         for name, keys in SAME_KEYS.items():
             given = [key for key in keys if values.get(key) not in (None, "")]

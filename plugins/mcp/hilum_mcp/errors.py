@@ -32,7 +32,7 @@ def is_too_large(reason: str) -> bool:
 
 
 def first_error(error: BaseException) -> BaseException:
-    """Return the first error in nested groups that is not a group."""
+    """Return the first error in nested exception groups that is not itself a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

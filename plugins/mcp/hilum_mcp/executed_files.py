@@ -116,7 +116,7 @@ def executed_files(server: ServerConfig, workspace: str) -> dict[str, str]:
 
 
 def approval_digest(server: ServerConfig, files: dict[str, str]) -> str:
-    """Return the hash of configuration and executed files, to which an approval is bound."""
+    """Return the hash of a configuration and the executed files, to which approvals are bound."""
     total = hashlib.sha256(server.digest.encode())
     total.update(msgspec.json.encode(sorted(files.items())))
     return f"sha256:{total.hexdigest()}"

@@ -96,7 +96,7 @@ def load_file(path: Path) -> LoadedFile:
         return index_lines(text)  # called only if the file has mistakes
 
     def find_line(keys: Sequence[str]) -> int:
-        # A key without a line of its own, as in a list, is reported on the line of its parent.
+        # A key without a line of its own, as in a list, gets its parent's line number.
         wanted = tuple(keys)
         while wanted and wanted not in lines():
             wanted = wanted[:-1]
@@ -170,7 +170,7 @@ def _parse_json(text: str, report: Report) -> Any:
             raise UnreadableFile(reason) from None
         reason = "It is not JSON, not even with comments and trailing commas"
         raise UnreadableFile(f"{reason}: {error.msg}.", error.lineno) from None
-    except ValueError as error:  # a number with thousands of digits
+    except ValueError as error:  # raised for a number with thousands of digits
         raise UnreadableFile(f"It is not JSON: {error}.") from None
 
 
@@ -260,7 +260,7 @@ def _index_toml_lines(text: str) -> Lines:
         key = re.match(r"\s*([\w.\"' -]+?)\s*=", row)
         if key:
             lines.setdefault((*table, *_split_toml_key(key[1])), number)
-    # The last line number counts, because a key's line is more precise than its table's.
+    # Later mappings take precedence, because a key's own line is more precise than its table's.
     return {**outer_tables, **headers, **lines}
 
 
@@ -290,7 +290,7 @@ def _parse_yaml(text: str, report: Report) -> Any:
         report(problem.message, max(problem.line - first_line, 1))
     if document.body.strip():
         line = document.line - first_line
-        report("The text after a line `---` is another document and was left out.", line)
+        report("The text after a `---` line is another document and was left out.", line)
     return document.fields
 
 

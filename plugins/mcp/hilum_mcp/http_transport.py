@@ -45,13 +45,13 @@ CONNECT_TIMEOUT = 15.0
 # Time limit, in seconds, for notifying a server that its session has ended.
 GOODBYE_TIMEOUT = 0.2
 
-# Seconds after the end of a stream within which the SDK raises the reason.
+# Seconds to wait for the SDK to raise the reason after a stream has ended.
 ERROR_DELAY = 0.05
 
 # Minimum number of seconds between two attempts to open a stream, even if a server requests fewer.
 REOPEN_INTERVAL = 0.25
 
-# Response statuses to a POST that mean that an SSE server has closed the stream of events.
+# These statuses in response to a POST mean that an SSE server has closed the event stream.
 _STREAM_GONE = (404, 410)
 
 # RFC 6750, section 3.1: the scope that a token lacks.
@@ -120,7 +120,7 @@ async def http_transport(
                 nursery.cancel_scope.cancel()
                 into.close()
                 received.close()
-    except* httpx2.SSEError as group:  # an event is malformed or too large
+    except* httpx2.SSEError as group:  # raised for a malformed or oversized event
         reason = describe_error(group)
         state.fail(TOO_LARGE if is_too_large(reason) else reason)
         raise
@@ -137,7 +137,7 @@ async def http_transport(
 
 
 async def _forward(read: Any, into: Any, state: TransportState) -> None:
-    """Forward messages, and report the end of the stream, which the SDK does not, as a failure."""
+    """Forward messages; report the end of the stream as a failure, because the SDK does not."""
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async for message in read:
             await into.send(message)

@@ -50,7 +50,7 @@ def load_auth(
     store = TokenStore(token_file(server))
     if is_machine_login(server):
         return lazy.machine_login.make_auth(server, store, hosts)
-    # An unsigned request shows whether the server requires a login at all.
+    # A request without authentication shows whether the server requires a login at all.
     if not store.read().get("tokens"):
         return None
     _check_document(server, client_metadata_url)
@@ -188,8 +188,8 @@ class _Browser:
 
     async def open(self, url: str) -> None:
         """Show the user the URL of the login page."""
-        # hilum expects the redirect before it shows the URL, because the browser may be redirected
-        # immediately.
+        # hilum starts to wait for the redirect before it shows the URL, because the browser may be
+        # redirected immediately.
         query = parse_qs(urlsplit(url).query)
         self._loopback.expect(query.get("state", [""])[0])
         await self._show(url)

@@ -1,6 +1,6 @@
 """Logs in without asking the user.
 
-Either hilum has client credentials, or an organisation's identity provider authenticates the user.
+Either hilum has client credentials, or an organization's identity provider authenticates the user.
 This module imports the MCP SDK.
 """
 
@@ -54,7 +54,7 @@ class SignedProvider(CheckedAuthFlow, PrivateKeyJWTOAuthProvider):
 
 
 class IdentityProvider(CheckedAuthFlow, IdentityAssertionOAuthProvider):
-    """Authentication by an organisation's identity provider, in place of a login.
+    """Authentication by an organization's identity provider, in place of a login.
 
     Implements the MCP extension SEP-990.
     """

@@ -50,7 +50,7 @@ Flow = AsyncGenerator["httpx2.Request", "httpx2.Response"]
 
 
 class OAuthProvider(CheckedAuthFlow, OAuthClientProvider):
-    """Authentication by a login in the browser (authorization code with PKCE), with renewal.
+    """Authentication by a login in the browser (authorization code with PKCE); renews tokens.
 
     Args:
         server: The server's configuration, with variables expanded.

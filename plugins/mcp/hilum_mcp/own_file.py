@@ -127,7 +127,7 @@ def _encode_input(given: ConfigInput) -> dict[str, Any]:
 
 
 def _update(file: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change the content of a file. Other hilum processes wait before they change the same file."""
+    """Change the content of a file. Only one hilum process at a time can change it."""
     # If the file is a link, for example into a repository of settings, the link is kept.
     path = Path(os.path.realpath(file))
     try:

@@ -99,7 +99,7 @@ def _split_words(text: str, arguments: int) -> list[str]:
 
 
 def describe_usage(client: ServerClient, prompt: OfferedPrompt) -> str:
-    """Return the usage of a prompt as a command."""
+    """Return the usage of the command for a prompt."""
     return f"/{client.name}:{prompt.name} {describe_arguments(prompt)}".rstrip()
 
 
@@ -112,7 +112,7 @@ def describe_arguments(prompt: OfferedPrompt) -> str:
 
 
 def list_prompts(prompts: Prompts) -> str:
-    """Return a list of the prompts for the user."""
+    """Return a list of the prompts as text to show to the user."""
     rows = [
         f"{describe_usage(client, prompt)}  {prompt.description}".rstrip()
         for client, prompt in prompts

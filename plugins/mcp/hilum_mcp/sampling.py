@@ -60,7 +60,7 @@ def _convert_block(block: Any, source: str) -> Text | Image:
 
 
 async def ask_model(agent: Agent, request: Any, server: str) -> mcp_types.CreateMessageResult:
-    """Send one request to the agent's model. The usage counts towards the agent's run.
+    """Send one request to the agent's model. The usage is added to that of the agent's run.
 
     Args:
         agent: The agent whose call the server is processing.

@@ -174,13 +174,13 @@ def run(argv: Sequence[str]) -> int:
 
 
 class ServeProgram:
-    """One run of ``hilum mcp serve``.
+    """One invocation of ``hilum mcp serve``.
 
     Args:
         options: The options of ``make_parser``.
 
     Attributes:
-        signal: The signal that ended the run; 0 for none.
+        signal: The signal that ended the server; 0 for none.
     """
 
     def __init__(self, options: Namespace) -> None:

@@ -2,7 +2,8 @@
 
 Each request belongs to a call of one of the server's tools. The call determines which agent is
 named to the user, and whose budget pays for the model. Only the request for the list of folders is
-answered without asking the user. If nobody can be asked, all requests except that one are declined.
+answered without asking the user. If nobody can be asked, hilum declines requests that need an
+answer from the user.
 This module imports the MCP SDK.
 """
 
@@ -207,7 +208,7 @@ class ServerRequests:
         return mcp_types.ElicitResult(action="decline" if given else "cancel")
 
     async def _ask_field(self, question: str, field: FormField) -> tuple[Any, str]:
-        """Ask for one field; return its value, and the action to reply if the form is aborted."""
+        """Ask for one field; return its value and, if the form is aborted, the reply's action."""
         problem = ""
         for _ in range(MAX_ATTEMPTS):
             given = await self._ask(

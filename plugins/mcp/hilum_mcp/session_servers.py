@@ -249,7 +249,8 @@ class SessionServers:
     def _protect_files(self) -> None:
         """Protect the files that servers execute.
 
-        Commands cannot write the protected files, and file tools need the user's approval to do so.
+        Commands cannot write to the protected files, and file tools need the user's approval to do
+        so.
         """
         self._executed_files = None
         summaries = self._summaries.values()
@@ -260,7 +261,7 @@ class SessionServers:
             guard.protect_executed("an approved MCP server", self._find_executed_files)
 
     async def _ask_approvals(self) -> None:
-        """Ask the user to approve the servers of a trusted project, after the first prompt."""
+        """After the first prompt, ask the user to approve a trusted project's servers."""
         await self._first_prompt.wait()
         approved = await lazy.approvals.ask_approvals(self._session, self._entries.values())
         for entry in approved:
@@ -477,7 +478,7 @@ class SessionServers:
         self._update_pending_tools()
 
     def _report(self, key: str, event: str, text: str, **data: Any) -> None:
-        """Report a message to the user, once per session."""
+        """Show a message to the user, once per session."""
         if key not in self._reported:
             self._reported.add(key)
             self._session.note(event, say=text, **data)

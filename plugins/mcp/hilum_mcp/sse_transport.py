@@ -1,8 +1,8 @@
 """The older HTTP transport, in which a stream of events announces the URL for messages.
 
-The SDK's own transport is not used for three reasons. The SDK's transport accepts events of at most
-1 MB, but an image may be larger. It sends one POST at a time, so no request can be cancelled. If a
-POST fails, the request that waits for the response is never notified.
+The SDK's own transport is not used, for three reasons: it accepts events of at most 1 MB, but an
+image may be larger; it sends one POST at a time, so no request can be cancelled; and if a POST
+fails, the request that waits for the response is never notified.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def token_file(server: ServerConfig) -> Path:
 
     The path depends on the configuration file, the server's name and URL, and the OAuth options.
     """
-    # The file depends on the URL, so that tokens are never sent to a server for which they were not
+    # The path depends on the URL, so that tokens are never sent to a server for which they were not
     # issued.
     options = sorted((server.oauth or {}).items())
     bound = json.dumps([str(server.file), server.name, server.url, options])

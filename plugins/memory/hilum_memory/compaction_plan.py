@@ -25,10 +25,10 @@ from hilum_memory.shortening import find_short_arguments, split_ends
 
 HEAD_CHARACTERS = 1_200
 TAIL_CHARACTERS = 600
-# About the number of tokens in a screenshot; providers count images in different ways.
+# Approximate number of tokens in a screenshot; each provider counts images in its own way.
 IMAGE_TOKENS = 1_200
-# A shortened result may take this fraction (1/n) of the budget. In a small window, 1,800 characters
-# of dense text would be too many.
+# A shortened result may take up this fraction (1/n) of the budget. In a small window, 1,800
+# characters of dense text would be too many.
 THIN_SHARE = 20
 
 

@@ -52,7 +52,7 @@ class Compactor:
 
     @hookimpl
     def provide_tools(self) -> list[object]:
-        """Return the tool that reads shortened results, which is deferred until there are some."""
+        """Return the tool that reads shortened results; it is deferred until there are some."""
 
         # The tool's description would cost tokens in every request of a short conversation.
         def has_no_use(agent: Agent) -> bool:

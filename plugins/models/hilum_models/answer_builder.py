@@ -19,7 +19,7 @@ MIN_UNIQUE_ID = 9
 
 
 class Reader(Protocol):
-    """A parser for the events in one response, which does no I/O."""
+    """A parser for the events in one response. Does no I/O."""
 
     @property
     def complete(self) -> bool:

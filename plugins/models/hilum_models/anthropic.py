@@ -1,8 +1,8 @@
 """The format of Anthropic Messages (https://docs.anthropic.com/en/api/messages).
 
 There are two cache breakpoints: one on the system prompt, which other sessions and agents share,
-and one on the request itself, which makes the server set it on the last block. Caching therefore
-never changes the bytes of a message.
+and one on the request itself, which the server moves to the last block. Caching therefore never
+changes the bytes of a message.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from hilum_models.encode import Target
 from hilum_models.failures import Endpoint
 
 CreateReader = Callable[[str, bytes, Endpoint], Reader]
-"""Creates a reader for one response from the model's name, the request body and the endpoint."""
+"""Takes a model's name, a request body and an endpoint, and creates a reader for the response."""
 
 
 def bearer_header(key: str) -> Mapping[str, str]:

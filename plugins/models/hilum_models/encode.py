@@ -59,7 +59,7 @@ class Target(msgspec.Struct, frozen=True):
         return self.name.partition("/")[2]
 
     def key(self, api: str) -> str:
-        """Return a name for encoded pieces, which differs for targets that encode differently."""
+        """Return a name for encoded pieces that only targets with the same encoding share."""
         # Use a digest, because options may be long and the key is stored with each piece.
         rest = encode([self.max_output, self.images, self.effort, self.options])
         return f"{api}:{self.name}:{blake2b(rest, digest_size=6).hexdigest()}"

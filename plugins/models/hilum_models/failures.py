@@ -41,9 +41,9 @@ _HTML = r"(?i)\s*<(!doctype|html|head|body|\?xml)"
 _TITLE = r"(?is)<title[^>]*>(.*?)</title>"
 # A shorter key could match parts of ordinary words.
 MIN_SECRET = 8
-# Maximum number of characters of a provider's message to show.
+# Maximum number of characters to show from a provider's message.
 MAX_SHOWN = 600
-# Maximum number of characters of a provider's message to search; some patterns backtrack.
+# Maximum number of characters to search in a provider's message; some patterns backtrack.
 MAX_SEARCHED = 6_000
 
 
@@ -65,7 +65,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     key_place: str = ""
 
     def __repr__(self) -> str:
-        # The representation omits the key, because it may appear in tracebacks and logs.
+        # Omit the key, because representations may appear in tracebacks and logs.
         return f"Endpoint({self.provider}/{self.model})"
 
     @property

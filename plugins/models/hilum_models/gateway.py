@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 # which the connection cannot be reused.
 AFTER_COMPLETE_TIMEOUT = 2.0
 AFTER_END_TIMEOUT = 0.05
-# Maximum size, in bytes, of one response: the longest answers have 130,000 tokens, each an event of
-# up to 500 bytes.
+# Maximum size, in bytes, of one response: the longest answers have 130,000 tokens, each in an event
+# of up to 500 bytes.
 MAX_STREAM = 128 << 20
 # Maximum size, in bytes, of an answer that is sent as one document.
 MAX_DOCUMENT = 32 << 20
@@ -61,8 +61,7 @@ class HttpModel(msgspec.Struct, frozen=True):
     disable_native_tools: Callable[[], None] | None = None
 
     def __repr__(self) -> str:
-        # The representation omits the headers and the URL, because they may contain the key or a
-        # password.
+        # Omit the headers and the URL, because they may contain the key or a password.
         return f"HttpModel({self.info.name})"
 
     @asynccontextmanager
@@ -171,8 +170,8 @@ class HttpModel(msgspec.Struct, frozen=True):
 async def _read_beginning(data: AsyncIterator[bytes]) -> bytes:
     """Read up to the first significant character.
 
-    Whitespace before this character does not show that the server is alive. Only the beginning of
-    endless whitespace is kept, which may contain a byte order mark.
+    Whitespace before this character does not show that the server is alive. If the whitespace is
+    endless, only its beginning is kept, because it may contain a byte order mark.
     """
     begin = b""
     while not begin.strip(_BLANK):

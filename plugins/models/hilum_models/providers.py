@@ -23,7 +23,8 @@ from hilum_models.stored_key import StoredKey
 from hilum_models.text_tools import read_text_calls
 from hilum_models.transport import Transport
 
-# By default, an answer may take an eighth of a window smaller than this, or half of a larger one.
+# Size in tokens. By default, an answer may take up an eighth of a smaller window, or half of a
+# larger one.
 SMALL_WINDOW = 64_000
 # Seconds. A server on this machine accepts connections at once; for others, a handshake takes time.
 PROBE_TIMEOUT = 0.3
@@ -69,7 +70,7 @@ class HttpProvider(msgspec.Struct):
     facts: dict[str, dict[str, int | bool]] = msgspec.field(default_factory=dict)
 
     def __repr__(self) -> str:
-        # The representation omits the key, because it may appear in tracebacks and logs.
+        # Omit the key, because representations may appear in tracebacks and logs.
         return f"HttpProvider({self.name})"
 
     # --- models -----------------------------------------------------------------------------------

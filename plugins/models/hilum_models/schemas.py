@@ -86,7 +86,8 @@ class _Resolver:
 
     def _resolve_value(self, key: str, value: Any, seen: tuple[str, ...]) -> Any:
         if key == "required":
-            # In older drafts, and from some servers, `required` is true in the parameter itself.
+            # In older drafts, and in schemas from some servers, `required` is true in the parameter
+            # itself.
             return _get_required({key: value})
         if key in _TABLES and isinstance(value, dict):
             return {name: self.resolve(item, seen) for name, item in value.items()}

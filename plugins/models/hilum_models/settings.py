@@ -61,7 +61,7 @@ class ProviderSettings:
         factory=dict, secret=True, help="Additional headers for each request."
     )
     default: str = setting(
-        default="", help="Model to use if none is named, without the provider's name."
+        default="", help="Name of the default model, without the provider's name."
     )
 
 

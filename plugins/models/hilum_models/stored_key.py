@@ -21,5 +21,5 @@ class StoredKey(msgspec.Struct, frozen=True):
     problem: str = ""
 
     def __repr__(self) -> str:
-        # The representation omits the key, because it may appear in tracebacks and logs.
+        # Omit the key, because representations may appear in tracebacks and logs.
         return f"StoredKey({self.address})"

@@ -131,7 +131,7 @@ def write_key(
     """
     key = key.strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
-        hint = "Copy the key again, without spaces and line breaks."
+        hint = "Copy the key again, without spaces or line breaks."
         raise UsageError("This is not a key.", hint=hint)
     path = find_key_file(environ)
     if _write_to_keyring(provider, key):

@@ -1,4 +1,4 @@
-"""Separates reasoning that a server leaves between ``<think>`` and ``</think>`` from the answer."""
+"""Separates an answer from reasoning that a server leaves between ``<think>`` and ``</think>``."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ __all__ = [
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Plan]:
-    """Yield the plugin instance of a session, and report the ends of runs while it is open."""
+    """Yield a session's plugin instance, and report the ends of runs while the session is open."""
     plan = Plan(session, session.settings(PlanSettings))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(plan.watch, name="plan: ends of runs")

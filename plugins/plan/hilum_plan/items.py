@@ -119,7 +119,7 @@ def allowed_states(item: Item, now: float, blocked_timeout: float) -> tuple[str,
 
 
 def refusal(item: Item, status: str, now: float, blocked_timeout: float) -> str:
-    """Return why a state change is not allowed, and which ones are; empty if the change is allowed.
+    """Return why a state change is not allowed, and what is allowed; empty for an allowed change.
 
     Args:
         item: The item.

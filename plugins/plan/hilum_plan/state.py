@@ -40,7 +40,7 @@ class AgentPlan(msgspec.Struct, eq=False):
         written: The run in which the model last changed the list.
         accepted: The run that carries out the accepted plan.
         mode: The mode for which the agent's prompt was last built.
-        rounds: Rounds of calls since the model last changed the list.
+        rounds: Number of rounds of calls since the model last changed the list.
         dropped: Items that were cancelled by a stop, about which the model has not been informed
             yet.
         proposal: A plan that awaits the user's decision.

@@ -73,7 +73,8 @@ def remind(plan: AgentPlan, clock: Clock, *, after: int, reminded: set[str]) -> 
     Args:
         plan: The agent's plan.
         clock: The current time.
-        after: Rounds without a change after which the list counts as forgotten; 0 for never.
+        after: Number of rounds without a change after which the list counts as forgotten; 0 for
+            never.
         reminded: The reminders sent since the last change to the list, so that each is sent once;
             new ones are added.
     """
@@ -115,7 +116,7 @@ def _stuck_reminders(plan: AgentPlan, clock: Clock) -> Iterator[tuple[str, str]]
 
 
 def describe_left_items(plan: AgentPlan) -> str:
-    """Return what the model might not know about the list at a new prompt; may be empty."""
+    """Return what a new prompt must tell the model about the list; may be empty."""
     parts = []
     if plan.dropped:
         dropped = list_items(plan.dropped)

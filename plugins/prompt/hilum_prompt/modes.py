@@ -85,7 +85,7 @@ MODES = (
 _TEXTS = {"agent": AGENT, "ask": ASK, "plan": PLAN, "debug": DEBUG}
 
 
-# Otherwise, the model would try call after call, each of which is denied.
+# Without this text, the model would try call after call, each of which would be denied.
 READ_ONLY_POLICY = """\
 # Approval
 This session is read-only: every call that would change something is denied."""

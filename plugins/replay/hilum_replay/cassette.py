@@ -33,7 +33,7 @@ class Sent(Data, frozen=True):
     """One new item of a request.
 
     Args:
-        kind: ``user`` (text of the user, or context gathered for it), ``note`` (text at the end
+        kind: ``user`` (the user's text, or context gathered for it), ``note`` (text at the end
             of the request), ``summary`` (the result of a compaction), ``result`` (of the call
             ``call``), ``image``, or ``aside`` (a request outside the conversation, represented by
             the beginning of its system prompt, the only part that is compared).
@@ -94,10 +94,10 @@ class Cassette(Data, frozen=True):
     Args:
         exchanges: The exchanges, in the order in which the answers arrived.
         model: Name of the model that answered first.
-        hilum: Version of hilum that recorded it.
+        hilum: Version of hilum that recorded the cassette.
         title: A description of the recording, for readers.
         torn: Whether the text ended within an exchange, which was therefore dropped. This happens
-            if the recording process was killed while writing it.
+            if the recording process was killed while writing the exchange.
     """
 
     exchanges: tuple[Exchange, ...] = ()

@@ -150,7 +150,7 @@ def _parse(text: str, name: str) -> tuple[dict[str, Any], bool]:
 
 
 def _find_last_exchange(text: str) -> list[int]:
-    """Return where the last exchange may begin; its header may be incomplete."""
+    """Return the positions at which the last, possibly incomplete exchange may begin."""
     ends = []
     last_line = text.rfind("\n") + 1
     if _MARK.startswith(text[last_line:]):

@@ -1,9 +1,10 @@
 """Writes a cassette as TOML text, one ``[[exchange]]`` after the other.
 
 Why TOML: a cassette is reviewed in diffs and sometimes written by hand, so each line of its texts
-must be a line of the file. JSON (and JSON Lines) puts text into one line full of ``\\n``; YAML
-would be a dependency. The standard library reads TOML; writing the required subset takes only a few
-functions. No library is used, because none chooses the string style that needs the fewest escapes.
+must be a line of the file. JSON (and JSON Lines) puts text on one line full of ``\\n``; YAML
+would require a dependency. The standard library reads TOML; writing the required subset takes only
+a few functions. No library is used, because none chooses the string style that needs the fewest
+escapes.
 
 Every text is preserved exactly: characters that TOML or an editor would change (carriage returns,
 trailing whitespace, control characters) are escaped. Exchanges are only appended, so a killed

@@ -1,9 +1,9 @@
 """Compares a request with the recorded one, and describes where they differ.
 
-Modes: ``strict`` compares texts exactly (except for paths and secrets) and the digests of layers
-and tools. ``text``, the default, ignores what the named rules describe as different from run to
-run. ``shape`` compares only what was sent in which order: roles, call ids, tool names and result
-codes.
+Modes: ``strict`` compares texts exactly, except for paths and secrets, and also compares the
+digests of layers and tools. ``text``, the default, ignores differences in text that varies between
+sessions, as described by the rules. ``shape`` compares only what was sent in which order: roles,
+call ids, tool names and result codes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class RequestDelta:
         count: Number of messages in the whole request.
         whole: Whether no answer precedes the items.
         previous_calls: Ids of the calls of the answer before the items.
-        answers: Number of answers in the whole request, or ``None`` if counting takes too long.
+        answers: Number of answers in the whole request, or ``None`` if counting would take too
+            long.
         layers: Function that returns the layers as ``name digest``; ``None`` if the source does not
             show them.
         tools: Function that returns the tools as ``name digest``, or only names from a wire format;
@@ -70,7 +71,7 @@ class Matcher:
         placeholders: The paths of this machine.
         redactor: The redactor that removes secrets from a request before it is compared.
         mode: How strict the comparison is.
-        rules: Rules for texts that differ from run to run, for the mode ``text``.
+        rules: Rules for texts that vary between sessions, for the mode ``text``.
     """
 
     placeholders: PathPlaceholders
@@ -184,7 +185,7 @@ class Matcher:
         return self.placeholders.insert(self.redactor(text))
 
     def apply_rules(self, text: str) -> str:
-        """Return the text without the parts that differ from run to run."""
+        """Return the text without the parts that vary between sessions."""
         return apply_rules(text, self.rules)
 
 
@@ -229,7 +230,7 @@ def _group_for_wire(items: Sequence[Sent]) -> list[Sent]:
         if item.kind == "result":
             results.append(item)
         elif item.kind == "image":
-            # Each wire format encodes images in its own way, so that their digests differ.
+            # Each wire format encodes images in its own way, so the digests differ.
             images.append(Sent("image"))
         elif item.kind != "aside" and item.text:
             texts.append(item.text)
@@ -248,7 +249,7 @@ def _is_same_kind(wanted: Sent, came: Sent) -> bool:
 
 
 def _matches_shortened(recorded: str, came: str) -> bool:
-    """Return whether texts match if one of them was shortened to fit a window of another size."""
+    """Return whether texts match except where one was shortened to fit a context window."""
     old = _SHORTENED.split(recorded, maxsplit=1)
     new = _SHORTENED.split(came, maxsplit=1)
     if len(old) == len(new) == 1:
@@ -265,7 +266,7 @@ def _matches_shortened(recorded: str, came: str) -> bool:
 
 
 def _matches_redacted(recorded: str, came: str) -> bool:
-    """Return whether texts match if each redacted secret in the recording matches any text."""
+    """Return whether texts match if each redacted secret may stand for any text."""
     if "[REDACTED:" not in recorded:
         return False
     literals = re.split(r"\[REDACTED:\w*\]", recorded)

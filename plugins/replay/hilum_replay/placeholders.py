@@ -101,7 +101,7 @@ class _PathPattern:
         # The longest path is tried first, because the workspace is often inside the home folder.
         paths = sorted(names, key=len, reverse=True)
         alternatives = "|".join(map(re.escape, paths))
-        # A path ends where no further character of a name follows: /a/ws is not the beginning of
+        # A path must not be followed by another character of a name: /a/ws is not replaced in
         # /a/ws-2 or /a/ws.old.
         self._pattern = re.compile(rf"({alternatives})(?![\w-]|\.\w)") if paths else None
 

@@ -55,8 +55,8 @@ class _Conversation:
     def positions(self, delta: RequestDelta) -> list[int]:
         """Return the positions that a request may have in the conversation.
 
-        A request has the next position or, if playback begins in the middle of the conversation,
-        the one after as many answers as the request contains.
+        The position is the next one or, if playback begins in the middle of the conversation, the
+        one given by the number of answers in the request.
         """
         total = len(self.indices)
         positions = [self.played] if self.played < total else []
@@ -196,7 +196,7 @@ class Playback:
             return bound + free + others
         if bound:
             return bound
-        # The names of subagents may differ from run to run.
+        # The names of sub-agents may vary between sessions.
         named = [conversation for conversation in free if conversation.agent == agent]
         return named or free
 
@@ -248,7 +248,7 @@ class Playback:
 
 
 def _request_error(message: str) -> ModelError:
-    # A retry would not help, so the error has the kind of a request that a provider rejects.
+    # A retry would not help, so the error has the same kind as the error for a rejected request.
     return ModelError(message, kind="request", status=400, hint=RECORD_AGAIN_HINT)
 
 

@@ -131,8 +131,8 @@ class Recorder:
         workspace: The workspace; taken from ``SessionOpened`` by default.
         redactor: The redactor that removes secrets; by default, those in this process's environment
             and those with a known format.
-        path: File to write as exchanges complete; each is written whole, so that a killed run
-            leaves a valid cassette.
+        path: File to which each exchange is written as a whole when it is complete, so that a
+            killed process leaves a valid cassette.
         title: What the cassette shows, for readers.
     """
 

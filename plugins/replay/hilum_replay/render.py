@@ -45,7 +45,7 @@ _CHAT_STOPS = {
 def render_chat(
     message: AssistantMessage, usage: Usage, model: str, number: int
 ) -> Iterator[bytes]:
-    """Yield chunks of a chat completion, the usage in the last, then ``[DONE]``."""
+    """Yield chunks of a chat completion, with the usage in the last one, then ``[DONE]``."""
     envelope = {
         "id": f"chatcmpl-{number}",
         "object": "chat.completion.chunk",
@@ -358,7 +358,7 @@ _GEMINI_STOPS = {
 def render_gemini(
     message: AssistantMessage, usage: Usage, model: str, number: int
 ) -> Iterator[bytes]:
-    """Yield chunks of generated content; each call is whole, and the last chunk has the reason."""
+    """Yield chunks of generated content with whole calls; the last chunk has the finish reason."""
     envelope = {
         "usageMetadata": {
             "promptTokenCount": usage.input,

@@ -1,4 +1,4 @@
-"""Rules for text that differs from run to run, such as times and temporary paths."""
+"""Rules for text that varies between sessions, such as times and temporary paths."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 
 @attrs.frozen
 class Rule:
-    """A kind of text that differs from run to run.
+    """A kind of text that varies between sessions.
 
     Args:
         name: The name of the rule, for readers.
@@ -53,7 +53,7 @@ RULES: tuple[Rule, ...] = (
         r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b",
         "<uuid>",
     ),
-    # pytest pads its summary lines with `=`, whose number depends on the timing.
+    # pytest pads its summary lines with a number of `=` characters that depends on the timing.
     make_rule("fill of pytest lines", r"^=+ (.*?) =+$", r"= \1 ="),
 )
 

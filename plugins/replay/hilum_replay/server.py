@@ -1,4 +1,4 @@
-"""An emulator of model providers: a cassette, or a function, behind HTTP in four wire formats.
+"""An emulator of model providers, which serves a cassette or a function in four wire formats.
 
 With the emulator, tests and the demo use the real gateway. The server listens only on the loopback
 interface.
@@ -68,7 +68,7 @@ Script = Callable[[WireRequest], ScriptedAnswer | Awaitable[ScriptedAnswer]]
 
 
 class _Stream(NamedTuple):
-    """The events of an answer, and the seconds before the first and until the end."""
+    """The events of an answer, the seconds before the first event, and the total seconds."""
 
     events: list[bytes]
     first: float
@@ -309,8 +309,8 @@ async def serve(
         source: A cassette; answers in order, as in ``hilum.testing``; or a function (``async`` or
             not) that takes a ``WireRequest`` and returns such an answer, an ``AssistantMessage`` or
             an ``Answer``.
-        pace: Factor of the recorded times: 0 for no delays, ``"recorded"`` or 1 for the recorded
-            ones.
+        pace: Factor applied to the recorded times: 0 for no delays, ``"recorded"`` or 1 for the
+            original ones.
         faults: The faults, by the number of the request.
         parse: Whether requests are parsed and checked; if not, answers are sent in order for any
             request.

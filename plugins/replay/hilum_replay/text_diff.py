@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 MAX_LINES = 6
 MAX_WIDTH = 160
-# Number of characters of a long line to show before the difference.
+# Number of characters to show before the difference in a long line.
 BEFORE_DIFFERENCE = 40
 
 
@@ -41,8 +41,8 @@ def _count_equal(old: list[str], new: list[str], normalize: Callable[[str], str]
     """Return the number of equal lines at the beginning."""
     count = 0
     for one, two in zip(old, new, strict=False):
-        # Compare lines before normalizing them, which takes a long time, because most lines are
-        # equal.
+        # Lines are compared before they are normalized, because most lines are equal and
+        # normalizing is slow.
         if one != two and normalize(one) != normalize(two):
             break
         count += 1

@@ -134,7 +134,7 @@ def _missing_commands(commands: Iterable[Command], known: str) -> Iterator[Comma
             named.add(command.purpose)
         else:
             missing.setdefault(command.purpose, command)
-    # A file that names a test command has chosen one of several ways to run the tests.
+    # The author of a file with a test command has chosen one of several ways to run the tests.
     for purpose, command in missing.items():
         if purpose not in named and not (purpose == "One test" and "Test" in named):
             yield command
@@ -218,7 +218,7 @@ def _split(text: str) -> list[str]:
 
 
 def _find_end(lines: Sequence[str], section: str) -> int | None:
-    """Return the index at which a section's content ends, or ``None`` without such a section.
+    """Return the index at which a section's content ends, or ``None`` if there is no such section.
 
     A heading with the exact title is preferred to a heading with a related word. The title of the
     file itself is not a section.

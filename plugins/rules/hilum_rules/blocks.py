@@ -73,7 +73,7 @@ class _Splitter:
         self.lines = lines
         self.blocks: list[Block] = []
         self.fences = FenceTracker()
-        self.quotes = 0  # the depth of the quotation that contains the fence
+        self.quotes = 0  # the depth of the block quote that contains the fence
         self.in_item = False  # whether the fence is in a list item
         self.code: list[str] = []
         self.code_at = 0
@@ -86,7 +86,7 @@ class _Splitter:
 
     def split(self) -> None:
         for number, given in enumerate(self.lines, 1):
-            # Inside code, a deeper quotation mark is part of the code.
+            # Inside code, the marker of a deeper block quote is part of the code.
             line = _unquote(given, self.quotes if self.fences.mark else 99)
             if self.fences.is_code(line):
                 if not self.code:
@@ -237,7 +237,7 @@ class _Splitter:
             self.part.append(line.rstrip())
             return True
         self.end_part()
-        # Two columns are the width of the shortest mark, "- ". An item indented by less than this
+        # Two columns are the width of the shortest marker, "- ". An item indented by less than this
         # is at the same level.
         while self.indents and indent < self.indents[-1] + 2:
             self.indents.pop()
@@ -284,7 +284,7 @@ def _heading_text(text: str) -> str:
 
 
 def _unquote(line: str, depth: int = 99) -> str:
-    """Return a line without the marks of up to ``depth`` quotations."""
+    """Return a line without the markers of up to ``depth`` block quotes."""
     for _ in range(depth):
         found = _QUOTE.match(line)
         if found is None:

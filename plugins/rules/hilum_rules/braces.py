@@ -12,8 +12,8 @@ def expand_braces(pattern: str, limit: int = 200) -> list[str]:
 
     Args:
         pattern: The pattern.
-        limit: Maximum number of patterns, because braces multiply. If the limit is reached, the
-            last patterns keep their braces.
+        limit: Maximum number of patterns, because each group of braces multiplies their number. If
+            the limit is reached, the last patterns keep their braces.
     """
     expanded: list[str] = []
     waiting = [pattern]

@@ -41,11 +41,11 @@ class FenceTracker:
 def find_code_spans(line: str) -> Iterator[tuple[int, int]]:
     """Yield the positions at which code spans begin and end.
 
-    A code span ends at the next run of the same number of backticks.
+    A code span ends at the next sequence of the same number of backticks.
     """
     runs = [match.span() for match in re.finditer("`+", line)]
-    # Search from the right to find matching runs in linear time, because a line may have thousands
-    # of runs.
+    # Search from the right to find matching sequences in linear time, because a line may have
+    # thousands of them.
     next_of_length: dict[int, int] = {}
     partners = [0] * len(runs)
     for index in range(len(runs) - 1, -1, -1):

@@ -1,9 +1,9 @@
 """Makes characters visible that a model reads but a person cannot see.
 
-Text can be hidden in tag characters, in runs of variation selectors and in zero-width characters,
-and bidirectional controls can display it in another order. Characters of ordinary writing are kept:
-joiners inside emoji and in scripts that need them, and a variation selector after the character
-that it styles.
+Text can be hidden in tag characters, in sequences of variation selectors and in zero-width
+characters, and bidirectional controls can display it in another order. Characters of ordinary
+writing are kept: joiners inside emoji and in scripts that need them, and a variation selector after
+the character that it styles.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Resolves imports such as ``@docs/style.md``, limited in depth and to the project.
+"""Resolves imports such as ``@docs/style.md``, with limited depth and only from allowed folders.
 
 Cycles are detected, and the same text is read only once.
 """
@@ -188,7 +188,7 @@ class ImportResolver:
             raise _NotImportedError(*([problem] if is_path else []))
         if suffix and suffix not in _SUFFIXES:
             raise _NotImportedError("is named but not imported: it is not a Markdown or text file.")
-        # Links are followed, because two names of one file could make an endless chain.
+        # Links are followed, because two names for one file could form an endless chain.
         if real in [step.real for step in chain]:
             cycle = " imports ".join(step.shown for step in chain)
             raise _NotImportedError(f"is not imported again: {cycle} imports it.")

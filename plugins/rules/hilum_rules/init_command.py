@@ -118,7 +118,7 @@ def _parse(argv: Sequence[str]) -> Namespace:
     add("--workspace", "-C", default=".", metavar="DIR", help="another folder")
     options = parser.parse_intermixed_args(argv)
     if options.apply and not options.draft:
-        hint = "The agent's changes are approved one by one, or all: --approve auto."
+        hint = "Approve the agent's changes one by one, or all of them with --approve auto."
         raise UsageError("--apply needs --draft.", code=E_BAD_ARGS, hint=hint)
     options.workspace = check_folder(options.workspace)
     if not os.path.isdir(options.workspace):

@@ -308,7 +308,7 @@ def _limit(problems: list[Problem]) -> tuple[Problem, ...]:
 
 
 def _hard_leads(lead: str) -> list[str]:
-    """Return the short lines before a list that make its rules hard, as ``You must never:``."""
+    """Return the short lines, such as ``You must never:``, that make the rules in a list hard."""
     lines = [line for line in lead.split("\n") if 0 < len(line.split()) <= MAX_LEAD_WORDS]
     return [line for line in lines if find_type(line) is RuleType.HARD_CONSTRAINT]
 

@@ -38,7 +38,7 @@ class ParsedFile:
 
     @property
     def may_have_changed(self) -> bool:
-        """Whether the file was written so shortly before it was read that it may be outdated."""
+        """Whether the file may have changed after it was read, without a new timestamp."""
         return self.read_at - self.source.stamp.modified <= RACY_TIME
 
 

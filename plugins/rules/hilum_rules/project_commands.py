@@ -69,7 +69,7 @@ _TARGET = re.compile(r"^([A-Za-z][\w.-]*)[^\S\n]*:(?![=:])", re.MULTILINE)
 _RECIPE = re.compile(r"^@?([A-Za-z][\w-]*)(?: [^:=\n]*)?:(?!=)", re.MULTILINE)
 _RUN_LINE = re.compile(r"^(\s*)(?:- )?run:[^\S\n]*(.*)$")
 _LIST_LINE = re.compile(r"^\s+- (\S.*)$")
-# Beginnings of lines in CI files that prepare the machine or are irrelevant to developers.
+# Beginnings of CI commands that prepare the machine or are irrelevant to developers.
 _CI_NOISE = re.compile(
     r"(sudo|apt|apt-get|brew|echo|cd|export|set|if|fi|for|done|then|else|mkdir|cp|mv|rm|cat|curl"
     r"|wget|git|pip|python -m pip|python3 -m pip|pipx|npm (ci|install|i)|yarn install|pnpm install"
@@ -295,7 +295,7 @@ def _find_node(root: Path) -> Iterator[Command]:
 
 # --- other languages ------------------------------------------------------------------------------
 
-# Files, each with the purposes and commands that their presence implies.
+# Files, each with the purposes and commands that its presence implies.
 _FIXED: tuple[tuple[tuple[str, ...], tuple[tuple[str, str], ...]], ...] = (
     (
         ("Cargo.toml",),
@@ -384,7 +384,7 @@ def _find_tasks(root: Path) -> Iterator[Command]:
 
 
 def find_ci_commands(root: Path) -> list[Command]:
-    """Return those commands in a project's CI configuration that a developer could run, too."""
+    """Return the commands in a project's CI configuration that a developer could also run."""
     files = [*root.glob(".github/workflows/*.yml"), *root.glob(".github/workflows/*.yaml")]
     files.append(root / ".gitlab-ci.yml")
     found: dict[str, Command] = {}

@@ -94,7 +94,7 @@ class ProjectFacts(msgspec.Struct, frozen=True):
         languages: The project's languages with their numbers of files, the most frequent language
             first.
         commands: The project's commands, by purpose.
-        ci: Commands that its CI runs.
+        ci: Commands that the project's CI runs.
         folders: The project's folders, without generated folders.
         conventions: The requirements in the project's configuration, one sentence each.
         documents: Documents for developers.

@@ -39,7 +39,7 @@ MAX_FOLDERS = 400
 """Maximum number of nested folders without rules to watch; the most recently used are kept."""
 MAX_TOUCHED = 10 * MAX_FOLDERS
 MAX_TEXT = 50_000
-"""Maximum number of characters of a prompt to search for file names."""
+"""Maximum number of characters to search for file names in a prompt."""
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -207,7 +207,7 @@ class RuleStore:
         return loaded, problems
 
     def enforced_sources(self) -> Iterator[Path]:
-        """Yield the files of enforced rules, links followed, and files that would override them."""
+        """Yield the resolved files of enforced rules, and the files that would override them."""
         for file in self.snapshot.active:
             if all(rule.check is None for rule in file.rules):
                 continue

@@ -41,7 +41,7 @@ PATH_PARAMETERS = frozenset(
 MAX_WORDS = 50
 """Maximum number of paths to find in a prompt."""
 MAX_SUBJECT = 20_000
-"""Maximum number of characters of a prompt to search for paths."""
+"""Maximum number of characters to search for paths in a prompt."""
 MAX_OPEN = 100
 """Maximum number of open files to consider."""
 LAYER = "rules "
@@ -195,8 +195,8 @@ class Rules:
 
     def _judge(self, agent: Agent, call: ToolCall, tool: Tool, named: list[str]) -> Verdict | None:
         inside = self._inside(named)
-        # The paths are recorded before the rules are read: a nested folder's rules apply to the
-        # first call that uses it.
+        # The paths are recorded before the rules are read, because a nested folder's rules apply
+        # even to the first call that uses the folder.
         self._store.touch(inside)
         rules = self._enforced()
         if not rules:
@@ -246,7 +246,7 @@ class Rules:
 
 
 def _describe_missing(bundle: Bundle, other: Bundle) -> list[str]:
-    """Describe the rules that another bundle lacks."""
+    """Describe the rules in ``bundle`` that are not in ``other``."""
     known = {rule.id for rule in other.rules}
     missing = [rule for rule in bundle.rules if rule.id not in known]
     return [f"{rule.path}:{rule.line}: {rule.sentence[:160]}" for rule in missing]

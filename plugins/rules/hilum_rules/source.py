@@ -73,7 +73,7 @@ def read_source(path: Path, fence: Workspace, limit: int) -> Source:
         limit: Maximum number of bytes to read.
 
     Raises:
-        UnreadableError: The file is not a regular file, is outside the fence, is binary, cannot be
+        UnreadableError: The file is not a regular file, is outside ``fence``, is binary, cannot be
             opened, or keeps changing.
     """
     try:

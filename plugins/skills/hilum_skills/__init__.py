@@ -1,4 +1,4 @@
-"""Skills: instructions for specific tasks that the model reads when it needs them.
+"""Skills: instructions for specific tasks, which the model reads when it needs them.
 
 Skills come from Git repositories and folders. Importing the package reads no skill files and
 imports neither YAML nor cattrs.

@@ -86,7 +86,7 @@ class _Search:
     """A search of all sources, with the skills and problems found so far.
 
     Attributes:
-        entries: The skills found so far, with states that are not determined yet.
+        entries: The skills found so far, whose states are not determined yet.
         missing: Repositories that have not been fetched yet.
         watched: Files and folders that the search has read.
         complaints: Problems with sources and folders.
@@ -229,7 +229,7 @@ def _search_user_folder(source: SkillSource) -> DiscoveredSkills:
 
 
 def _without_commit(skill: Skill, source: SkillSource, root: Path) -> Skill:
-    """Return a fetched skill without problems that the name of its folder causes.
+    """Return a fetched skill without the problems that are caused by its folder's name.
 
     The folder of a skill at the top of a repository is named after the commit.
     """

@@ -259,7 +259,7 @@ class _Head(msgspec.Struct, frozen=True):
     commit: Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z]+$")]
     at: float
     left_out: tuple[str, ...] = ()
-    # hilum does not read the URL; it shows people which repository the folder contains.
+    # hilum does not read this URL, which is stored only to show people the origin of the files.
     url: str = msgspec.field(name="from", default="")
 
 

@@ -343,7 +343,7 @@ async def _fetch(
 def _remove(options: argparse.Namespace) -> int:
     chosen = read_choices()
     for text in options.what:
-        # Compare the text as typed first, because the stored source may no longer be valid.
+        # First compare the text as typed, because the stored source may no longer be valid.
         found = text if text in chosen.sources else parse_source(text).text
         if found not in chosen.sources:
             hint = "hilum skills lists them."

@@ -2,8 +2,9 @@
 
 No hook, filter, submodule, credential prompt or program named by a repository runs: Git never
 writes a working tree. A commit is fetched into a bare repository that hilum creates, and files are
-read by name from that repository (see ``selection``). The user's own Git configuration applies
-(proxies, credential helpers), except for settings that could run a program.
+read by name from that repository (see ``selection``). The user's own Git configuration applies,
+including proxies and credential helpers, but hilum overrides settings that name hooks and other
+programs, such as ``core.hooksPath``.
 
 Git child processes, not GitPython, also read objects: GitPython's default backend starts ``git
 cat-file`` itself, and neither the warden nor a cancellation would end that process. GitPython's
@@ -97,7 +98,7 @@ class GitClient:
             progress: A function to call with a description of each step.
 
         Returns:
-            The id of the commit. The ref in this module's constant ``HEAD`` points to it.
+            The id of the commit. The ref in this module's constant ``HEAD`` points to the commit.
 
         Raises:
             FetchError: The repository cannot be reached, requires a password, does not contain the

@@ -73,8 +73,8 @@ def make_layers(
         name = entry.skill.name[: 2 * MAX_NAME]
         description = entry.skill.description[:MAX_DESCRIPTION]
         listed.setdefault(entry.source, []).append(f"- {name}: {description}")
-    # There is one layer for each source, because a layer for each of hundreds of skills would be
-    # tiny.
+    # Skills are grouped into one layer for each source, because there may be hundreds of skills
+    # with short descriptions.
     layers = [Layer(RANK, "skills", _INDEX)]
     for source, lines in listed.items():
         layers.append(Layer(RANK, f"skills of {source}", "\n".join(lines)))

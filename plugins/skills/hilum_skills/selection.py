@@ -78,7 +78,7 @@ def _is_malicious(part: str) -> bool:
 
 def _fold(name: str) -> str:
     """Return a name in the normalized form in which the most lenient file system compares it."""
-    # HFS+ ignores some invisible characters; NTFS ignores case and trailing spaces and dots.
+    # HFS+ ignores some invisible characters; Windows ignores case and trailing spaces and dots.
     letters = unicodedata.normalize("NFKC", name)
     kept = "".join(letter for letter in letters if letter.isprintable())
     return kept.casefold().rstrip(". ")

@@ -30,9 +30,9 @@ from hilum_skills.clones import Clones
 from hilum_skills.settings import SkillsSettings
 from hilum_skills.skill import Skill
 
-# Maximum number of characters of a file to return at once.
+# Maximum number of characters to return at once from a file.
 MAX_RESOURCE = 10_000
-# Maximum number of characters of a skill's instructions to return at once; most skills have fewer
+# Maximum number of characters to return at once from a skill's instructions; most skills have fewer
 # than 20,000.
 MAX_INSTRUCTIONS = 30_000
 MAX_NOTED = 8

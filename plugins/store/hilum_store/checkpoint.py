@@ -86,7 +86,7 @@ def make_checkpoint(database: Database) -> None:
 
 
 def _sync_log(database: Database) -> None:
-    """Write the log to disk first, which takes half of the waiting time and needs no lock."""
+    """Write the log to disk, which takes half of the time for a checkpoint but needs no lock."""
     # Only the log may be opened separately from SQLite: closing the session file would release
     # SQLite's locks on it (POSIX locks belong to the process).
     with suppress(OSError):

@@ -38,7 +38,7 @@ VERSION = 1
 FIELDS = "id, workspace, kind, title, created, updated, events, state, forked"
 SEQ_BITS = 32
 SEQ_MASK = (1 << SEQ_BITS) - 1
-# A commit takes about a millisecond: a longer wait means that another program keeps the lock.
+# A commit takes about a millisecond: a longer wait means that another program holds the lock.
 LOCK_TIMEOUT = 5.0  # seconds to wait while another process is writing
 SWEEP_SECONDS = 0.01  # seconds that another process may need to remove a killed process's lease
 
@@ -76,7 +76,7 @@ class Database:
     Args:
         path: The file; it and its folder are created if they do not exist.
         durability: With ``process``, committed data survives the end of the process; with
-            ``power``, also a loss of power.
+            ``power``, it also survives a loss of power.
 
     Raises:
         StoreError: The file belongs to another program, is damaged, was created by a newer version
@@ -170,7 +170,7 @@ class Database:
             lease.release()
 
     def lease(self, name: str, *, wait: bool = False) -> Lease | None:
-        """Return a lease for this file, or ``None`` if it has another holder.
+        """Return the lease with the given name, or ``None`` if it has another holder.
 
         Raises:
             StoreError: The folder of the leases cannot be used.
@@ -190,7 +190,7 @@ class Database:
 
     @property
     def moved(self) -> bool:
-        """Whether the file was moved or deleted since it was opened, so new data would be lost."""
+        """Whether the file was moved or deleted after it was opened; new data would be lost."""
         try:
             return not os.path.samestat(os.stat(self.path), self._identity)
         except OSError:

@@ -1,6 +1,6 @@
 """The log of one session, open for writing by this process.
 
-Appending and reading are synchronous, in the thread of the event loop. They are synchronous on
+Appending and reading are synchronous and run in the event loop's thread. They are synchronous on
 purpose: an event must be stored before anything acts on it, with no point in between at which the
 run could be cancelled. Appending an event takes tens of microseconds, less than passing it to a
 thread. If another process is writing at the same time, appending waits for about a millisecond.
@@ -213,7 +213,7 @@ def session_busy_error(session: str, holder: str) -> StoreError:
 
     Args:
         session: Its id.
-        holder: The stored name of its holder; may be empty.
+        holder: The stored name of the session's holder; may be empty.
     """
     process, _, rest = holder.partition("@")
     host, _, _ = rest.rpartition("/")

@@ -49,7 +49,7 @@ class SessionTable:
             session: The session's id or an unambiguous prefix of the id.
 
         Raises:
-            StoreError: No session or more than one matches (``E_UNKNOWN``).
+            StoreError: No session matches, or several do (``E_UNKNOWN``).
         """
         query = f"SELECT number, {FIELDS} FROM sessions WHERE"
         with self._database.side() as side:

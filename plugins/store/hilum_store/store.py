@@ -33,7 +33,7 @@ class SqliteStore:
         path: The file, which is opened on first use. If the file does not exist, it is created with
             permissions for the user only.
         durability: With ``process``, an appended event survives the end of the process; with
-            ``power``, also a loss of power.
+            ``power``, it also survives a loss of power.
     """
 
     def __init__(self, path: Path, durability: Literal["process", "power"] = "process") -> None:
@@ -55,7 +55,7 @@ class SqliteStore:
         """Acquire the lease of a session.
 
         Raises:
-            StoreError: No session or more than one matches (``E_UNKNOWN``), or another process,
+            StoreError: No session matches, or several do (``E_UNKNOWN``), or another process,
                 named in the message, is writing to it (``E_BUSY``).
         """
         return await self._in_thread(lambda sessions: sessions.open(session))

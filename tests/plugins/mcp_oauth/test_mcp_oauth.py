@@ -252,9 +252,9 @@ async def test_a_log_in_has_a_time_limit(place: Place, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("metadata", "resource", "why"),
     [
-        ({"token_endpoint": "https://10.0.0.1/token"}, {}, "not contacted"),
-        ({"registration_endpoint": "https://169.254.169.254/register"}, {}, "not contacted"),
-        ({"authorization_endpoint": "http://intern.example/authorize"}, {}, "not contacted"),
+        ({"token_endpoint": "https://10.0.0.1/token"}, {}, "does not contact"),
+        ({"registration_endpoint": "https://169.254.169.254/register"}, {}, "does not contact"),
+        ({"authorization_endpoint": "http://intern.example/authorize"}, {}, "does not contact"),
         ({"issuer": "https://other.example"}, {}, "issuer"),
         (
             {"code_challenge_methods_supported": ["plain"]},
@@ -262,7 +262,7 @@ async def test_a_log_in_has_a_time_limit(place: Place, monkeypatch: pytest.Monke
             "login server of docs, does not support PKCE with S256",
         ),
         ({"code_challenge_methods_supported": []}, {}, "does not support PKCE with S256"),
-        ({}, {"authorization_servers": ["https://192.168.0.1"]}, "not contacted"),
+        ({}, {"authorization_servers": ["https://192.168.0.1"]}, "does not contact"),
         ({}, {"resource": "https://other.example/mcp"}, "does not match"),
     ],
 )
@@ -319,7 +319,7 @@ async def test_the_address_is_checked_when_the_socket_opens(
         monkeypatch.setattr(module, "check_auth_address", yes)
     monkeypatch.setattr("hilum_web.resolver.resolve_host", resolve)
     place.it.resource = {"authorization_servers": [f"http://rebound.example:{port}"]}
-    with pytest.raises(HilumError, match="not contacted"):
+    with pytest.raises(HilumError, match="does not contact"):
         await place.log_in()
     assert not place.it.of("/.well-known/oauth-authorization-server")
 
@@ -331,7 +331,7 @@ async def test_the_address_is_checked_when_the_socket_opens(
 async def test_metadata_in_the_local_network_is_not_requested(place: Place, pointer: str) -> None:
     """The address of the metadata is checked like any other."""
     place.it.pointer = pointer
-    with pytest.raises(HilumError, match="not contacted"):
+    with pytest.raises(HilumError, match="does not contact"):
         await place.log_in()
 
 

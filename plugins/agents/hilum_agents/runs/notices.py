@@ -77,7 +77,7 @@ class EndNotices:
             self._continue_job(last, self.take(name))
 
     def wake_all(self) -> None:
-        """Prompt all idle agents that have notices, because no event does so after a crash."""
+        """Prompt all idle agents that have notices; no event causes these prompts after a crash."""
         self.awake = True
         for name in list(self._session.agents):
             self.wake(name)

@@ -264,5 +264,5 @@ class AgentPool:
 
 
 def stop_file(identity: str) -> Path:
-    """Return the path of the file that asks the process that runs a job to stop the job."""
+    """Return the path of the file that signals the process running a job to stop the job."""
     return data_folder() / "agents" / "stop" / identity

@@ -63,7 +63,7 @@ class OutputSplitter:
 
 
 def _append(chunks: list[Chunk], kind: Kind, text: str) -> None:
-    """Append text to the last chunk if that has the same kind, or as a new chunk otherwise."""
+    """Append text to the last chunk if the kinds are the same; otherwise, add a new chunk."""
     if chunks and chunks[-1][0] == kind:
         chunks[-1] = kind, chunks[-1][1] + text
     elif text:
@@ -82,7 +82,7 @@ class RunProgress:
         progress: The share of completed todo items or, without a todo list, of turns, from 0 to 1;
             never decreases.
         answer: Text of the answer that is being streamed.
-        actions: The finished tool calls, at most ``MAX_ACTIONS``.
+        actions: The first finished tool calls, at most ``MAX_ACTIONS``.
         tools: Number of finished tool calls.
         cost: Cost in US dollars.
         context: Number of tokens in the last request and its response.

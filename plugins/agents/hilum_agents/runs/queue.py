@@ -26,14 +26,15 @@ class _Lane:
 
     def add(self, job: Job) -> None:
         """Append a job."""
-        # Turns are counted only among owners that are waiting at the same time.
+        # The counts are reset when no job is waiting, because only waiting owners compete for
+        # slots.
         if not self.waiting:
             self._served.clear()
             self._passed_over.clear()
         others = [self._served[other.owner] for other in self.waiting.values()]
         if not any(other.owner == job.owner for other in self.waiting.values()):
             # A new owner starts with the lowest count among the waiting owners, so that it gets no
-            # extra turns for the time before it started waiting.
+            # advantage for the time before it started waiting.
             least = min(others, default=0)
             self._served[job.owner] = max(self._served[job.owner], least)
         self.waiting[job.id] = job

@@ -101,7 +101,7 @@ class JobReports:
             self.status(job, current.status, current.step, current.progress)
 
     def output(self, job: Job) -> None:
-        """Write the output of a job since the previous output event."""
+        """Write the output that a job has produced since the previous output event."""
         # Each event is written to disk; one event per token would take longer than streaming the
         # answer itself.
         self._output_times[job.id] = trio.current_time()

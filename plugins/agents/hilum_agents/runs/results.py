@@ -157,7 +157,7 @@ def _changed_files(session: Session, job: Job) -> dict[str, list[str]]:
         (True, False): "files_deleted",
     }
     for path in sorted(states):
-        kind = kinds.get(states[path])  # files created and deleted are omitted
+        kind = kinds.get(states[path])  # files that were both created and deleted are omitted
         if kind:
             found[kind].append(path)
     return found

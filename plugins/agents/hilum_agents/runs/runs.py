@@ -210,7 +210,7 @@ class Runs:
         return job.id
 
     def resume(self) -> None:
-        """Continue all interrupted runs, as ``Session.resume`` does, and the queued jobs."""
+        """Continue all interrupted runs, as ``Session.resume`` does, and start the queued jobs."""
         self.session.resume()
         self.scheduler.recover()
         self.scheduler.notices.wake_all()
@@ -278,7 +278,7 @@ class Runs:
         """Return whether any job is open, or has ended without a notice to its owner.
 
         Args:
-            beside: Name of the agent in the session whose own jobs are ignored.
+            beside: Name, in the session, of the agent whose own jobs are ignored.
         """
         jobs = [job for job in self.scheduler.jobs.by_id.values() if job.actor != beside]
         if any(job.notify_owner and not job.told for job in jobs):

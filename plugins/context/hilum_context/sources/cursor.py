@@ -11,7 +11,7 @@ from hilum_context.texts import FileText, OmittedError
 
 # Number of lines to send before and after the cursor.
 SPAN = 30
-# Maximum number of characters of a line to send.
+# Maximum number of characters to send from a line.
 MAX_LINE_LENGTH = 500
 
 

@@ -12,7 +12,7 @@ from hilum_context.gathered_context import ContextSource, GatheredContext
 from hilum_context.git import GitStatus
 from hilum_context.pieces import ContextPiece
 
-# Maximum number of characters of a branch name to send.
+# Maximum number of characters to send from a branch name.
 MAX_NAME = 100
 
 

@@ -51,7 +51,8 @@ class LinterErrors(ContextSource["list[Diagnostic]"]):
         """
         named = find_path_names(context.request.subject)
         if context.state.diagnostics is None:
-            # Linters read the file on disk, whose lines differ from unsaved text in the editor.
+            # Linters read the file on disk, whose line numbers may not match unsaved text in the
+            # editor.
             saved = [file.path for file in context.open_files[:MAX_TRIED] if file.text is None]
             return list(dict.fromkeys([*saved, *named]))
         # The editor has already checked the files that are open in it.

@@ -1,9 +1,9 @@
 """Replaces part of a file, even if the model did not copy the old text exactly.
 
-All functions are pure: they neither read nor write files. Text that the file contains exactly is
-replaced exactly. Other text is matched line by line, first as given and then without line numbers
-or escapes, and must match exactly one location. If the intent of an edit is unclear, the edit is
-refused, because a wrong edit is much worse than a refusal.
+All functions are pure: they neither read nor write files. Text that occurs in the file exactly as
+given is replaced without further changes. Any other text is matched line by line, first as given
+and then without line numbers or escapes, and must match exactly one location. If the intent of an
+edit is unclear, the edit is refused, because a wrong edit is much worse than a refusal.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def apply_edit(content: str, old: str, new: str) -> Edit:
             empty.
         new: The replacement. If ``old`` is not an exact copy, lines that occur in both texts keep
             the form they have in the file, and the other lines are written as given. If the
-            indentation of every line of ``old`` differs from the file in the same way, the new
-            lines are reindented to match.
+            indentation of every line of ``old`` differs from that in the file in the same way, the
+            new lines are reindented to match.
 
     Returns:
         The new content, how the old text was found, and which lines changed.
@@ -73,7 +73,7 @@ def apply_edit(content: str, old: str, new: str) -> Edit:
         EditError: The old text is missing or occurs several times, or the intent is unclear:
             ``E_NOT_FOUND``, ``E_MULTIPLE_MATCHES``, or ``E_BAD_ARGS`` for an empty ``old``.
     """
-    # Models cannot see line endings and byte order marks, so neither may affect a match.
+    # Models cannot see line endings or byte order marks, so neither may affect a match.
     old = old.replace("\r\n", "\n").removeprefix(BOM)
     new = new.replace("\r\n", "\n").removeprefix(BOM)
     source = Source(content)
@@ -143,7 +143,7 @@ def _make_edit(source: Source, replacement: LineReplacement, match: str) -> Edit
 
 
 def _edit_fuzzily(source: Source, old: str, new: str, kind: str = "") -> Edit | None:
-    """Apply an edit whose old text differs from the file in whitespace or typography.
+    """Apply an edit whose old text differs from the file's text in whitespace or typography.
 
     Args:
         source: The file.
@@ -294,8 +294,8 @@ def _find_place(source: Source, old: str) -> range | None:
 
 def _find_line_numbers(source: Source, text: str) -> list[int]:
     """Return the 1-based line numbers at which the text occurs in the file."""
-    # Every file has lines that consist only of brackets, so finding such lines does not prove that
-    # the edit was already made.
+    # Most source files have lines that consist only of brackets, so finding such lines does not
+    # prove that the edit was already made.
     if not any(char.isalnum() for char in text):
         return []
     starts = find_runs(TextLines(text).keys, source.keys)

@@ -1,4 +1,4 @@
-"""Aligns two sequences of lines and finds runs of lines, both in bounded time."""
+"""Aligns two sequences of lines and finds one within another, both in bounded time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Opcode(NamedTuple):
 
 
 class TooMuch(Exception):
-    """Raised if the texts are too long and repetitive to be compared in time."""
+    """Raised if the texts are too long and repetitive to be compared in a reasonable time."""
 
 
 def align(
@@ -50,7 +50,7 @@ def align(
         a: One sequence.
         b: The other.
         late: If several alignments are possible, match the last lines instead of the first.
-        trim: Match equal leading and trailing lines before the longest run.
+        trim: Match equal leading and trailing lines before the longest common sequence.
 
     Raises:
         TooMuch: The alignment would take too long.

@@ -35,7 +35,7 @@ class AlignedTexts(NamedTuple):
 
 
 class _Gaps(NamedTuple):
-    """The number of blank lines between each line that is not blank and the next."""
+    """The number of blank lines between each non-blank line and the next."""
 
     old: list[int]
     new: list[int]
@@ -63,8 +63,8 @@ def align_blank_lines(
         # If both ways of aligning similar lines agree, the choice does not matter.
         if new_gaps != _place_gaps(old, new, file_gaps, late=True):
             raise UncertainEdit(
-                "Blank lines differ from the file, and it is unclear which of several similar"
-                " lines they belong to."
+                "The blank lines differ from those in the file, and it is unclear which of several"
+                " similar lines they belong to."
             )
     else:
         new_gaps = []
@@ -103,7 +103,8 @@ def _blank_lines_at_end(old: int, new: int, file: int, keeps_lines: bool) -> tup
         return old, new
     if keeps_lines and new != old and (new or file):
         raise UncertainEdit(
-            "The leading or trailing blank lines of old_string and new_string differ from the file."
+            "The leading or trailing blank lines of old_string and new_string differ from those in"
+            " the file."
         )
     return file, file
 
@@ -168,7 +169,9 @@ def _place_gaps(
                 codes[at + line], old.keys[at + line], new.keys[to + line]
             )
         if not is_certain:
-            raise UncertainEdit("Blank lines differ from the file where the edit changes lines.")
+            raise UncertainEdit(
+                "Where the edit changes lines, the blank lines differ from those in the file."
+            )
         placed[to] = theirs
     return placed
 

@@ -63,7 +63,7 @@ def to_plain(text: str) -> str:
 
 
 def tokenize(body: str) -> list[str]:
-    """Split text into words, runs of whitespace, ellipses, and single other characters."""
+    """Split text into words, sequences of whitespace, ellipses, and single other characters."""
     return _TOKEN.findall(body)
 
 

@@ -109,7 +109,7 @@ def _has_quoted_tab(line: str) -> bool:
 
 def _has_quoted_line_end(text: str, old: str) -> bool:
     """Return whether an escaped newline is inside quotes or looks like part of a pattern."""
-    # Triple quotes may span lines, so a single line does not show whether they are open.
+    # Triple-quoted strings may span lines, so a single line does not show whether they are open.
     pieces = _TRIPLE_QUOTES.sub("", text).split("\\n")
     old_pieces = set(_TRIPLE_QUOTES.sub("", old).split("\\n"))
     for piece, after in pairwise(pieces):

@@ -40,7 +40,7 @@ class LineReplacement(NamedTuple):
         stop: Index one past the last replaced line.
         lines: The new lines.
         ends_from: For each new line, the index of the line in the file whose line ending it reuses.
-        slip: How the matched text differs from the file; empty for an exact match.
+        slip: How the matched text differs from the file's text; empty for an exact match.
     """
 
     first: int
@@ -155,8 +155,8 @@ def is_one_to_one(code: Opcode) -> bool:
 def _describe_cut(before: str, old: str, after: str) -> str:
     """Return what a match splits, such as ``a longer number``, or an empty string.
 
-    Operators and words count only if the text has more than one word. The parts of a hyphenated
-    word or a version number count as words.
+    A split operator or word counts only if the text has more than one word. The parts of a
+    hyphenated word or a version number count as words.
     """
     is_phrase = bool(re.search(r"\s", old.strip()))
     for left, right in ((before, old), (old, after)):

@@ -75,7 +75,7 @@ class FuzzyMatch:
 
     Attributes:
         filled: The indexes of the file's non-blank lines, one for each non-blank line of the text.
-        slips: The differences, which are names of ``SLIPS``.
+        slips: The differences, as names from ``SLIPS``.
         first_bare: Whether only the first line lacks its indentation, because the model copied that
             line from its first letter on.
         problem: A sentence about a difference that is not accepted; empty if there is none.
@@ -115,18 +115,18 @@ class FuzzyMatch:
         # The lines contain the same words, so only unusual whitespace can change the number of
         # tokens.
         if len(our_tokens) != len(their_tokens):
-            self.problem = "Whitespace that is not a space or tab differs."
+            self.problem = "Whitespace other than spaces and tabs differs."
             return
         our_offset = 0
         their_offset = 0
         for ours, theirs in zip(our_tokens, their_tokens, strict=True):
             slip = _describe_slip(ours, theirs)
             if slip == "text":
-                self.problem = "Whitespace that is not a space or tab differs."
+                self.problem = "Whitespace other than spaces and tabs differs."
             elif slip == "spaces" and (
                 is_inside_quotes(file, their_offset) or is_inside_quotes(old, our_offset)
             ):
-                self.problem = "The whitespace inside quotes differs from old_string."
+                self.problem = "Whitespace inside quotes differs between old_string and the file."
             elif slip:
                 self.slips.add(slip)
             our_offset += len(ours)
@@ -149,7 +149,7 @@ class FuzzyMatch:
 
 
 def _describe_slip(ours: str, theirs: str) -> str:
-    """Return how two tokens differ: a name of ``SLIPS``, ``text``, or an empty string if equal."""
+    """Return how two tokens differ: a name from ``SLIPS``, ``text``, or empty if equal."""
     if ours == theirs:
         return ""
     if to_plain(ours) == to_plain(theirs):

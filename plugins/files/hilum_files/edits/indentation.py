@@ -49,7 +49,8 @@ def find_rule(
         return None  # not a one-to-one mapping
     if all(old == file for old, file in table.items()):
         return keep_indent
-    # Indentations in the matched lines are converted exactly; the rule is only for others.
+    # Indentations in the matched lines are converted exactly; the rule is used only for other
+    # indentations.
     rule = _find_shift(table, new) or _find_retyping(table, new, around)
     if rule is None:
         return None
@@ -69,7 +70,7 @@ def _have_tabs(indents: Iterable[str]) -> bool:
 
 
 def _find_shift(table: dict[str, str], new: Iterable[str]) -> Rule | None:
-    """Find the rule if all matched lines differ from the file by the same leading whitespace."""
+    """Find the rule if all matched lines lack, or add, the same leading whitespace."""
     old, file = next(iter(table.items()))
     least = min(table, key=len)
     if file.endswith(old):
@@ -173,7 +174,7 @@ def _make_retyping(width: int, shift: int, tabs: bool, least: int) -> Rule:
 
 
 def _is_step(width: int, indents: Sequence[str]) -> bool:
-    """Return whether most lines are indented by steps of this width.
+    """Return whether most lines are indented in steps of this width.
 
     Comments and continuation lines may be indented differently.
     """
@@ -240,7 +241,7 @@ def _is_further_out(indent: str, pairs: Sequence[tuple[str, str]]) -> bool:
 
 
 def _compare_all_depths(pairs: Sequence[tuple[str, str]], new: Sequence[str]) -> bool | None:
-    """Decide by all indentations, if the first matched line is indented as in the file."""
+    """Decide by all indentations if the first matched line is indented as in the file."""
     old_indents = {old for old, _ in pairs}
     file_indents = {file for _, file in pairs}
     old_has_tabs = _have_tabs(old_indents)
@@ -260,7 +261,7 @@ def _compare_first_depth(
     shared: Sequence[SharedIndent],
     closes: bool,
 ) -> bool | None:
-    """Decide by the first new line, if the first matched line is indented differently."""
+    """Decide by the first new line if the first matched line is not indented as in the file."""
     first = new[0]
     if first != pairs[0][0]:
         return None

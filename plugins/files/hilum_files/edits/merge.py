@@ -1,8 +1,9 @@
 """A three-way merge of the model's old text, the lines of the file, and the model's new text.
 
 Lines that the edit keeps or moves are preserved byte for byte. A new line is written as the model
-sent it, except for its indentation: if the whole old text is indented more or less than the file,
-or has tabs instead of spaces, the leading whitespace of every new line is adjusted in the same way.
+sent it, except for its indentation: if the whole old text is indented by a larger or smaller amount
+than the file's lines, or has tabs instead of spaces, the leading whitespace of every new line is
+adjusted in the same way.
 """
 
 from __future__ import annotations
@@ -191,8 +192,8 @@ class _Merger:
         follows = follows_file(self.indents, new, shared, closes)
         if follows is None:
             raise UncertainEdit(
-                "The indentation of old_string differs from the file, and that of new_string"
-                " matches neither."
+                "The indentation of old_string differs from that in the file, and that of"
+                " new_string matches neither."
             )
         if follows:
             self._check_block(equal, shared)
@@ -222,7 +223,7 @@ class _Merger:
         return bool(_OPENS_BLOCK.search(above)) or len(split_line(above).indent) >= least
 
     def _line_above(self) -> str:
-        """Return the nearest non-blank line above the match, or an empty string without one."""
+        """Return the nearest non-blank line above the match; empty if there is none."""
         for line in reversed(self.source.lines[: self.first]):
             if not is_blank(line):
                 return line
@@ -401,7 +402,7 @@ class _Merger:
         return indent + file.body + _merge_trailing(old, file, new)
 
     def _check_changed(self, i: int, j: int) -> None:
-        """Check that a changed line contains nothing in the file that the model did not see.
+        """Check that a changed line of the file has no characters that the model did not see.
 
         Raises:
             UncertainEdit: The file's line contains typography, tabs or trailing spaces that may
@@ -428,8 +429,8 @@ class _Merger:
         found = self.rule(plain)
         if found is None or (found != plain != indent):
             raise UncertainEdit(
-                "The indentation of old_string differs from the file; it is unclear how to indent"
-                " a new line."
+                "The indentation of old_string differs from that in the file; it is unclear how to"
+                " indent a new line."
             )
         return indent if found == plain else found
 
@@ -458,7 +459,7 @@ def _merge_trailing(old: LineParts, file: LineParts, new: LineParts) -> str:
         return new.trailing
     if old.trailing != new.trailing and (new.trailing or file.trailing):
         raise UncertainEdit(
-            "The trailing spaces of an unchanged line differ from the file in both old_string"
-            " and new_string."
+            "In both old_string and new_string, the trailing spaces of an unchanged line differ"
+            " from those in the file."
         )
     return file.trailing

@@ -1,4 +1,4 @@
-"""The session plugin that requires reading files before changes and makes all changes undoable.
+"""The session plugin that requires files to be read before a change and makes all changes undoable.
 
 The plugin takes a snapshot of the workspace before the first of several concurrent commands, and
 after each command. Changes that others make between two snapshots cannot be distinguished from the
@@ -102,7 +102,7 @@ class Changes:
     # --- session operations -----------------------------------------------------------------------
 
     def records(self, scope: Scope = "session", name: str = "") -> list[Record]:
-        """Return the changes made by a call, turn, run or session that are still in effect.
+        """Return the changes that a call, turn, run or session made and that are still in effect.
 
         Args:
             scope: The kind of unit: ``call``, ``turn``, ``run``, ``session``, or ``undo``.
@@ -199,8 +199,8 @@ class Changes:
                 merged.
             shared: Whether to also undo changes that another session may have made at the same
                 time.
-            merge: Whether to merge changes that others made later, instead of not restoring these
-                files.
+            merge: Whether to merge changes that others made later; if not, files with such changes
+                are not restored.
 
         Raises:
             UsageError: Nothing matches, or commands are running (``E_BUSY``).
@@ -405,7 +405,7 @@ class Changes:
 
     @contextmanager
     def sharing(self, agent: str, name: str) -> Iterator[None]:
-        """Let several agents share a record of seen contents while the ``with`` block runs.
+        """Let several agents share a record of seen contents inside the ``with`` block.
 
         Args:
             agent: One of the agents.
@@ -556,7 +556,7 @@ async def open_changes(session: Session) -> AsyncIterator[Changes]:
 
 async def _sweep_daily(settings: FilesSettings) -> None:
     """Delete expired contents and changes once a day."""
-    # Deleting expired contents may take long, so closing a session does not wait for it.
+    # Deleting expired contents may take a long time, so closing a session does not wait for it.
     await trio.to_thread.run_sync(_sweep, settings, abandon_on_cancel=True)
 
 
@@ -569,7 +569,7 @@ def _sweep(settings: FilesSettings) -> None:
             return
         if mark.exists() and mark.stat().st_mtime > now - DAY_SECONDS:
             return
-        # The time is recorded before the deletion begins, so that several processes do not run it
+        # The time is recorded before the deletion begins, so that several processes do not delete
         # at the same time.
         mark.touch(mode=0o600)
         store = ContentStore(folder)

@@ -36,8 +36,8 @@ MAX_NAMES_LISTED = 3
 MAX_SESSIONS_SEARCHED = 50
 _NAMING = """\
 Without ID, the command uses the last unit that changed something and has not been undone. A run is
-everything that resulted from one of your prompts, including the changes of sub-agents. ID is the id
-of a call or run, or a prefix of it; for a turn, it is the number in the last run, or RUN:NUMBER.
+everything that resulted from one of your prompts, including changes by sub-agents. ID is the id of
+a call or run, or a prefix of it; for a turn, it is the number in the last run, or RUN:NUMBER.
 `since NUMBER` is everything after that event (`hilum sessions show ID --events`).
 `hilum diff --list` shows them all.
 """
@@ -141,7 +141,7 @@ async def _run_with_journal(options: argparse.Namespace, action: Action) -> None
             journal.emit = _make_writer(log, journal)
         try:
             if log is not None:
-                # Another process may have written to the log before it was opened in this one.
+                # Another process may have written to the log before this process opened it.
                 logged = await _read_events(kernel, session)
             journal.apply_events(logged)
             if log is not None:

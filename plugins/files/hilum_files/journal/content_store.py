@@ -1,7 +1,7 @@
 """Stores the file contents that an undo can restore, each only once, keyed by hash.
 
 The store is one SQLite file: thousands of small contents are written in one transaction, several
-processes may write, and a crash does not leave a partial content.
+processes may write, and a crash never leaves incomplete content.
 """
 
 from __future__ import annotations

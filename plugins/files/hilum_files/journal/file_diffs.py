@@ -110,7 +110,7 @@ def _describe_nodes(before: Node | None, after: Node | None) -> str:
 def _diff_contents(
     journal: Journal, path: str, before: Node | None, after: Node | None
 ) -> tuple[str, str]:
-    """Return the diff and a note on why there is none; both are empty for equal contents."""
+    """Return the diff, or a note on why there is none; both are empty for equal contents."""
     if before is not None and after is not None and before.hash == after.hash:
         return "", ""
     kinds = {node.kind for node in (before, after) if node is not None}

@@ -76,7 +76,7 @@ class Journal:
         changes = find_made_changes(root, record.changes, include_doubtful=include_doubtful)
         paths = [root / unspell_path(change.path) for change in record.changes]
         for folder in {path.parent for path in paths}:
-            # A crash during a write may leave a temporary file on file systems without nameless
+            # A crash during a write may leave a temporary file if the file system lacks unnamed
             # files.
             for temporary in folder.glob(f"{TEMPORARY}*.tmp"):
                 temporary.unlink(missing_ok=True)

@@ -70,7 +70,7 @@ def _merge_nodes(
         raise Conflict("it has since changed")
     if base is None:
         raise Conflict("something else is there now")
-    # Links cannot be merged: they have one target.
+    # Links cannot be merged, because a link has only one target.
     if kinds != {"file"}:
         raise Conflict("it is something else now")
     mode = _merge_modes(now.mode, base.mode, goal.mode)
@@ -94,7 +94,7 @@ def _merge_modes(now: int, base: int, goal: int) -> int:
 
 
 def _merge_contents(store: ContentStore, now: str, base: str, goal: str, *, force: bool) -> str:
-    """Merge contents, given by their hashes: ``base`` was changed to ``now`` and to ``goal``."""
+    """Merge two changes to ``base``, one to ``now`` and one to ``goal``; all are content hashes."""
     if now in (base, goal):
         return goal
     if base == goal:

@@ -12,9 +12,9 @@ from hilum.messages import replace_surrogates
 from hilum_files.journal.records import Record, Scope
 
 QUEUED = "agents.queued"
-"""The event of the plugin that runs agents when one agent starts another."""
+"""The event that the plugin for agents logs when one agent starts another."""
 RESULT = "agents.result"
-"""The same plugin's event when the started agent has finished or could not be started."""
+"""The event that the plugin for agents logs when an agent has finished or could not start."""
 _KEY_FIELDS = {"call": 4, "turn": 3, "run": 2}
 
 
@@ -108,7 +108,7 @@ class OriginTracker:
                 return
 
     def trace(self, record: Record) -> list[Origin]:
-        """Return the origins of a record and of its agent's starts, up to the user's prompt."""
+        """Return the origins of a record and the runs that led to it, up to the user's prompt."""
         origin = Origin(record.agent, record.run, record.turn, record.call or record.id)
         origins = [origin]
         runs = {record.run}

@@ -26,7 +26,7 @@ _FROM_EVENT = ("agent", "run", "at", "seq")
 def spell_path(path: str) -> str:
     """Return a path in a form that JSON can represent.
 
-    A path that is not Unicode becomes a null character and hexadecimal digits.
+    A path that is not valid Unicode is encoded as a null character and hexadecimal digits.
     """
     try:
         path.encode()

@@ -120,7 +120,9 @@ class SharedChanges:
         return self._read(statement, path, number, self._session)
 
     def during(self, path: str, records: Sequence[str]) -> OtherChanges:
-        """Return other sessions' changes in effect at a path, made during the records or later.
+        """Return the changes that other sessions made at a path since the first record began.
+
+        The result omits undone changes.
 
         Args:
             path: The path.

@@ -101,7 +101,7 @@ class Snapshots:
         return changes
 
     def apply(self, changes: Sequence[Change]) -> None:
-        """Add recorded changes to the last snapshot, so that no command is blamed for them."""
+        """Add recorded changes to the last snapshot, so that no command appears to make them."""
         if self._tree is None:
             return
         for change in changes:

@@ -47,7 +47,7 @@ def lock_workspace(root: Path) -> Iterator[None]:
     On operating systems and file systems without such locks, this function does nothing.
 
     Raises:
-        ToolError: ``E_BUSY`` if another process holds it for twenty seconds.
+        ToolError: ``E_BUSY`` if another process holds the lock for twenty seconds.
     """
     if fcntl is None:
         yield
@@ -99,8 +99,8 @@ class TrackedWorkspace(Workspace):
 
     recorder: CallRecorder
     seen: Mapping[str, str]
-    # The hash of each file that was read in order to change it. A file whose hash has changed is
-    # not replaced.
+    # The hash of each file when it was read for a change. A file whose hash has changed is not
+    # replaced.
     expected: dict[Path, str] = attrs.field(factory=dict, init=False)
 
     @classmethod

@@ -75,7 +75,7 @@ class Node(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class TreeEntry(NamedTuple):
     """A node, and the timestamps and numbers that show the next walk whether the entry has changed.
 
-    Without this stamp, the next walk reads the file again.
+    Without this information, the next walk reads the file again.
     """
 
     node: Node
@@ -109,11 +109,11 @@ class HilumPaths(NamedTuple):
     placeholders: frozenset[str] = frozenset()
 
     def contains(self, name: str) -> bool:
-        """Return whether a path is one of the folders or below one."""
+        """Return whether a path is one of hilum's own folders or is below one."""
         return any(name == folder or name.startswith(f"{folder}/") for folder in self.folders)
 
     def remove_from(self, tree: Tree) -> Tree:
-        """Return a tree without the folders, which older versions of hilum recorded."""
+        """Return a tree without hilum's own folders, which older versions recorded."""
         if self.folders:
             return {name: entry for name, entry in tree.items() if not self.contains(name)}
         return tree
@@ -404,7 +404,7 @@ class TreeWalk:
     def _is_settled(self, status: os.stat_result) -> bool:
         """Return whether a later change to a file would change its timestamps."""
         changed = max(status.st_mtime_ns, status.st_ctime_ns) + _RACY_NS
-        # Coarse timestamps, or one copied from another file.
+        # The file system's timestamps are coarse, or this one was copied from another file.
         if status.st_mtime_ns % _SECOND_NS == 0:
             changed += _COARSE_NS
         return changed < self._began_ns

@@ -67,8 +67,8 @@ def make_plan(
         records: The records, oldest first, with the changes to undo.
         shared: The changes that other sessions made.
         include_shared: Whether to undo changes that another session may have made at the same time.
-        merge: Whether to merge changes that others made later, instead of not restoring these
-            files.
+        merge: Whether to merge changes that others made later; if not, files with such changes are
+            not restored.
 
     Raises:
         StoreError: The current contents cannot be stored.

@@ -103,7 +103,8 @@ async def run(argv: list[str], context: CommandContext) -> int:
     action.add_options(parser)
     command: list[str] = []
     if action.takes_command and "--" in rest:
-        # The command is removed first, because argparse would parse its options as hilum's.
+        # The server's command is removed first; otherwise, argparse would parse the command's
+        # options as hilum's own.
         end = rest.index("--")
         command = rest[end + 1 :]
         rest = rest[:end]

@@ -39,7 +39,7 @@ class CommandContext:
             asked.
         read_line: A function that waits for a line from the user, and returns an empty string at
             end-of-file; ``None`` if the user cannot type anything.
-        session: The session in which the action runs; ``None`` at the command line.
+        session: The session in which the action runs; ``None`` on the command line.
         statuses: The servers that run in the session, by name.
     """
 
@@ -67,7 +67,7 @@ class CommandContext:
         self.out.flush()
 
     def complain(self, text: str) -> None:
-        """Write an error message; at the command line, to standard error."""
+        """Write an error message; on the command line, to standard error."""
         say(text, to=self.err or self.out)
 
     def say_json(self, data: object) -> None:

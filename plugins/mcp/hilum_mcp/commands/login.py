@@ -110,7 +110,7 @@ class _LoginDialog:
         say("Waiting for you to log in …")
 
     async def connect(self, auth: httpx2.Auth) -> None:
-        """Connect to the server, which starts the login."""
+        """Connect to the server to start the login."""
         offer = await connect_once(
             self._context,
             self._entry,

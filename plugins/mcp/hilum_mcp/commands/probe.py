@@ -41,7 +41,7 @@ async def open_command_session(
 ) -> AsyncIterator[tuple[Session, McpSettings]]:
     """Yield the session in which an action runs, and its settings.
 
-    At the command line, the session is temporary and starts no servers itself.
+    On the command line, the session is temporary and starts no servers itself.
     """
     if context.session is not None:
         yield context.session, context.session.settings(McpSettings)
@@ -56,7 +56,7 @@ async def open_command_session(
 
 
 def read_settings(context: CommandContext) -> tuple[McpSettings, WebSettings]:
-    """Return the settings at the command line. Blocks."""
+    """Return the settings on the command line. Blocks."""
     loaded = load_settings([McpSettings, WebSettings], workspace=context.workspace, known=None)
     return loaded.get(McpSettings), loaded.get(WebSettings)
 

@@ -1,7 +1,7 @@
-"""A model that stands in for a client of the server: its run makes the client's call.
+"""A model that stands in for a client of the server and makes the client's calls.
 
 Each call of a client is a run of a separate agent with the model ``client/mcp``. The model requests
-that one call, and then the run ends. The client's call therefore passes the same gates and limits,
+this one call, and then the run ends. The client's call therefore passes the same gates and limits,
 and causes the same events, as any other tool call.
 """
 

@@ -30,7 +30,7 @@ _CASE_INSENSITIVE = (b"host", b"origin")
 
 
 class RequestGate:
-    """An ASGI application that forwards requests with an allowed host and origin and the token.
+    """An ASGI application that forwards only requests with an allowed host, origin and token.
 
     A web page can reach a server on the user's machine under the page's own domain, if that domain
     resolves to the machine (DNS rebinding). Therefore, the host is checked first, then the origin,
@@ -57,7 +57,7 @@ class RequestGate:
         self._origins = frozenset(origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check a request, then forward it."""
+        """Check a request, and forward or refuse it."""
         # The protocol uses no WebSockets, and browsers let any page open one to any host.
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
@@ -84,7 +84,7 @@ class RequestGate:
             return 403, "The Host header must be the address of this server.\n"
         origins = _header_values(headers, b"origin")
         if any(origin.lower() not in self._origins for origin in origins):
-            return 403, "Pages of other origins may not call this server.\n"
+            return 403, "Pages from other origins may not call this server.\n"
         if not self._is_authorized(_header_values(headers, b"authorization")):
             return 401, "The token is missing or wrong: Authorization: Bearer TOKEN.\n"
         return None

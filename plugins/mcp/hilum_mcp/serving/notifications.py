@@ -109,7 +109,7 @@ class Notifications:
         self._listen.close()
 
     async def add_client(self, ctx: Context, params: t.NotificationParams) -> None:
-        """Add a client of the older protocol; it is notified about lists without subscribing."""
+        """Add a client of the older protocol, which receives list changes without subscribing."""
         self._subscriptions_of(ctx)
 
     async def subscribe(self, ctx: Context, params: t.SubscribeRequestParams) -> t.EmptyResult:

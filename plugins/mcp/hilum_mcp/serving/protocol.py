@@ -250,7 +250,7 @@ class Protocol:
         request: ClientRequest,
         ctx: Context,
     ) -> t.InputRequiredResult | None:
-        """Ask the client's user about open approvals, or deny them if the client cannot ask.
+        """Ask the client's user to decide on open approvals; if the client cannot ask, deny them.
 
         Returns:
             In the newer protocol, the questions for the client, which answers them in a new
@@ -292,7 +292,7 @@ class Protocol:
         return t.InputRequiredResult(input_requests=questions, request_state=token)
 
     async def _elicit(self, request: ClientRequest, event: ApprovalAsked, ctx: Context) -> None:
-        """Ask about one approval in the older protocol."""
+        """Ask for one approval in the older protocol."""
         form = await self._make_form(event)
         deadline = self._runner.start_approval_clock(event.id)
         with trio.move_on_after(max(deadline - time.time(), 0)):
@@ -335,7 +335,7 @@ class Protocol:
         event: ApprovalAsked,
         given: t.ElicitResult,
     ) -> None:
-        """Pass on the user's answer to an approval, or ask again with the whole call shown."""
+        """Handle the user's answer to an approval request, or ask again and show the whole call."""
         choice = _read_choice(given)
         if choice == "view" and event.id not in self._unfolded:
             self._unfolded.add(event.id)

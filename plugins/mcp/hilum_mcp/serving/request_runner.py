@@ -46,12 +46,12 @@ MAX_RUNNING = 16
 # Maximum number of calls that wait for the client's user, in addition to the running calls.
 MAX_WAITING = 64
 
-# Maximum number of characters of one progress message.
+# Maximum number of characters in one progress message.
 MAX_SHOWN = 2_000
 
 AGENT_STATUS = "agents.status"
 SUCCESS_STATES = ("completed", "partial_success")
-# The tool with which an agent asks its user. The client's user cannot answer that tool.
+# The tool with which an agent asks its user. The client's user cannot answer its questions.
 QUESTION_TOOL = "ask_question"
 
 
@@ -139,7 +139,7 @@ class ClientRequest:
     def add_output(self, text: str) -> None:
         """Add output from the call.
 
-        Only complete lines are forwarded, because a secret can only be recognised as a whole.
+        Only complete lines are forwarded, because a secret can only be recognized as a whole.
         """
         lines, newline, self._partial_line = (self._partial_line + text).rpartition("\n")
         if newline:
@@ -242,7 +242,7 @@ class RequestRunner:
                 with self._share_changes(actor, client):
                     run = await self.session.run(f"Called by the MCP client {client}.", agent=actor)
                 if run.seq:
-                    await request.run_ended.wait()  # until the run's events have been handled
+                    await request.run_ended.wait()  # wait until the run's events have been handled
             finally:
                 self._model.calls.pop(actor, None)
                 self._remove_agent(request)
@@ -261,7 +261,7 @@ class RequestRunner:
     def _remove_agent(self, request: ClientRequest) -> None:
         """Remove the agent of a call, so that agents do not accumulate in memory.
 
-        An agent whose user has approved calls for the whole session is kept.
+        An agent is kept if its user has approved calls for the whole session.
         """
         self._unregister(request)
         agent = self.session.agents.get(request.actor)
@@ -426,6 +426,6 @@ class RequestRunner:
 
 
 def _deny_tool(profile: Profile, tool: str) -> Profile:
-    """Return a profile without a tool."""
+    """Return a copy of a profile that denies a tool."""
     tools = msgspec.structs.replace(profile.tools, deny=(*profile.tools.deny, tool))
     return msgspec.structs.replace(profile, tools=tools)

@@ -49,7 +49,7 @@ async def open_session(session: Session) -> AsyncIterator[LongTermMemory]:
     Learning that does not end soon after the session closes is cancelled.
     """
     # There are two nurseries: learning may continue for a moment after the session closes, but the
-    # endless task that follows the events must be cancelled.
+    # endless task that follows the session's events must be cancelled.
     async with trio.open_nursery() as watcher:
         async with trio.open_nursery() as jobs:
             memory = LongTermMemory(session, jobs, session.settings(LongTermSettings))

@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
         options = make_parser().parse_args(_insert_list(argv))
     except SystemExit as error:  # --help
         return int(error.code or 0)
-    # Sessions also store the real path.
+    # Resolve links, because sessions also store the resolved path of the workspace.
     options.folder = os.path.realpath(os.path.expanduser(options.folder))
     try:
         code = options.action(options, _memories(options))

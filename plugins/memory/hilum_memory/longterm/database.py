@@ -125,7 +125,7 @@ def _create_file(path: Path) -> None:
     path.parent.parent.mkdir(parents=True, exist_ok=True)
     # Other users of the machine must not be able to read memories.
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    # SQLite would create the file with the permissions of the umask.
+    # SQLite would create the file with the permissions that the umask allows.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
 
 

@@ -80,8 +80,8 @@ class RunMaterial:
         run: Id of the run.
         said: Text that the user typed, and the user's reasons for rejecting calls.
         done: The commands that ran, and whether each one succeeded.
-        outside: Whether the run read from the network. If so, a web page may have caused its
-            commands, which are ignored.
+        outside: Whether the run read from the network. If so, its commands are ignored, because a
+            web page may have caused them.
     """
 
     agent: str

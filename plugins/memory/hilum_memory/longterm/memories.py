@@ -124,7 +124,7 @@ class Memories:
     # --- writing ----------------------------------------------------------------------------------
 
     def add(self, memory: Memory, replaces: Iterable[int] = ()) -> WriteResult:
-        """Write a memory, replacing one with the same subject, or confirm it if already known.
+        """Write a memory, replacing one with the same subject, or confirm one that is known.
 
         Args:
             memory: The memory, without its number and times, which this method sets.

@@ -25,7 +25,7 @@ HALF_LIFE_DAYS = 90.0
 MIN_SCORE_SHARE = 0.25
 # Maximum number of preferences to add at the beginning of a conversation.
 MAX_PREFERENCES = 8
-# Maximum number of characters of a prompt to use for the search.
+# Maximum number of characters in a prompt to use for the search.
 MAX_PROMPT = 4_000
 
 

@@ -36,9 +36,9 @@ _NOT = (
 
 
 def split_runs(text: str) -> list[str]:
-    """Split a text into runs of letters and digits.
+    """Split a text into sequences of letters and digits.
 
-    Each run is either entirely in a script without spaces, or contains no characters of such a
+    Each sequence is either entirely in a script without spaces, or contains no characters of such a
     script.
     """
     # Full-width letters and composed characters must equal their plain forms.
@@ -80,7 +80,7 @@ def _split_name(name: str) -> list[str]:
 
 
 def is_cjk(piece: str) -> bool:
-    """Return whether a run is in a script without spaces."""
+    """Return whether a piece of text is in a script without spaces."""
     # The comparison avoids a regular expression search for Latin, Greek and Cyrillic text.
     return piece >= "\u1100" and re.match(f"[{_CJK}]", piece) is not None
 

@@ -26,7 +26,7 @@ MAX_PATH = 4096
 MAX_DEPTH = 8
 """Maximum depth at which to examine nested arguments."""
 _COMMANDS = frozenset("command cmd commands script shell_command command_line bash shell".split())
-# Arguments of hilum's own tools that contain text typed into a service.
+# Arguments of hilum's own tools whose text is sent to a program and may be a command.
 _INPUTS = frozenset(("text", "input"))
 _FOLDERS = ("working_directory", "cwd", "workdir", "directory")
 _PATHS = re.compile(

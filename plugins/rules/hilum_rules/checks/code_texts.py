@@ -99,17 +99,17 @@ _DELETING = re.compile(
 
 
 def may_write(text: str) -> bool:
-    """Return whether code may write files."""
+    """Return whether code might write files."""
     return _WRITING.search(text) is not None
 
 
 def may_read(text: str) -> bool:
-    """Return whether code may read files."""
+    """Return whether code might read files."""
     return _READING.search(text) is not None
 
 
 def may_delete(text: str) -> bool:
-    """Return whether code may delete or move files."""
+    """Return whether code might delete or move files."""
     return _DELETING.search(text) is not None
 
 

@@ -28,7 +28,7 @@ _OWN_PACKAGE = re.compile(
     r"|--locked|-g?"
 )
 _OWN_FILE_OPTIONS = ("-r", "--requirement", "--requirements", "-c", "-e", "--editable")
-# Programs with unambiguous names: code that contains such a name runs the program.
+# Programs with unambiguous names: code that contains such a name is assumed to run the program.
 _RARE_NAMES = frozenset(
     "sudo doas npm pnpm npx pip pip3 kubectl terraform scp rsync apt-get".split()
 )
@@ -75,7 +75,7 @@ def _plain_words(command: CommandFacts) -> Words:
 
 
 def _words_by_path(command: CommandFacts, words: Words) -> Iterator[Words]:
-    """Yield a command with the path of its program or script, for patterns that contain one."""
+    """Yield a command with the path of its program or script, for patterns that contain a path."""
     starts = [words]
     script = command.effects.script
     if script is not None and script.position < len(command.words):
@@ -113,7 +113,7 @@ def _is_in_code(constraint: Commands, command: CommandFacts) -> bool:
     if not command.texts:
         return False
     for pattern in constraint.patterns:
-        # A single word such as ``rm`` or ``make`` is often something else in code.
+        # A single word such as ``rm`` or ``make`` often means something else in code.
         if len(pattern) == 1 and pattern[0] not in _RARE_NAMES:
             continue
         mention = code_texts.mention_pattern(pattern)

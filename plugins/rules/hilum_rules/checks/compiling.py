@@ -19,7 +19,7 @@ MAX_LENGTH = 2_000
 
 @cache
 def _constraint_words() -> re.Pattern[str]:
-    """Return a pattern for words that every constraint contains but few other sentences do."""
+    """Return a pattern that matches a word in every constraint but in few other sentences."""
     return re.compile(
         r"\b(?:not|never|don['’]t|cannot|can['’]t|mustn['’]t|no|before|ask|requires?|needs?"
         r"|forbidden|prohibited|read[- ]only|off[- ]limits|immutable|frozen|only|keep|limit|end"

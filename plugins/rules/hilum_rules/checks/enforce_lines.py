@@ -226,7 +226,7 @@ def _contexts(text: str, folder: PurePosixPath) -> Constraint:
     mistake = (
         f"{wrong!r} is not a kind of session" if wrong else "it does not name a kind of session"
     )
-    # If the line names no kind, it applies to the least trusted kinds.
+    # If the line names no kind of session, it applies to the least trusted kinds.
     raise MalformedLineError(
         f"{mistake}; write in shared, headless", Contexts(names, kinds or ("shared", "headless"))
     )

@@ -134,7 +134,10 @@ def _opens_socket(constraint: Hosts, command: CommandFacts) -> bool:
 
 
 def _runs_code(constraint: Hosts, command: CommandFacts) -> bool:
-    """Return whether code that a command runs contains a host, or a URL if all are forbidden."""
+    """Return whether code that a command runs contains a forbidden host.
+
+    If all hosts are forbidden, only a URL counts.
+    """
     texts = command.texts
     if "*" in constraint.names:
         texts = [text for text in texts if _ADDRESS.search(text)]

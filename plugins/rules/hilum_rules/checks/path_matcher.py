@@ -255,7 +255,7 @@ class _Match:
         return "maybe" if may_fit else ""
 
     def _match_other(self, access: FileAccess) -> Fit:
-        """Return how the constraint matches another access."""
+        """Return how the constraint matches an access other than the instance's own."""
         match = _Match(self.view, self.constraint, access)
         return "" if match.is_allowed else match.match_words()
 
@@ -282,7 +282,7 @@ class _Match:
         return "maybe"
 
     def _match_unknown_name(self, folder: str, last: str, cwd: str | None) -> Fit:
-        """Match a partly known file name against the constraint, in a known folder."""
+        """Match a partly known name of a file in a known folder against the constraint."""
         if folder.strip("/"):
             parent = attrs.evolve(self.access, path=folder, cwds=(cwd,), deep="", source="")
             fit = self._match_other(parent)

@@ -119,7 +119,7 @@ _SCRIPT = re.compile(
 
 
 def command_words(text: str, *, used: bool = False) -> tuple[str, ...]:
-    """Return the words of a command, or nothing if the text may not be a command.
+    """Return the words of a command, or nothing if the text might not be a command.
 
     Args:
         text: The text.

@@ -32,9 +32,9 @@ def find_protected_paths(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the paths that commands must not write to, and those they must not read. Blocks.
 
-    The sandbox can protect only existing paths. Paths that must merely not be edited by hand are
-    left out, because it is not known which programs may write them. If a rule allows new files in a
-    folder, the existing files in it are protected.
+    The sandbox can protect only existing paths. Paths for which only manual editing is forbidden
+    are left out, because it is not known which programs may write them. If a rule allows new files
+    in a folder, the existing files in it are protected.
 
     Args:
         rules: The rules.
@@ -135,7 +135,7 @@ def _search(patterns: list[_Pattern], matcher: PathMatcher) -> list[str]:
                     # A protected folder protects everything in it, so nothing below it needs a
                     # separate mount.
                     folders.remove(name)
-        # Every call is still judged by the rules; the sandbox is a second layer.
+        # Every call is still judged by the rules; the sandbox only adds protection.
         if seen > MAX_NAMES or len(found) >= MAX_PROTECTED:
             break
     return found

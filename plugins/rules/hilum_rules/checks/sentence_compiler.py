@@ -51,7 +51,7 @@ def _find_doubt(phrase: Phrase) -> str:
 
 
 def _find_softness(phrase: Phrase, effect: Effect, constraints: Sequence[Constraint]) -> str:
-    """Return why a sentence outside hard constraints is advice, or nothing if it is enforced."""
+    """Return why a sentence outside sections of hard constraints is advice; empty if enforced."""
     place = "it is not in a section of hard constraints"
     if not phrase.strong:
         return f'{place}, and does not say "must never" or similar'
@@ -63,7 +63,7 @@ def _find_softness(phrase: Phrase, effect: Effect, constraints: Sequence[Constra
 def _is_certain(effect: Effect, constraints: Sequence[Constraint]) -> bool:
     """Return whether words without a name can only refer to Git.
 
-    Examples are words for forced pushes and for approvals of Git commands.
+    Examples are words for forced pushes and for Git commands that need approval.
     """
     for constraint in constraints:
         if not isinstance(constraint, Commands) or constraint.patterns[0][0] != "git":

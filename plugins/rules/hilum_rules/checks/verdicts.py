@@ -32,7 +32,7 @@ from hilum_rules.checks.model import (
 from hilum_rules.checks.path_matcher import Fit
 
 MAX_QUOTED = 300
-"""Maximum number of characters of a rule to quote in a denial."""
+"""Maximum number of characters to quote from a rule in a denial."""
 
 
 class EnforcedRule(Protocol):

@@ -245,7 +245,7 @@ def read_host(text: str) -> str:
     """Return the host in a name or a URL.
 
     Returns:
-        The host, or an empty string if the text is no complete host or may be code.
+        The host, or an empty string if the text is not a complete host name or may be code.
     """
     # Names such as ``socket.io`` more often refer to libraries or code than to hosts.
     if text.count(".") == 1 and "://" not in text and text.rpartition(".")[2].lower() in _AMBIGUOUS:

@@ -83,7 +83,7 @@ class WorkspaceView:
         return [self.display(form) for form in dict.fromkeys(forms)]
 
     def display(self, path: str) -> str:
-        """Return an absolute path, made relative if the path is inside the workspace."""
+        """Convert an absolute path to a relative one if it is inside the workspace."""
         for root in self._roots:
             if path == root.rstrip("/"):
                 return "."
