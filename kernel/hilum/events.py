@@ -94,7 +94,8 @@ class PromptQueued(Event, frozen=True):
     """A prompt was queued; it runs immediately or after earlier prompts.
 
     If ``piped`` is set, another program wrote the text, which then does not count as the user's
-    words. ``attached`` is data that came with the text and that another program wrote. ``redacted``
+    words. ``attached`` is data that came with the text and that another program wrote. ``typed`` is
+    what the user typed if a plugin replaced the text, as for a command such as ``/init``. ``redacted``
     lists the names of the secrets that were replaced in either text.
     """
 
@@ -102,6 +103,7 @@ class PromptQueued(Event, frozen=True):
     piped: bool = False
     attached: str = ""
     redacted: tuple[str, ...] = ()
+    typed: str = ""
 
 
 class SteeringQueued(Event, frozen=True):

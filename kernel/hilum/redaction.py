@@ -85,7 +85,8 @@ _LEFT_ALONE = frozenset(
 _NO_TEXTS = (SessionOpened, Image)
 # Fields that contain the arguments of a call as JSON.
 _ARGUMENTS = ("original", "arguments")
-# Events whose fields ``text`` and ``attached`` are the user's words.
+# Fields of these events that are the user's words.
+_PROMPT_FIELDS = ("text", "attached", "typed")
 _PROMPTS = (PromptQueued, SteeringQueued, RunStarted)
 Origin = Literal["prompt", "model", "arguments", "result", "other"]
 Lookup = Callable[[str, Origin], str]
@@ -219,13 +220,17 @@ class Redaction:
             return [self._withheld(text, origin) for text in texts]
         return [walk.lookup(text, origin) for text in texts]
 
-    async def prompt(self, text: str, attached: str = "", *, by_model: bool) -> PromptQueued:
+    async def prompt(
+        self, text: str, attached: str = "", typed: str = "", *, by_model: bool
+    ) -> PromptQueued:
         """Return the event for a prompt and its attached data, without secrets.
+
+        ``typed`` is what the user typed if a plugin replaced the text.
 
         Raises:
             PluginError: The texts cannot be searched.
         """
-        event = PromptQueued(text=text, attached=attached)
+        event = PromptQueued(text=text, attached=attached, typed=typed)
         await self.prepare(event, by_model=by_model)
         return self.event(event, by_model=by_model)
 
@@ -354,9 +359,7 @@ class Redaction:
         """Return an event with its texts replaced and with the names of the replaced secrets."""
         changed = _walk(event, lookup, "other")
         if isinstance(event, PromptQueued | SteeringQueued):
-            attached = event.attached if isinstance(event, PromptQueued) else ""
-            now_attached = changed.attached if isinstance(changed, PromptQueued) else ""
-            names = _names([changed.text, now_attached], [event.text, attached])
+            names = _names(_user_texts(changed), _user_texts(event))
             self.names.update(names)
             if names:
                 changed = replace(changed, redacted=names)
@@ -452,6 +455,13 @@ def _walk_text(value: Text, lookup: Lookup, origin: Origin) -> Text:
     return replace(value, text=text)
 
 
+def _user_texts(event: PromptQueued | SteeringQueued) -> list[str]:
+    """Return the texts in an event that are the user's words."""
+    if isinstance(event, PromptQueued):
+        return [event.text, event.attached, event.typed]
+    return [event.text]
+
+
 def _walk_struct(value: Any, lookup: Lookup, origin: Origin) -> Any:
     if isinstance(value, ToolCall):
         return _walk_call(value, lookup)
@@ -466,7 +476,7 @@ def _walk_struct(value: Any, lookup: Lookup, origin: Origin) -> Any:
         if field in _LEFT_ALONE:
             continue
         inner = getattr(value, field)
-        if field in ("text", "attached") and isinstance(value, _PROMPTS):
+        if field in _PROMPT_FIELDS and isinstance(value, _PROMPTS):
             new = lookup(inner, "prompt")
         elif field in _ARGUMENTS and isinstance(inner, str):
             new = _walk_arguments(inner, lookup)

@@ -212,7 +212,10 @@ class Session:
         await self.kernel.router.ready(actor)
         # Plugins interpret the full text of a prompt; only then is it redacted.
         queued = await self.redaction.prompt(
-            meant.text, given.attached, by_model=bool(actor.parent)
+            meant.text,
+            given.attached,
+            given.text if meant.text != given.text else "",
+            by_model=bool(actor.parent),
         )
         for before in earlier:
             await before.wait()

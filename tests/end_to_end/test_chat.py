@@ -2,11 +2,20 @@
 
 import signal
 import subprocess
+import termios
+from pathlib import Path
 
 import pytest
 import trio
 from hilum.messages import AssistantMessage, Text
 from hilum_replay import Fault
+
+
+def is_stopped(pid):
+    """Check whether all threads of a process are stopped."""
+    stats = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return {stat.rpartition(") ")[2][0] for stat in stats} == {"T"}
+
 
 READY = "ready · agent"
 ESC = "\x1b"
@@ -310,3 +319,29 @@ async def test_signals(cli, number):
         assert await screen.end() == 128 + number
         assert screen.current_modes == screen.modes
         assert b"\x1b[?2004l" in screen.raw
+
+
+async def test_a_terminal_that_does_not_read(cli):
+    """Much text waits in the program, which still ends soon after a signal."""
+    text = "\n\n".join(f"Paragraph {number} " + "word " * 60 for number in range(1000))
+    async with cli.model(say(text)), cli.on_terminal("Write much") as terminal:
+        await terminal.see("Paragraph 1 ")
+        await trio.sleep(2)
+        terminal.process.send_signal(signal.SIGTERM)
+        with trio.fail_after(6):
+            assert await terminal.process.wait() == 128 + signal.SIGTERM
+
+
+async def test_a_stop_from_outside(cli, wait_until):
+    """The shell takes the terminal when something stops hilum with SIGSTOP, and gives it back."""
+    async with cli.model(say("Yes.")), cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        raw = screen.current_modes
+        screen.process.send_signal(signal.SIGSTOP)
+        await wait_until(lambda: is_stopped(screen.process.pid))
+        # Through our end, as a shell does through its own descriptor.
+        termios.tcsetattr(screen.descriptor, termios.TCSANOW, screen.modes)
+        screen.process.send_signal(signal.SIGCONT)
+        await wait_until(lambda: screen.current_modes == raw)
+        await screen.type("Are you there?\r")
+        await screen.wait_for("Yes.")

@@ -1,14 +1,15 @@
 """The prompt that asks the user about pending calls, questions and plans.
 
 The prompt is drawn above the composer, which keeps the draft and the focus. Text that the user
-types for the composer must never answer the prompt, so four rules decide where a key goes; see
+types for the composer must never answer the prompt, so these rules decide where a key goes; see
 ``route_key``:
 
 - The prompt gets the focus when the user presses ``FOCUS_KEY``, or after a second without a key
   press if the draft is empty.
 - A key that arrives within 300 ms after the prompt is drawn or gets the focus does not answer it.
 - If the prompt took the focus without a key press, a letter counts only if no other key follows it
-  immediately: two quick keys are part of a word that the user is typing.
+  immediately: two quick keys are part of a word that the user is typing. Enter does not choose
+  until the user has moved the selection, because people press Enter without looking.
 - A key that the prompt does not use goes to the composer, which then gets the focus.
 
 This module performs no I/O and reads no clock: the caller passes the time in seconds.
@@ -57,6 +58,9 @@ TAIL_SHARE = 3
 """Share of the last rows in a shortened description, as 1/n: padding cannot hide the end."""
 MAX_COVERED = 60
 """Maximum width, in columns, of the text in a choice that says what a lasting approval covers."""
+ENTER_NOTE = (
+    "Enter does not answer yet. Press the letter of a choice, or select one with the arrow keys."
+)
 EDITED_NOTE = "The arguments were edited; this version will run."
 
 Remember = Literal["once", "session", "always"]
@@ -285,6 +289,7 @@ class ApprovalPrompt:
         self._fields: dict[str, LineField] = {}
         self._guard = KeyGuard()
         self._focused_by_key = False
+        self._has_moved = False
         self._may_take_focus = True
         self._last_key: float | None = None
         self._last_typed: float | None = None
@@ -339,8 +344,7 @@ class ApprovalPrompt:
         if not ended:
             expired = 0 < item.deadline <= now
             ended = "the time limit was reached" if expired else "it was answered elsewhere"
-        self._notice = f"No longer waiting: {ended.rstrip('.')}."
-        self._notice_since = now
+        self._show_notice(f"No longer waiting: {ended.rstrip('.')}.", now)
         field = self._fields.pop(item.id, None)
         typed = field.text if field is not None and self._step in _FIELD_STEPS else ""
         if self._held is not None:
@@ -401,6 +405,7 @@ class ApprovalPrompt:
         self._step = step
         self._held = None
         self._guard.reset()
+        self._has_moved = False
         # The first choice is always selected, even if the user chose another one last time. In a
         # second step, the first choice goes back.
         self._selected = 0
@@ -468,9 +473,14 @@ class ApprovalPrompt:
         coming = [time for time in times if time > now]
         return min(coming, default=None)
 
+    def _show_notice(self, text: str, now: float) -> None:
+        self._notice = text
+        self._notice_since = now
+
     def _focus(self, now: float, *, by_key: bool) -> None:
         self.focused = True
         self._focused_by_key = by_key
+        self._has_moved = False
         self._guard.restart(now)
 
     # Keys
@@ -522,6 +532,11 @@ class ApprovalPrompt:
             self._held = key
             self._held_since = now
             return Routed()
+        is_first_step = self._step == "choose"
+        is_chosen = self._focused_by_key or self._has_moved
+        if key.name == "enter" and is_first_step and not is_chosen:
+            self._show_notice(ENTER_NOTE, now)
+            return Routed()
         return Routed(results=self._choose_by_key(key))
 
     def _uses(self, key: Key) -> bool:
@@ -546,6 +561,7 @@ class ApprovalPrompt:
         options = self._options()
         if key.name in _MOVES:
             self._selected = (self._selected + _MOVES[key.name]) % len(options)
+            self._has_moved = True
             return ()
         if key.name == "tab":
             self._show_next()
@@ -840,24 +856,30 @@ class ApprovalPrompt:
         """Return the rows of the shown item.
 
         If there is little room, what the user needs for a decision comes first: the head, a row of
-        choices, and the beginning and end of the body. The marks, the folder and sandbox, all
-        choices, and the reason follow.
+        choices, a row of the body, and the marks. The beginning and end of the body, the folder and
+        sandbox, all choices, and the reason follow.
         """
         head = self._head(item, width, theme, now)
         body = self._body(item, width, theme)
         if most == 2 and self._step not in _FIELD_STEPS:
-            # In a tiny window, the command or change is more useful than the head.
+            # In a tiny window, the command or change is more useful than the head, which also says
+            # what a dangerous call does.
+            is_dangerous = isinstance(item, WaitingCall) and item.dangerous
+            shown = [head] if is_dangerous else body or [head]
             return [
-                *_fold(body or [head], 1, width, theme, ""),
+                *_fold(shown, 1, width, theme, ""),
                 *self._choice_rows(item, width, 1, theme)[:1],
             ]
         marks, place, why = self._facts(item, width, theme)
         choices = self._choice_rows(item, width, max(most - 2, 1), theme)
         room = max(most - 2, 0)
-        body_room = min(len(body), 3, room)
+        body_room = min(len(body), 1, room)
         room -= body_room
         marks = fit_rows(marks, min(len(marks), room), width)
         room -= len(marks)
+        more_body = min(len(body) - body_room, 2, room)
+        body_room += more_body
+        room -= more_body
         place = place[:room]
         room -= len(place)
         choice_room = 1 + min(len(choices) - 1, room)

@@ -374,7 +374,7 @@ class Conversation:
     def _prompt_of(self, run: str) -> str:
         for entry in reversed(self.view.entries):
             if isinstance(entry, Prompt) and entry.run == run:
-                return entry.text
+                return entry.typed or entry.text
         return ""
 
     # --- what the user says -----------------------------------------------------------------------

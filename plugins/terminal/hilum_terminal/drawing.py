@@ -87,6 +87,11 @@ class Drawing:
         self._tty.write(self.leave())
         self.redraw(at_once=True)
 
+    def start_below(self) -> None:
+        """Draw the live rows below the cursor: the shell has written below the previous ones."""
+        self._screen.forget()
+        self.redraw(at_once=True)
+
     def leave(self) -> bytes:
         """Return the bytes that erase the live rows at the end of the program."""
         return self._screen.leave(self._tty.size())

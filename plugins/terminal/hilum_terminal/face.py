@@ -78,10 +78,7 @@ Ctrl-L      draw the screen again; Ctrl-Z suspends hilum
 def run_face(options: ChatOptions) -> int:
     """Run a conversation, and return the exit code."""
     face = Face(options)
-    code = trio.run(face.run)
-    for line in face.last_lines:
-        print(line)
-    return code
+    return trio.run(face.run)
 
 
 class Face:
@@ -89,14 +86,10 @@ class Face:
 
     Args:
         options: The options of the conversation.
-
-    Attributes:
-        last_lines: Lines to print after the terminal has been restored.
     """
 
     def __init__(self, options: ChatOptions) -> None:
         self.options = options
-        self.last_lines: list[str] = []
         self.theme: Theme = find_theme(options.environ)
         self.tty = Tty(on_leave=lambda: self.drawing.leave(), on_return=lambda: self._returned())
         self.drawing = Drawing(
@@ -152,15 +145,15 @@ class Face:
                     code = error.exit_code
                 with trio.move_on_after(2):
                     await self.drawing.settle()
+                self._say_goodbye()
                 nursery.cancel_scope.cancel()
-        self._say_goodbye()
         # The same exit code that shells report for a program that was ended by a signal.
         return 128 + self._signal if self._signal else code
 
     def _say_goodbye(self) -> None:
         identity = self.conversation.stored_id
         if identity and self.conversation.has_prompts:
-            self.last_lines.append(f"To continue: hilum --resume {identity}")
+            self.tty.last_words = f"To continue: hilum --resume {identity}\n"
 
     async def _keep_running(self, task: Callable[[], Awaitable[None]]) -> None:
         """Run a task of the face; after an unexpected error, show the error and restart it."""
@@ -244,6 +237,7 @@ class Face:
         numbers = [
             signal.SIGWINCH,
             signal.SIGTSTP,
+            signal.SIGCONT,
             signal.SIGTERM,
             signal.SIGHUP,
             signal.SIGINT,
@@ -255,6 +249,9 @@ class Face:
                     self.drawing.redraw(at_once=True)
                 elif number == signal.SIGTSTP:
                     self.spawn(self.tty.suspend)
+                elif number == signal.SIGCONT:
+                    if self.tty.resume():
+                        self.drawing.start_below()
                 elif number != signal.SIGINT or not self.tty.is_lent:
                     # Ctrl-C in an external editor is for the editor.
                     self._signal = number

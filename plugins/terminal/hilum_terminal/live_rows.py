@@ -156,6 +156,10 @@ class LiveRows:
         shown = [
             card for card in view.open_cards if is_alive and (card.agent, card.call.id) != asked
         ]
+        hidden = len(shown) - MAX_CARDS
+        if hidden > 0:
+            calls = "1 more call" if hidden == 1 else f"{hidden} more calls"
+            rows.append(theme.paint(cut(f"  {calls}", width), "dim"))
         for card in shown[-MAX_CARDS:]:
             rows += card_rows(card, view, width=width, now=clock, theme=theme, spinner=spinner)
         rows += self._shell_rows(width, theme, clock, spinner)

@@ -95,6 +95,7 @@ class Transcript:
         self._pieces: list[str] = []
         self._streamed_answer = -1
         self._streamed_attempt = 0
+        self._last_command = ""
         self._begun: set[str] = set()
         self._written: set[int] = set()
 
@@ -257,9 +258,16 @@ class Transcript:
             self.note("Continuing where the run ended.", "dim")
             return
         attached = prompt.attached
+        shown = prompt.typed or prompt.text
+        # A command was written when the user entered it.
+        is_written = bool(prompt.typed) and prompt.typed == self._last_command
 
         def make(width: int, theme: Theme) -> list[str]:
-            rows = prompt_rows(prompt.text, width, theme)
+            rows = [] if is_written else prompt_rows(shown, width, theme)
+            if prompt.typed.startswith("/"):
+                lines = prompt.text.count("\n") + 1
+                sent = "1 line" if lines == 1 else f"{lines:,} lines"
+                rows.append(theme.paint(cut(f"  sent as {sent} of instructions", width), "dim"))
             if attached:
                 lines = attached.count("\n") + 1
                 rows.append(theme.paint(f"  + {lines} lines attached", "dim"))
@@ -297,6 +305,7 @@ class Transcript:
 
     def write_command(self, text: str) -> None:
         """Write a command that the user entered."""
+        self._last_command = text
 
         def make(width: int, theme: Theme) -> list[str]:
             return prompt_rows(text, width, theme)

@@ -12,7 +12,7 @@ import select
 import signal
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from types import FrameType, TracebackType
 from typing import Any, TypeAlias
 
@@ -59,6 +59,7 @@ class Tty:
         gone: Whether the terminal is gone, because it was closed or its connection was lost.
         is_lent: Whether another program is using the terminal. Bytes that are written meanwhile are
             sent after the terminal is back.
+        last_words: Text to write after the terminal has been restored, when the context ends.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class Tty:
         self._handlers: dict[signal.Signals, Any] = {}
         self.gone = False
         self.is_lent = False
+        self.last_words = ""
 
     async def __aenter__(self) -> Tty:
         """Open the terminal and set raw mode.
@@ -116,6 +118,7 @@ class Tty:
                     await self._drain()
         finally:
             self.emergency_restore()
+            self._write_last_words()
             self._remove_handlers()
             atexit.unregister(self.emergency_restore)
             os.close(self._fd)
@@ -203,6 +206,26 @@ class Tty:
             # The user may have changed the terminal modes in the shell.
             self._save_attributes()
 
+    def resume(self) -> bool:
+        """Set raw mode again after the process was stopped from outside, as with SIGSTOP.
+
+        Call this method after SIGCONT. The shell has changed the modes in the meantime. The call has
+        no effect while the terminal is lent, or while another process group uses it.
+
+        Returns:
+            Whether the mode was set. The rows on the terminal must then be drawn again.
+        """
+        if self.gone or self.is_lent or not self._raw:
+            return False
+        try:
+            is_foreground = os.tcgetpgrp(self._fd) == os.getpgrp()
+        except OSError:
+            self._lose()
+            return False
+        if is_foreground:
+            self._take()
+        return is_foreground
+
     def emergency_restore(self) -> None:
         """Restore the terminal; this may be called at any time, even from a signal handler.
 
@@ -218,6 +241,14 @@ class Tty:
             self._lose()
         finally:
             self._restore_attributes()
+
+    def _write_last_words(self) -> None:
+        # A terminal that does not read must not prevent the program from ending.
+        if self.gone or not self.last_words:
+            return
+        with suppress(OSError):
+            deadline = time.monotonic() + EMERGENCY_TIMEOUT
+            self._send_blocking(bytearray(self.last_words.encode()), deadline)
 
     # The terminal changes hands.
 

@@ -134,6 +134,7 @@ class Prompt(Entry, tag="prompt"):
 
     Attributes:
         text: The prompt from the user or another agent; empty for a run that continues another one.
+        typed: What the user typed if a plugin replaced the text, as for a command such as ``/init``.
         model: The model of the run.
         mode: The mode of the run.
         attached: Text from another program, such as piped input, which is data, not instructions.
@@ -144,6 +145,7 @@ class Prompt(Entry, tag="prompt"):
     """
 
     text: str = ""
+    typed: str = ""
     model: str = ""
     mode: str = ""
     attached: str = ""

@@ -148,6 +148,8 @@ class SessionView:
         self.denied_rules: list[str] = []
         self.effects = 0
         self._outcomes: dict[str, Outcome] = {}
+        # What the user typed, by run, if a plugin replaced the text of the prompt.
+        self._typed: dict[str, str] = {}
         self._answers: dict[str, Answer] = {}
         self._cards: dict[tuple[str, str], Card] = {}
         # The cards that have not ended, kept separately to avoid a search through all cards.
@@ -369,7 +371,9 @@ class SessionView:
     # --- runs -------------------------------------------------------------------------------------
 
     def _prompt_queued(self, event: ev.PromptQueued) -> None:
-        self._actor(event).queued[event.run] = event.text
+        self._actor(event).queued[event.run] = event.typed or event.text
+        if event.typed:
+            self._typed[event.run] = event.typed
 
     def _steering_queued(self, event: ev.SteeringQueued) -> None:
         self._actor(event).steering[event.id] = event.text
@@ -405,6 +409,7 @@ class SessionView:
         self._add(
             Prompt(
                 text=event.text,
+                typed=self._typed.pop(event.run, ""),
                 model=event.model,
                 mode=event.mode,
                 attached="\n".join(attached),

@@ -306,6 +306,34 @@ def test_once_is_selected_for_every_call():
     assert "▸[y] yes, once" in user.screen
 
 
+def test_enter_does_not_answer_a_prompt_that_took_the_focus():
+    """People press Enter without looking; a letter, or a choice that they moved to, is a decision."""
+    user = User(call(1), call(2)).wait(2.0)
+    assert user.prompt.focused
+    assert user.press(ENTER, ENTER, after=1.0) == ()
+    assert "Enter does not answer yet" in user.screen
+    # An answer does not make Enter count for the next call.
+    user.press(letter("y"))
+    assert user.wait(0.5).results == [Answer("a1", True)]
+    assert user.press(ENTER) == ()
+    user.press(Key("right"), Key("left"))
+    assert user.press(ENTER) == (Answer("a2", True),)
+
+
+@pytest.mark.parametrize("most", range(2, 13))
+@pytest.mark.parametrize("width", [20, 40, 60, 100])
+def test_a_small_window_shows_that_a_call_is_dangerous(width, most):
+    """The window may have room for no more than two rows."""
+    long = "\n".join(f"line {number}" for number in range(50))
+    risky = call(1, dangerous=True, marks=("deletes everything",), description=long)
+    user = focused(risky, width=width, most=most)
+    assert "dangerous" in user.screen
+    assert len(user.rows()) <= most
+    if most >= 4:
+        assert "! deletes" in user.screen
+        assert "line 0" in user.screen
+
+
 def test_a_dangerous_call_has_no_lasting_choice():
     risky = call(2, dangerous=True, marks=("deletes everything",))
     user = focused(risky, call(1), call(3))
