@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from hilum.agents import Agent
     from hilum.session import Session
 
-# Maximum number of characters of a result that the log keeps. The model may get a shorter text: see
+# Maximum number of characters in a result that the log keeps. The model may get a shorter text: see
 # ``shorten_results``.
 RESULT_LIMIT = 200_000
 # Seconds by which a call may exceed its time limit before this counts as a failure of its plugin.

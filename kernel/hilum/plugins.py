@@ -337,7 +337,7 @@ class Host:
 
     def _check(self, plugin: Plugin, has_hooks: bool) -> None:
         if not isinstance(plugin.module, ModuleType) and not has_hooks:
-            hint = "Mark the methods that are named like hooks with @hookimpl."
+            hint = "Add @hookimpl to the methods that are named like hooks."
             raise PluginError(f"{type(plugin.module).__name__} implements no hook.", hint=hint)
         if plugin.path and not has_hooks and not self._adds_specs(plugin.module):
             raise PluginError(
@@ -509,7 +509,7 @@ def _missing_hooks(plugin: Plugin) -> str:
     if tools:
         hint = f"Return the tool {tools[0]} from a function provide_tools marked with @hookimpl."
     else:
-        hint = "Mark the functions that are named like hooks with @hookimpl."
+        hint = "Add @hookimpl to the functions that are named like hooks."
     if plugin.project:
         hint += " If it only helps other files, begin its name with _."
     return hint

@@ -134,8 +134,8 @@ class Table:
         undeclared = self._declare_implemented(plugin, hooks | set(others))
         found = [*mistakes]
         for name in others:
-            # The author probably forgot the mark. If the function were ignored, a gate could be
-            # missing unnoticed.
+            # The author probably forgot the mark. If the function were ignored, nobody would
+            # notice that a gate is missing.
             if name in self.specs:
                 hint = "Mark it with @hookimpl, or give it another name."
                 place = locate_function(inspect.getattr_static(owner, name))

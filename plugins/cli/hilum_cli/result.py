@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 MAX_LEFT = 10
 """Maximum number of calls to list as unfinished work."""
 END_FIELDS = ("agent", "run", "text", "commentary", "done", "code", "error", "left", "turns")
-"""The fields of the result line that are copied from the end of the run."""
+"""The fields of the result line that are copied from the run's ``RunEnded`` event."""
 
 
 class Record(msgspec.Struct):

@@ -263,7 +263,7 @@ class Guard:
             await self.workspace_guard.expect(agent, call, tool)
         if not verdict.scope:
             return verdict
-        # An allow rule does not replace an ask rule, and a rule file must not contain a secret.
+        # An allow rule does not override an ask rule, and a rule file must not contain a secret.
         can_be_kept = source != SECRET_ADDRESS and not source.startswith(("ask ", "deny "))
         self.approvals.offer(call.id, verdict.scope, can_be_kept=can_be_kept)
         if can_be_kept:

@@ -103,7 +103,7 @@ class Decisions:
             return ""
         listed = describe_changes(_read_approved_files(root, server), files)
         if not listed:
-            return f"Its configuration changed since you approved it. {hint}"
+            return f"Its configuration has changed since you approved it. {hint}"
         changes = join_names(listed, MAX_LISTED)
         return f"Files that it executes changed since you approved it: {changes}. {hint}"
 

@@ -268,7 +268,7 @@ class ServerClient:
             functools.partial(self._call, offered.name),
             risk="read" if is_read else "network",
             effect="once",
-            # `_call` has its own time limit, which pauses while the user is asked and restarts on
+            # `_call` has its own time limit, which pauses while hilum waits for the user and restarts on
             # progress.
             timeout=float("inf"),
             schema=offered.schema,

@@ -66,7 +66,7 @@ class ActiveCall:
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """Pause the time limit while the user is asked."""
+        """Pause the time limit while hilum waits for the user."""
         self.scope.deadline = float("inf")
         try:
             yield

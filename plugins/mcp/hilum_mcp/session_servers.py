@@ -193,7 +193,7 @@ class SessionServers:
         """Return a server's configuration, or raise an error if it is not allowed to start. Blocks.
 
         Raises:
-            ToolError: The configuration changed since the session began, or is no longer approved.
+            ToolError: The configuration has changed since the session began, or is no longer approved.
         """
         entry = self._entries.get(summary.name)
         # The session uses the cached configuration, which is read again before a server starts.
@@ -203,7 +203,7 @@ class SessionServers:
                 reason = entry.reason if entry else ""
                 raise _make_start_error(
                     summary.name,
-                    reason or "Its configuration changed since this session began.",
+                    reason or "Its configuration has changed since this session began.",
                     "A new session uses the new configuration. Continue without the server.",
                 )
         if entry.scope == "project":

@@ -126,7 +126,7 @@ class Matcher:
         return [title, *missing, *added]
 
     def _drop_gateway_texts(self, expected: Sequence[Sent], came: Sequence[Sent]) -> Sequence[Sent]:
-        """Return the items without texts that a gateway added.
+        """Return the items that came, without the texts that a gateway added.
 
         Some wire formats carry the images of results separately, introduced by a text that the
         gateway adds.

@@ -94,7 +94,7 @@ async def test_changes_since_the_cache_are_noticed(
     file = tmp_path / "bench" / "config" / "mcp.json"
     async with again() as kit:
         file.write_text(json.dumps({"mcpServers": {"plain": plain(f"count={tmp_path}/count")}}))
-        assert "configuration changed since" in (await kit.call("plain__echo", call="1")).text
+        assert "configuration has changed since" in (await kit.call("plain__echo", call="1")).text
     async with again() as kit:
         await known(kit)
     async with again():

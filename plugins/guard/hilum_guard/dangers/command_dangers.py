@@ -15,7 +15,7 @@ from hilum_guard.programs import options
 from hilum_guard.programs.program_names import PREFIXES
 
 MAX_COMMANDS = 200
-"""Maximum number of commands whose effects are marked; text with more counts as unreadable."""
+"""Maximum number of commands whose effects are marked; text that contains more is unreadable."""
 UNREADABLE = Mark(Rank.UNREADABLE, "could not be read completely and may do anything")
 _OTHER_USER = frozenset("sudo doas pkexec su runuser".split())
 _SU_VALUED = "cgGswT"

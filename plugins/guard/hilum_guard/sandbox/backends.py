@@ -119,7 +119,9 @@ def _explain_landlock(version: int, apart: bool, shared: bool, filtered: bool) -
             " the kernel is too old."
         )
     if not apart:
-        reasons.append("Commands cannot even use the loopback: there is no network namespace.")
+        reasons.append(
+            "Commands cannot even use the loopback interface: there is no network namespace."
+        )
     elif not shared:
         reasons.append(_ALONE.format("an existing one cannot be joined"))
     if version < _ABI_OF_SIGNALS:

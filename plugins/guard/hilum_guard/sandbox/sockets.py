@@ -12,8 +12,8 @@ import os
 import stat
 
 _COVERED = ("/run/", "/var/run/", "/tmp/", "/var/tmp/", "/proc/", "/dev/")
-# The kernel's list does not include the sockets of services that run in another network namespace
-# (for example, in a container) or in a virtual machine.
+# The kernel's list does not include the sockets of services in containers, which have network
+# namespaces of their own, or in virtual machines.
 _KNOWN = (
     "~/.docker/run/*.sock",
     "~/.docker/desktop/*.sock",
