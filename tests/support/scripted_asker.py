@@ -46,7 +46,7 @@ class ScriptedAsker:
     def say(self, text: str, *, style: str = "plain") -> None:
         self.said.append(text)
 
-    def fail(self, error: HilumError) -> None:
+    def show_error(self, error: HilumError) -> None:
         self.errors.append(error)
         self.said.append(f"{error.code} {error.message} {error.hint}")
 

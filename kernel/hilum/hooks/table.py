@@ -203,7 +203,7 @@ class Table:
             self.closed.setdefault(gate, {})[plugin] = reason
 
     def reopen(self, plugin: str) -> None:
-        """Open the gates of a plugin that works."""
+        """Open the gates that ``close`` closed, because their plugin works again."""
         for plugins in self.closed.values():
             plugins.pop(plugin, None)
 

@@ -49,7 +49,7 @@ class KernelSettings:
         default=300.0,
         minimum=0,
         project="lower",
-        help="Seconds until an unanswered approval is denied.",
+        help="Seconds until an unanswered request for approval is denied.",
     )
     turns: int = setting(
         default=25, minimum=1, project="lower", help="Maximum number of model calls in a run."

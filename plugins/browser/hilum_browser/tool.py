@@ -298,7 +298,7 @@ class Browsers:
         return process
 
     async def _save_blob(self, call: Call, arguments: Arguments, answer: Answer) -> str:
-        """Save the file in an answer and return its path, or an empty string if there is none."""
+        """Save the file that an answer contains, and return its path; empty if there is no file."""
         blob = answer.get("blob")
         if not isinstance(blob, bytes):
             return ""

@@ -147,7 +147,7 @@ class Approver:
             deadline = self._session.approval_shown(asked.id)
         except UsageError:  # the question was answered in the meantime
             return
-        # Without a scope, no rule describes the call, so no approval can be saved.
+        # Without a scope, no rule can describe the call, so no approval can be saved.
         forever = bool(asked.scope)
         left = format_duration(max(deadline - time.time(), 0))
         # Only the sentences are wrapped; the lines of the diff below them must stay as they are.

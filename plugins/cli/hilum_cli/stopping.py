@@ -23,7 +23,7 @@ After this time the process exits without cleanup.
 MAX_SILENCE = MAX_STOP + 1.0
 """Time limit, in seconds after the first signal, that applies even if no Python code can run.
 
-C code, such as a long regular expression, may hold the interpreter lock.
+C code, such as the search for a slow regular expression, may hold the interpreter lock.
 """
 
 

@@ -112,7 +112,7 @@ def _find_gateways(kernel: Kernel) -> Gateways:
     found = kernel.plugin(Gateways)
     if found is None:
         hint = "`hilum plugins` shows why."
-        raise UsageError("The plugin models is not loaded.", hint=hint)
+        raise UsageError("The plugin `models` is not loaded.", hint=hint)
     return found
 
 

@@ -13,7 +13,7 @@ from hilum.messages import AssistantMessage, ToolCall
 GARBAGE = b'\x00\xfe<html>502 Bad Gateway</html>\r\ndata: {"broken": \n\n'
 
 Ending = Literal["end", "cut", "silence"]
-"""The end of a stream: proper, with a closed connection, or none."""
+"""How a stream ends: properly, with a closed connection, or not at all."""
 
 
 @attrs.frozen

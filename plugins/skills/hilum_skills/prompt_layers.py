@@ -27,7 +27,7 @@ description of one, call use_skill with its name, and follow its instructions. D
 from the description."""
 _FULL = """\
 Skills are instructions for special tasks, chosen by the user; their full text follows. Follow one
-when the task fits its description. Read files that it names with use_skill."""
+when the task fits its description. Use use_skill to read files that it names."""
 
 
 def is_full_text(catalog: SkillCatalog, settings: SkillsSettings) -> bool:

@@ -198,7 +198,7 @@ class Database:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Convert errors of SQLite into ``StoreError``."""
+        """Convert SQLite errors into ``StoreError``."""
         try:
             yield
         except sqlite3.Error as error:
@@ -337,7 +337,7 @@ def read_events(
             raise StoreError(
                 f"Event {expected & SEQ_MASK} of session {session} in {path} is damaged: {error}.",
                 hint=(
-                    "Other sessions are not affected; fork this one before that event, or"
+                    "Other sessions are not affected; fork this session before the damaged event, or"
                     " delete it."
                 ),
             ) from None

@@ -34,7 +34,7 @@ from hilum_terminal.prompts import (
     paragraph,
 )
 from hilum_terminal.styles import Style, Theme
-from hilum_terminal.text_width import ELLIPSIS, cells, cut, neutral, one_line
+from hilum_terminal.text_width import ELLIPSIS, cells, cut, escape_text, one_line
 
 FOCUS_KEY = "shift-tab"
 """The key that moves the focus between the composer and the prompt.
@@ -677,7 +677,7 @@ class ApprovalPrompt:
             if also:
                 label += f" (also {also} waiting)"
             options.append(_Option("s", "session", label))
-        # Without a scope, no rule describes the call.
+        # Without a scope, no rule can describe the call.
         if lasting and item.scope:
             options.append(_Option("f", "always", "forever…"))
         if item.editable:
@@ -812,28 +812,28 @@ class ApprovalPrompt:
 
     # Rows
 
-    def rows(self, width: int, most: int, theme: Theme, now: float) -> list[str]:
-        """Return the prompt in at most ``most`` rows, or no rows if nothing waits.
+    def rows(self, width: int, max_rows: int, theme: Theme, now: float) -> list[str]:
+        """Return the prompt in at most ``max_rows`` rows, or no rows if nothing waits.
 
         The first call that returns the whole prompt starts the period during which keys do not
         answer the prompt, so call this method only for rows that will be drawn.
         """
         self.cursor = None
-        if most <= 0 or width <= 0:
+        if max_rows <= 0 or width <= 0:
             return []
         item = self.current
         notice = self._notice_rows(width, theme, now)
         if item is None:
-            return notice[:most]
-        if self.is_typing(now) or most == 1:
+            return notice[:max_rows]
+        if self.is_typing(now) or max_rows == 1:
             return [self._folded_row(width, theme)]
         self._guard.drawn(now)
         if item.id not in self._shown:
             self._shown.add(item.id)
             self._newly_shown.append(item.id)
-        if most < 8:
+        if max_rows < 8:
             notice = []
-        rows = self._item_rows(item, width, most - len(notice), theme, now)
+        rows = self._item_rows(item, width, max_rows - len(notice), theme, now)
         if self.cursor is not None:
             self.cursor = (self.cursor[0] + len(notice), self.cursor[1])
         return [cut(row, width) for row in notice + rows]
@@ -843,7 +843,7 @@ class ApprovalPrompt:
             self._notice = ""
         if not self._notice:
             return []
-        return [theme.paint(cut(neutral(self._notice).replace("\n", " "), width), "dim")]
+        return [theme.paint(cut(escape_text(self._notice).replace("\n", " "), width), "dim")]
 
     def _folded_row(self, width: int, theme: Theme) -> str:
         text = f"● {len(self.waiting)} waiting"
@@ -852,7 +852,9 @@ class ApprovalPrompt:
         row = f"{theme.paint(text, 'warning')} · {self._focus_label} to answer"
         return cut(row, width)
 
-    def _item_rows(self, item: Item, width: int, most: int, theme: Theme, now: float) -> list[str]:
+    def _item_rows(
+        self, item: Item, width: int, max_rows: int, theme: Theme, now: float
+    ) -> list[str]:
         """Return the rows of the shown item.
 
         If there is little room, what the user needs for a decision comes first: the head, a row of
@@ -861,7 +863,7 @@ class ApprovalPrompt:
         """
         head = self._head(item, width, theme, now)
         body = self._body(item, width, theme)
-        if most == 2 and self._step not in _FIELD_STEPS:
+        if max_rows == 2 and self._step not in _FIELD_STEPS:
             # In a tiny window, the command or change is more useful than the head, which also says
             # what a dangerous call does.
             is_dangerous = isinstance(item, WaitingCall) and item.dangerous
@@ -871,8 +873,8 @@ class ApprovalPrompt:
                 *self._choice_rows(item, width, 1, theme)[:1],
             ]
         marks, place, why = self._facts(item, width, theme)
-        choices = self._choice_rows(item, width, max(most - 2, 1), theme)
-        room = max(most - 2, 0)
+        choices = self._choice_rows(item, width, max(max_rows - 2, 1), theme)
+        room = max(max_rows - 2, 0)
         body_room = min(len(body), 1, room)
         room -= body_room
         marks = fit_rows(marks, min(len(marks), room), width)
@@ -985,21 +987,21 @@ class ApprovalPrompt:
             rows += [cut(one_line(call.description) or _title(call), width) for call in also]
         return rows
 
-    def _choice_rows(self, item: Item, width: int, most: int, theme: Theme) -> list[str]:
+    def _choice_rows(self, item: Item, width: int, max_rows: int, theme: Theme) -> list[str]:
         if self.focused and self._step in _FIELD_STEPS:
             verb = "answer" if self._step == "own" else "deny"
             hint = theme.paint(cut(f"Enter: {verb} · Esc: back", width), "dim")
-            return ["", hint][:most]
+            return ["", hint][:max_rows]
         options = self._options()
         if isinstance(item, WaitingQuestion):
-            return self._question_rows(item, options, width, most, theme)
+            return self._question_rows(item, options, width, max_rows, theme)
         if not self.focused:
             return [self._focus_hint(width, theme)]
         labels = [f"[{option.key}] {option.label}" for option in options]
-        return choice_rows(labels, self._selected, width, most, theme)
+        return choice_rows(labels, self._selected, width, max_rows, theme)
 
     def _question_rows(
-        self, item: WaitingQuestion, options: list[_Option], width: int, most: int, theme: Theme
+        self, item: WaitingQuestion, options: list[_Option], width: int, max_rows: int, theme: Theme
     ) -> list[str]:
         """Return the rows for a question: one per option, then the other choices."""
         count = len(item.options)
@@ -1011,14 +1013,14 @@ class ApprovalPrompt:
             row = cut(f"{mark}{number} {option.label}", width)
             listed.append(theme.paint(row, "selected") if selected else row)
         if not self.focused:
-            return [*fit_rows(listed, most - 1, width), self._focus_hint(width, theme)]
+            return [*fit_rows(listed, max_rows - 1, width), self._focus_hint(width, theme)]
         labels = [f"[{option.key}] {option.label}" for option in options[count:]]
         if item.multiple and listed:
             labels[0] = f"[Space] check · {labels[0]}"
         # The selected choice is always visible, even if there is little room.
-        others_room = most if self._selected >= count else most - 1
+        others_room = max_rows if self._selected >= count else max_rows - 1
         others = choice_rows(labels, self._selected - count, width, min(others_room, 2), theme)
-        room = most - len(others)
+        room = max_rows - len(others)
         start = min(max(self._selected - room + 1, 0), max(count - room, 0))
         return [*listed[start : start + room], *others]
 
@@ -1061,15 +1063,15 @@ def _describe(item: Item, width: int, theme: Theme) -> list[str]:
     return [*exact_rows(text[:half], width), note, *exact_rows(text[-half:], width)]
 
 
-def _fold(rows: list[str], most: int, width: int, theme: Theme, hint: str) -> list[str]:
-    """Return at most ``most`` rows: the first, the number of hidden rows, and the last."""
-    if len(rows) <= most or most <= 0:
-        return rows[: max(most, 0)]
-    if most == 1:
+def _fold(rows: list[str], max_rows: int, width: int, theme: Theme, hint: str) -> list[str]:
+    """Return at most ``max_rows`` rows: the first, the number of hidden rows, and the last."""
+    if len(rows) <= max_rows or max_rows <= 0:
+        return rows[: max(max_rows, 0)]
+    if max_rows == 1:
         note = f" {ELLIPSIS} +{len(rows) - 1:,} rows"
         return [cut(rows[0], max(width - len(note), 0)) + theme.paint(cut(note, width), "warning")]
-    tail = max((most - 1) // TAIL_SHARE, 1) if most > 2 else 0
-    head = most - 1 - tail
+    tail = max((max_rows - 1) // TAIL_SHARE, 1) if max_rows > 2 else 0
+    head = max_rows - 1 - tail
     hidden = len(rows) - head - tail
     note = f"{ELLIPSIS} {hidden:,} rows hidden"
     if hint:
@@ -1104,7 +1106,7 @@ def _covered(item: WaitingCall) -> str:
 
 def _inline(text: str) -> str:
     """Return untrusted text as a part of a row; newlines are shown as ``\\n``."""
-    return neutral(text).replace("\n", "\\n").replace("\t", " ")
+    return escape_text(text).replace("\n", "\\n").replace("\t", " ")
 
 
 def _calls(count: int) -> str:

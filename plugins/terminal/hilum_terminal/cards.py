@@ -32,7 +32,7 @@ from hilum_terminal.call_descriptions import (
 )
 from hilum_terminal.diff_rows import diff_rows, format_counts, paint_counts, split_columns
 from hilum_terminal.styles import Style, Theme
-from hilum_terminal.text_width import cells, cut, neutral, one_line, wrap
+from hilum_terminal.text_width import cells, cut, escape_text, one_line, wrap
 
 COMMAND_TOOLS = ("run_terminal_cmd", "read_service", "write_service", "stop_service")
 UNFOLD_KEY = "ctrl-o"
@@ -417,12 +417,12 @@ def _lines_of(text: str) -> list[str]:
     return stripped.split("\n") if stripped.strip() else []
 
 
-def _last_lines(text: str, most: int) -> list[str]:
+def _last_lines(text: str, max_rows: int) -> list[str]:
     """Return the last nonblank lines."""
     # Text after a carriage return overwrites the line, as in progress bars.
     shown = [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
     lines = [line for line in shown if line.strip()]
-    return lines[-most:]
+    return lines[-max_rows:]
 
 
 def _wrap_text(text: str, width: int, indent: str = "") -> list[str]:
@@ -524,18 +524,18 @@ class _Painter:
         rows = []
         for line in lines:
             # Indentation is kept, because it is part of a program's output.
-            start = neutral(line[: 8 * self.width + 200]).expandtabs(4).replace("\n", " ")
+            start = escape_text(line[: 8 * self.width + 200]).expandtabs(4).replace("\n", " ")
             text = cut(start, self.room)
             rows.append(self.indent + self.theme.paint(text.rstrip(), style))
         return [cut(row, self.width) for row in rows]
 
-    def last_lines(self, text: str, most: int) -> list[str]:
+    def last_lines(self, text: str, max_rows: int) -> list[str]:
         """Return the last lines of a text, below a row with the number of hidden lines."""
         lines = _lines_of(text)
-        hidden = len(lines) - most
+        hidden = len(lines) - max_rows
         if hidden <= 0:
             return self.lines(lines)
-        return self.more(hidden) + self.lines(lines[-most:])
+        return self.more(hidden) + self.lines(lines[-max_rows:])
 
     def first_lines(self, lines: Sequence[str], hidden: int) -> list[str]:
         """Return rows for the lines, and a row with the number of hidden lines."""
@@ -552,12 +552,12 @@ class _Painter:
 
     def note(self, text: str) -> list[str]:
         """Return rows with wrapped text that hilum wrote."""
-        return self._indented(_wrap_text(neutral(text), self.room), "dim")
+        return self._indented(_wrap_text(escape_text(text), self.room), "dim")
 
     def reason(self, text: str) -> list[str]:
         """Return rows with the reason for a failure."""
         start = text.strip()[: MAX_REASON_ROWS * self.width]
-        rows = _wrap_text(neutral(start), self.room)
+        rows = _wrap_text(escape_text(start), self.room)
         left = len(rows) > MAX_REASON_ROWS or len(start) < len(text.strip())
         shown = [row for row in rows if row.strip()][:MAX_REASON_ROWS]
         if left and shown:
@@ -566,13 +566,13 @@ class _Painter:
             shown.append(f"… more{key}")
         return self._indented(shown, "bad")
 
-    def diff(self, diff: str, most: int = 0) -> list[str]:
+    def diff(self, diff: str, max_rows: int = 0) -> list[str]:
         """Return rows with a diff, without the name of the file, which is in the head."""
         rows = diff_rows(
             diff,
             width=self.room,
             theme=self.theme,
-            most=most,
+            max_rows=max_rows,
             header=False,
             hint=self.unfold_key,
         )
@@ -582,19 +582,19 @@ class _Painter:
         """Return rows with a complete, wrapped text."""
         if not text.strip():
             return []
-        return self._indented(_wrap_text(neutral(text.strip("\n")), self.room), "plain")
+        return self._indented(_wrap_text(escape_text(text.strip("\n")), self.room), "plain")
 
     def arguments(self, card: Card) -> list[str]:
         """Return rows with all arguments."""
         _, text = unwrap_call(card.call.name, card.arguments)
         parsed = parse_arguments(text)
         if parsed is None:
-            return self._indented(_wrap_text(neutral(text), self.room), "dim")
+            return self._indented(_wrap_text(escape_text(text), self.room), "dim")
         rows = []
         for key, value in parsed.items():
             shown = value if isinstance(value, str) else _format_json(value)
-            shown = neutral(shown)
-            name = neutral(key).replace("\n", " ")
+            shown = escape_text(shown)
+            name = escape_text(key).replace("\n", " ")
             if "\n" in shown:
                 rows.append(f"{name}:")
                 rows += [f"  {row}" for row in _wrap_text(shown, max(self.room - 2, 2))]

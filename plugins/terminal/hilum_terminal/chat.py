@@ -39,7 +39,7 @@ from hilum_terminal.chat_protocol import Choice, CommandOutput
 from hilum_terminal.setup import describe_policy, ensure_model
 from hilum_terminal.styles import Style, Theme
 from hilum_terminal.text_editor import edit_text
-from hilum_terminal.text_width import neutral, wrap_text
+from hilum_terminal.text_width import escape_text, wrap_text
 from hilum_terminal.transcript import Block
 from hilum_terminal.trust_question import ask_trust
 from hilum_terminal.waiting_items import WaitingItems
@@ -64,7 +64,7 @@ class ChatFace(Protocol):
         """Write a finished block."""
         ...
 
-    def fail(self, error: HilumError) -> None:
+    def show_error(self, error: HilumError) -> None:
         """Show an error."""
         ...
 
@@ -155,9 +155,9 @@ class ChatCommands:
         """Write rows that are laid out for the current width."""
         self._face.commit(Block("note", make_rows))
 
-    def fail(self, error: HilumError) -> None:
+    def show_error(self, error: HilumError) -> None:
         """Show an error with its code and hint."""
-        self._face.fail(error)
+        self._face.show_error(error)
 
     async def choose(
         self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
@@ -243,7 +243,7 @@ class ChatCommands:
             if model and not session.model:
                 session.set(model=model)
         except HilumError as error:
-            self.fail(error)
+            self.show_error(error)
 
     # --- commands ---------------------------------------------------------------------------------
 
@@ -283,7 +283,7 @@ class ChatCommands:
             position = names.index(session.mode.name) if session.mode.name in names else -1
             session.set(mode=names[(position + 1) % len(names)])
         except HilumError as error:
-            self.fail(error)
+            self.show_error(error)
 
     def find_sandbox(self) -> str:
         """Return the kind of sandbox that the session's commands run in; empty if there is none."""
@@ -337,7 +337,7 @@ class ChatCommands:
         try:
             self._decide(result)
         except HilumError as error:  # the item expired, or was answered in another terminal
-            self.fail(error)
+            self.show_error(error)
             self._face.reopen_item(result.id)
             self.note_waiting()
 
@@ -387,7 +387,7 @@ class ChatCommands:
         def make(width: int, theme: Theme) -> list[str]:
             if make_rows is not None:
                 return list(make_rows(width, theme))
-            return wrap_text(neutral(text), width)
+            return wrap_text(escape_text(text), width)
 
         self._face.commit(Block("note", make, len(text)))
 
@@ -405,7 +405,7 @@ class ChatCommands:
         try:
             edited = (await self.edit(pretty, ".json")).strip()
         except HilumError as problem:
-            self.fail(problem)
+            self.show_error(problem)
             return
         if not edited or edited == pretty.strip():
             self._face.show_notice("The call was not changed.")
@@ -416,7 +416,7 @@ class ChatCommands:
                 code="E_BAD_ARGS",
                 hint="Press e again to correct them.",
             )
-            self.fail(error)
+            self.show_error(error)
         else:
             self._waiting.edit(identity, edited)
         self.note_waiting()
@@ -445,7 +445,7 @@ class ChatCommands:
                         if edited.strip():
                             waiting.edit_plan(edited.strip())
         except HilumError as error:
-            self.fail(error)
+            self.show_error(error)
             # The plan still waits.
             self._face.reopen_item(decision.id)
         self.note_waiting()

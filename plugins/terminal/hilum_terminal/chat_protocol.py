@@ -50,7 +50,7 @@ class Chat(Protocol):
     """A conversation, as seen by commands.
 
     All texts may be untrusted; the conversation escapes them for the terminal. Functions that
-    return rows must escape the text themselves, with ``neutral``.
+    return rows must escape the text themselves, with ``escape_text``.
 
     Attributes:
         session: The open session; another one after ``reopen``.
@@ -76,7 +76,7 @@ class Chat(Protocol):
     def say_rows(self, make_rows: Callable[[int, Theme], list[str]]) -> None:
         """Write rows that are laid out for the current width."""
 
-    def fail(self, error: HilumError) -> None:
+    def show_error(self, error: HilumError) -> None:
         """Show an error with its code and hint."""
 
     async def choose(

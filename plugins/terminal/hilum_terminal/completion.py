@@ -237,7 +237,7 @@ class FuzzyIndex:
         # the results of another query.
         self._last: tuple[str, Sequence[int]] = ("", range(len(texts)))
 
-    def rank(self, query: str, most: int = MAX_RANKED) -> list[int]:
+    def rank(self, query: str, max_rows: int = MAX_RANKED) -> list[int]:
         """Return the indexes of the texts that contain the letters of a query, best first.
 
         The words of the query may be in any order. Case matters only if the query contains
@@ -245,20 +245,20 @@ class FuzzyIndex:
 
         Args:
             query: The query; an empty one matches every text.
-            most: Maximum number of results.
+            max_rows: Maximum number of results.
         """
         words = query.split()
         if not words:
-            return list(range(min(len(self.texts), most)))
+            return list(range(min(len(self.texts), max_rows)))
         found = self._matching(query, words)
         exact = query != query.lower()
         texts = self.texts if exact else self._lower
         scored = []
-        for index in self._best_roughly(found, words, texts, max(most, MAX_RANKED)):
+        for index in self._best_roughly(found, words, texts, max(max_rows, MAX_RANKED)):
             score = sum(self._score(word, index, texts[index]) for word in words)
             scored.append((-score, len(texts[index]), index))
         scored.sort()
-        return [index for _, _, index in scored[:most]]
+        return [index for _, _, index in scored[:max_rows]]
 
     def _matching(self, query: str, words: Sequence[str]) -> Sequence[int]:
         """Return the indexes of the texts that contain the letters of every word in order."""
@@ -280,7 +280,7 @@ class FuzzyIndex:
         return found
 
     def _best_roughly(
-        self, found: Sequence[int], words: Sequence[str], texts: Sequence[str], most: int
+        self, found: Sequence[int], words: Sequence[str], texts: Sequence[str], max_rows: int
     ) -> list[int]:
         """Return the best matches, ranked by a measure that is cheap enough for all matches."""
         length = self._lengths.__getitem__
@@ -304,13 +304,13 @@ class FuzzyIndex:
                 scattered.append(index)
         best: list[int] = []
         for tier in tiers:
-            if len(best) < most:
-                best += heapq.nsmallest(most - len(best), tier, key=length)
-        if len(best) < most:
+            if len(best) < max_rows:
+                best += heapq.nsmallest(max_rows - len(best), tier, key=length)
+        if len(best) < max_rows:
             # Matches with scattered letters come last, ranked by how close together their letters
             # are.
             spreads = [(_spread(word, texts[index]), index) for index in scattered]
-            best += [index for _, index in heapq.nsmallest(most - len(best), spreads)]
+            best += [index for _, index in heapq.nsmallest(max_rows - len(best), spreads)]
         return best
 
     def _score(self, word: str, index: int, text: str) -> int:
@@ -341,23 +341,23 @@ class FuzzyIndex:
         return score * 100 - len(text)
 
 
-def rank(query: str, texts: Sequence[str], most: int = MAX_RANKED) -> list[int]:
+def rank(query: str, texts: Sequence[str], max_rows: int = MAX_RANKED) -> list[int]:
     """Return the indexes of the texts that match a query, best first.
 
     For many queries on the same texts, reuse a ``FuzzyIndex``.
     """
-    return FuzzyIndex(texts).rank(query, most)
+    return FuzzyIndex(texts).rank(query, max_rows)
 
 
 def rank_candidates(
-    query: str, candidates: Sequence[Candidate], most: int = MAX_RANKED
+    query: str, candidates: Sequence[Candidate], max_rows: int = MAX_RANKED
 ) -> list[Candidate]:
     """Return the candidates that match a query, best first.
 
     Candidates whose descriptions contain the query come after candidates whose names match it. An
     empty query keeps the order.
     """
-    by_name = rank(query, [candidate.text for candidate in candidates], most)
+    by_name = rank(query, [candidate.text for candidate in candidates], max_rows)
     found = [candidates[index] for index in by_name]
     wanted = query.lower()
     if len(wanted) >= 3:
@@ -365,7 +365,7 @@ def rank_candidates(
         for index, candidate in enumerate(candidates):
             if index not in chosen and wanted in candidate.description.lower():
                 found.append(candidate)
-    return found[:most]
+    return found[:max_rows]
 
 
 def _lower(text: str) -> str:
@@ -537,9 +537,9 @@ class CompletionMenu:
         self.selected = index % len(self.candidates)
         return Moved()
 
-    def rows(self, width: int, most: int, theme: Theme) -> list[str]:
-        """Return the rows of the menu: at most ``most``, and never more than ``MAX_ROWS``."""
-        room = min(most, MAX_ROWS, len(self.candidates))
+    def rows(self, width: int, max_rows: int, theme: Theme) -> list[str]:
+        """Return the rows of the menu: at most ``max_rows``, and never more than ``MAX_ROWS``."""
+        room = min(max_rows, MAX_ROWS, len(self.candidates))
         if room <= 0 or width <= 0:
             return []
         hidden = len(self.candidates) - room

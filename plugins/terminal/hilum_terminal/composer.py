@@ -62,7 +62,7 @@ class Owner(Protocol):
         """Show the list of keys."""
         ...
 
-    def fail(self, error: HilumError) -> None:
+    def show_error(self, error: HilumError) -> None:
         """Show an error."""
         ...
 
@@ -292,7 +292,7 @@ class Composer:
             edited = await self._owner.edit_draft(text)
             returned = self._returned
         except UsageError as error:
-            self._owner.fail(error)
+            self._owner.show_error(error)
             return
         finally:
             self._returned = None
@@ -450,14 +450,16 @@ class Composer:
 
     # --- drawing ----------------------------------------------------------------------------------
 
-    def rows(self, width: int, most: int, theme: Theme) -> tuple[list[str], tuple[int, int] | None]:
+    def rows(
+        self, width: int, max_rows: int, theme: Theme
+    ) -> tuple[list[str], tuple[int, int] | None]:
         """Return the rows of the draft and of the menu, and the cursor position in these rows."""
         if self._search is not None:
-            return self._search.rows(width, min(most, MAX_SEARCH_ROWS), theme), None
+            return self._search.rows(width, min(max_rows, MAX_SEARCH_ROWS), theme), None
         menu: list[str] = []
         if self._menu is not None:
-            menu = self._menu.rows(width, min(MAX_MENU_ROWS, max(most - 1, 0)), theme)
-        room = max(min(MAX_INPUT_ROWS, most - len(menu)), 1)
+            menu = self._menu.rows(width, min(MAX_MENU_ROWS, max(max_rows - 1, 0)), theme)
+        room = max(min(MAX_INPUT_ROWS, max_rows - len(menu)), 1)
         shown = self.editor.rows(width, room, theme)
         return [*shown.rows, *menu], (shown.cursor_row, shown.cursor_column)
 

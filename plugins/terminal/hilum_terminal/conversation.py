@@ -59,7 +59,7 @@ class Audience(Protocol):
         """Insert texts that the agent has not read into the user's draft again."""
         ...
 
-    def fail(self, error: HilumError) -> None:
+    def show_error(self, error: HilumError) -> None:
         """Show an error."""
         ...
 
@@ -169,7 +169,7 @@ class Conversation:
             except HilumError as error:
                 if not stored or start.resume == stored:
                     raise
-                self._audience.fail(error)
+                self._audience.show_error(error)
                 # Return to the previous session, so that nothing is lost.
                 start = Start(stored, start.draft)
                 continue
@@ -306,7 +306,7 @@ class Conversation:
             self._audience.changed()
         broken = session.journal.broken
         if broken is not None:
-            self._audience.fail(broken)
+            self._audience.show_error(broken)
 
     def _show_earlier(self, session: Session) -> None:
         """Show the last entries of a resumed session, so that the user sees where it stopped."""
@@ -416,7 +416,7 @@ class Conversation:
         try:
             run = await session.prompt(text, attached=attached)
         except HilumError as error:
-            self._audience.fail(error)
+            self._audience.show_error(error)
             if attached:
                 self._attached.insert(0, attached)
             # A rejected prompt must not be lost.
@@ -438,7 +438,7 @@ class Conversation:
             else:
                 self._audience.give_back([text])
         except HilumError as error:
-            self._audience.fail(error)
+            self._audience.show_error(error)
             self._audience.give_back([text])
 
     async def _opened_session(self) -> Session:
@@ -464,7 +464,7 @@ class Conversation:
             session.stop(self.view.lead)
         except HilumError as error:
             # The log cannot be written, so the session no longer accepts anything.
-            self._audience.fail(error)
+            self._audience.show_error(error)
             return
         if queued:
             self._audience.give_back(queued)
@@ -521,7 +521,7 @@ class Conversation:
         try:
             await session.retry(self.view.lead)
         except HilumError as error:
-            self._audience.fail(error)
+            self._audience.show_error(error)
 
     async def run_shell(self, command: str) -> None:
         """Run a shell line; the agent reads its output with the next prompt."""

@@ -13,7 +13,7 @@ import wcwidth
 from hilum_view.formatting import HUNK_HEADER
 
 from hilum_terminal.styles import Style, Theme
-from hilum_terminal.text_width import cells, cut, neutral, one_line
+from hilum_terminal.text_width import cells, cut, escape_text, one_line
 
 LineKind = Literal["context", "added", "removed", "note", "section"]
 MIN_NUMBERED_WIDTH = 60
@@ -88,7 +88,7 @@ def diff_rows(
     *,
     width: int,
     theme: Theme,
-    most: int = 0,
+    max_rows: int = 0,
     numbers: bool = True,
     header: bool = True,
     hint: str = "",
@@ -99,7 +99,7 @@ def diff_rows(
         diff: The diff, which is untrusted text from a tool.
         width: Available width in columns.
         theme: The styles.
-        most: Maximum number of rows, 0 for all. With a limit, each line takes one row, and the last
+        max_rows: Maximum number of rows, 0 for all. With a limit, each line takes one row, and the last
             row says how many rows are left out; without one, long lines are wrapped.
         numbers: Whether to show line numbers if there is enough room.
         header: Whether to begin each file with its name and the numbers of changed lines.
@@ -109,16 +109,16 @@ def diff_rows(
     has_numbers = numbers and width >= MIN_NUMBERED_WIDTH
     total = sum(len(file.lines) + header for file in files)
     shown = total
-    if most and total > most:
-        shown = max(most - 1, 0)
-    painter = _Painter(theme, width, has_numbers, is_wrapped=not most)
+    if max_rows and total > max_rows:
+        shown = max(max_rows - 1, 0)
+    painter = _Painter(theme, width, has_numbers, is_wrapped=not max_rows)
     rows: list[str] = []
     for file in files:
-        if most and len(rows) >= shown:
+        if max_rows and len(rows) >= shown:
             break
         if header:
             rows.append(_file_row(file, width, theme))
-        rows += painter.paint_lines(file, shown - len(rows) if most else 0)
+        rows += painter.paint_lines(file, shown - len(rows) if max_rows else 0)
     left = total - shown
     if left > 0:
         rows.append(_left_row(left, hint, width, theme))
@@ -410,14 +410,14 @@ class _Painter:
     is_wrapped: bool
     pairs_left: int = MAX_PAIRS
 
-    def paint_lines(self, file: DiffFile, most: int) -> Iterator[str]:
+    def paint_lines(self, file: DiffFile, max_rows: int) -> Iterator[str]:
         """Yield the rows of a file's lines.
 
         Args:
             file: The file.
-            most: Maximum number of lines, 0 for all.
+            max_rows: Maximum number of lines, 0 for all.
         """
-        lines = file.lines[:most] if most else file.lines
+        lines = file.lines[:max_rows] if max_rows else file.lines
         gutter = 0
         if self.has_numbers:
             highest = max((line.number for line in lines), default=0)
@@ -547,7 +547,7 @@ def _show_line(line: DiffLine, *, shows_cr: bool = False, shows_tabs: bool = Fal
     if left_out > 0:
         text = text[:MAX_LINE]
         ending = f" … ({left_out:,} more characters)"
-    text = neutral(text)
+    text = escape_text(text)
     if line.kind in ("added", "removed"):
         text = _TRAILING_SPACE.sub(_show_space, text)
     if shows_tabs:

@@ -444,19 +444,19 @@ class Editor:
 
     # What is shown
 
-    def rows(self, width: int, most: int, theme: Theme) -> EditorRows:
+    def rows(self, width: int, max_rows: int, theme: Theme) -> EditorRows:
         """Return the rows to show.
 
         Args:
             width: The number of columns.
-            most: Maximum number of rows.
+            max_rows: Maximum number of rows.
             theme: The colors.
         """
         self._content_width = _content_width(width)
         indent = _PROMPT_WIDTH if width >= _MIN_WIDTH_FOR_PROMPT else 0
         if not self._text:
             return self._empty_rows(width, indent, theme)
-        shown, cursor_row = self._visible_rows(max(most, 1))
+        shown, cursor_row = self._visible_rows(max(max_rows, 1))
         self._top = shown[0].start
         rows = []
         for index, row in enumerate(shown):
@@ -483,19 +483,19 @@ class Editor:
             return theme.paint(self.prompt, "prompt")
         return " " * _PROMPT_WIDTH
 
-    def _visible_rows(self, most: int) -> tuple[list[EditorRow], int]:
+    def _visible_rows(self, max_rows: int) -> tuple[list[EditorRow], int]:
         """Return the visible rows, and the index of the row with the cursor."""
         width = self._content_width
         current = self._layout.row_at(self._text, self._cursor, width)
         rows = [current]
-        while len(rows) < most:
+        while len(rows) < max_rows:
             above = self._layout.row_before(self._text, rows[-1], width)
             if above is None:
                 break
             rows.append(above)
         rows.reverse()
         cursor = len(rows) - 1
-        limit = cursor + most
+        limit = cursor + max_rows
         while len(rows) < limit:
             below = self._layout.row_after(self._text, rows[-1], width)
             if below is None:
@@ -507,8 +507,8 @@ class Editor:
                 first = index
         # The first visible row stays the same, unless the cursor would not be visible or rows at
         # the end would be empty.
-        first = min(first, cursor, max(len(rows) - most, 0))
-        return rows[first : first + most], cursor - first
+        first = min(first, cursor, max(len(rows) - max_rows, 0))
+        return rows[first : first + max_rows], cursor - first
 
 
 def _edit_spans(

@@ -13,7 +13,7 @@ import attrs
 from hilum_terminal.graphemes import previous_boundary, split_graphemes
 from hilum_terminal.pastes import Chips
 from hilum_terminal.styles import Theme
-from hilum_terminal.text_width import cells, cut, neutral
+from hilum_terminal.text_width import cells, cut, escape_text
 
 # A row always ends at the end of a segment, so a segment is much longer than a typical line.
 _SEGMENT_LENGTH = 2000
@@ -174,8 +174,8 @@ class RowLayout:
             return grapheme, False
         chip = self._chips.find(grapheme)
         if chip is not None:
-            return cut(neutral(chip.label), width), True
-        return cut(neutral(grapheme[:_MAX_GRAPHEME_LENGTH]), width), False
+            return cut(escape_text(chip.label), width), True
+        return cut(escape_text(grapheme[:_MAX_GRAPHEME_LENGTH]), width), False
 
 
 class _OpenRow:

@@ -141,7 +141,7 @@ class Face:
                 try:
                     await self.conversation.run()
                 except HilumError as error:
-                    self.fail(error)
+                    self.show_error(error)
                     code = error.exit_code
                 with trio.move_on_after(2):
                     await self.drawing.settle()
@@ -199,7 +199,7 @@ class Face:
                 try:
                     self._handle(key)
                 except HilumError as error:
-                    self.fail(error)
+                    self.show_error(error)
                 except Exception as error:
                     self._show_bug(error)
             self.drawing.redraw(at_once=True)
@@ -214,7 +214,7 @@ class Face:
         try:
             await action()
         except HilumError as error:
-            self.fail(error)
+            self.show_error(error)
         except Exception as error:
             self._show_bug(error)
 
@@ -500,7 +500,7 @@ class Face:
         self.composer.give_back(texts)
         self.drawing.redraw(at_once=True)
 
-    def fail(self, error: HilumError) -> None:
+    def show_error(self, error: HilumError) -> None:
         """Show an error with its code and its hint."""
         text = f"✗ {error.code}: {error.message}"
         if error.hint:

@@ -8,7 +8,7 @@ from hilum_terminal.history import History, HistoryEntry
 from hilum_terminal.keys import Input, Key, Paste
 from hilum_terminal.pastes import clean_text
 from hilum_terminal.styles import Theme
-from hilum_terminal.text_width import cells, cut, neutral, one_line, pad
+from hilum_terminal.text_width import cells, cut, escape_text, one_line, pad
 
 State = Literal["open", "taken", "canceled"]
 _HELP = "Enter: edit · Esc: back · Ctrl-R: older"
@@ -96,18 +96,18 @@ class HistorySearch:
     def _select(self, index: int) -> None:
         self._selected = min(max(index, 0), max(len(self._matches) - 1, 0))
 
-    def rows(self, width: int, most: int, theme: Theme) -> list[str]:
+    def rows(self, width: int, max_rows: int, theme: Theme) -> list[str]:
         """Return the rows to show: the matches, newest at the bottom, the query, and the keys.
 
         Args:
             width: The number of columns.
-            most: Maximum number of rows.
+            max_rows: Maximum number of rows.
             theme: The colors.
         """
         rows = [self._query_row(width, theme)]
-        if most >= 4:
+        if max_rows >= 4:
             rows.append(theme.paint(cut(_HELP, width), "dim"))
-        room = most - len(rows)
+        room = max_rows - len(rows)
         if room <= 0:
             return rows
         if self._selected < self._first_shown:
@@ -133,7 +133,7 @@ class HistorySearch:
         if room < 8:
             found = ""
             room = width - cells(label) - 1
-        query = neutral(self.query)
+        query = escape_text(self.query)
         while query and cells(query) > max(room, 0):
             # The user types at the end of the query, so the end stays visible.
             query = query[1:]

@@ -24,7 +24,7 @@ async def init_project(chat: Chat, arguments: str) -> None:
         # approval rules apply when the agent writes the file.
         await chat.session.prompt(f"/init {arguments}".strip())
     except HilumError as error:
-        chat.fail(error)
+        chat.show_error(error)
 
 
 async def _has_model(chat: Chat) -> bool:

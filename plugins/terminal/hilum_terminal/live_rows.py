@@ -16,7 +16,7 @@ from hilum_terminal.panels import agent_rows, queue_rows, thinking_rows, todo_ro
 from hilum_terminal.repository import find_branch
 from hilum_terminal.status import State, StatusFacts, status_row
 from hilum_terminal.styles import SPINNER, Theme
-from hilum_terminal.text_width import cut, neutral, one_line
+from hilum_terminal.text_width import cut, escape_text, one_line
 from hilum_terminal.transcript import Block, looks_like_ours
 
 if TYPE_CHECKING:
@@ -124,11 +124,11 @@ class LiveRows:
         queued messages, the current question, a notice, the input, the menu, and the status line.
         """
         width, lines = size
-        most = max(lines - 1, 1)
+        max_rows = max(lines - 1, 1)
         theme = self._face.theme
-        bottom, cursor = self._bottom(width, most, now)
+        bottom, cursor = self._bottom(width, max_rows, now)
         share = lines - 8 if self._shows_all else lines // 2 - 4
-        room = min(most - len(bottom), max(share, 2))
+        room = min(max_rows - len(bottom), max(share, 2))
         upper = self._upper(width, theme)
         if len(upper) > room:
             upper = upper[-room:] if room > 0 else []
@@ -170,7 +170,7 @@ class LiveRows:
             theme=theme,
             now=clock,
             spinner=spinner,
-            most=100 if self._shows_all else MAX_AGENTS,
+            max_rows=100 if self._shows_all else MAX_AGENTS,
         )
         rows += todo_rows(view.lead_actor.todos, width=width, theme=theme, unfolded=self._shows_all)
         rows += queue_rows(
@@ -221,18 +221,18 @@ class LiveRows:
         for line in self._face.conversation.shells:
             head = f"{spinner} ! {one_line(line.command)}  {clock - line.began:.0f} s"
             rows.append(cut(head, width))
-            for text in neutral(line.output[-SHELL_TAIL:]).rstrip("\n").split("\n")[-3:]:
+            for text in escape_text(line.output[-SHELL_TAIL:]).rstrip("\n").split("\n")[-3:]:
                 if text.strip():
                     rows.append(theme.paint(cut(f"    {text}", width), "dim"))
         return rows
 
     def _bottom(
-        self, width: int, most: int, now: float
+        self, width: int, max_rows: int, now: float
     ) -> tuple[list[str], tuple[int, int] | None]:
         """Return the rows for question, input and status line, and the cursor position."""
         face = self._face
         status = [self._status(width)]
-        room = max(most - len(status), 1)
+        room = max(max_rows - len(status), 1)
         overlay = face.overlays.current
         if overlay is not None:
             rows = overlay.rows(width, room, face.theme, now)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from hilum_terminal.text_width import neutral
+from hilum_terminal.text_width import escape_text
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -196,8 +196,8 @@ class MarkdownBlocks:
     def _feed_part(self, text: str) -> list[str]:
         # The credit may exceed the limit, because a block that is longer than the limit must also
         # be parsed eventually.
-        most = max(MAX_CREDIT, 2 * self._parse_cost())
-        self._credit = min(self._credit + PARSED_PER_CHARACTER * len(text), most)
+        max_credit = max(MAX_CREDIT, 2 * self._parse_cost())
+        self._credit = min(self._credit + PARSED_PER_CHARACTER * len(text), max_credit)
         complete, newline, rest = text.rpartition("\n")
         if newline:
             self._partial.append(complete)
@@ -229,7 +229,7 @@ class MarkdownBlocks:
         self._lines.append(line)
         # Blocks are rendered in escaped form, so lines must also be parsed in this form: escaping
         # removes colors, and a marker behind a color sequence becomes a marker.
-        shown = neutral(line)
+        shown = escape_text(line)
         self._shown.append(shown)
         self._size += len(shown)
 
@@ -479,7 +479,7 @@ class MarkdownBlocks:
             self._continued = _Continued(self._verbatim.kind, self._verbatim.opening)
             return blocks
         opening = self._continued.opening if self._continued else ""
-        tops = self._parse(opening, [*self._shown, neutral(line)])
+        tops = self._parse(opening, [*self._shown, escape_text(line)])
         if not tops or tops[-1].token.type != "paragraph_open":
             return blocks
         # The line belongs to the paragraph, so all blocks before it are finished.

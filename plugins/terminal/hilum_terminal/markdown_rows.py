@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hilum_terminal.markdown_blocks import Block
 from hilum_terminal.styles import Theme
-from hilum_terminal.text_width import neutral, only_colors, wrap_text
+from hilum_terminal.text_width import escape_text, only_colors, wrap_text
 
 # In malicious text, such as a million brackets, finding emphasis and links takes up to 20 s per MB.
 # Only a block that consists of a single list item or quotation can exceed this limit.
@@ -28,7 +28,7 @@ def render_markdown(source: str, width: int, theme: Theme) -> list[str]:
 
     width = max(width, 2)
     block = source if isinstance(source, Block) else Block(source)
-    text = neutral(block)
+    text = escape_text(block)
     if block.kind == "html" or len(text) > MAX_SOURCE:
         return _plain_rows(text, width)
     try:
@@ -38,7 +38,7 @@ def render_markdown(source: str, width: int, theme: Theme) -> list[str]:
             theme,
             is_piece=block.continued,
             number=block.number,
-            first_piece=neutral(block.first_piece),
+            first_piece=escape_text(block.first_piece),
         )
     except Exception:
         # If the parser or the highlighter fails, the user must still see the answer.
@@ -46,21 +46,21 @@ def render_markdown(source: str, width: int, theme: Theme) -> list[str]:
     return [only_colors(row, width) for row in rows]
 
 
-def render_tail(tail: str, width: int, theme: Theme, most: int) -> list[str]:
+def render_tail(tail: str, width: int, theme: Theme, max_rows: int) -> list[str]:
     """Return the last rows of an unfinished block as plain dim text.
 
     Args:
         tail: The source of the unfinished block, of any length; only its end is processed.
         width: Maximum number of columns.
         theme: The colors.
-        most: Maximum number of rows.
+        max_rows: Maximum number of rows.
     """
-    if most <= 0 or not tail:
+    if max_rows <= 0 or not tail:
         return []
     # No row needs more characters, unless it is full of zero-width marks.
-    end = tail[-4 * most * max(width, 2) :]
-    rows = _plain_rows(neutral(end), max(width, 2))
-    return [theme.paint(row, "dim") for row in rows[-most:]]
+    end = tail[-4 * max_rows * max(width, 2) :]
+    rows = _plain_rows(escape_text(end), max(width, 2))
+    return [theme.paint(row, "dim") for row in rows[-max_rows:]]
 
 
 def _plain_rows(text: str, width: int) -> list[str]:

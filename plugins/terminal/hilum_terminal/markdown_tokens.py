@@ -9,7 +9,7 @@ import re
 
 from markdown_it.token import Token
 
-from hilum_terminal.text_width import neutral
+from hilum_terminal.text_width import escape_text
 
 _TASK = re.compile(r"\[([ xX])\] +(?=\S)")
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
@@ -57,7 +57,7 @@ def _visible(token: Token) -> str:
 
 def _text(content: str) -> Token:
     # The parser decodes entities such as &#10; and &#x202e;, so the text is escaped again.
-    return Token("text", "", 0, content=neutral(content).replace("\n", " "))
+    return Token("text", "", 0, content=escape_text(content).replace("\n", " "))
 
 
 def _prepare_inline(children: list[Token], mark_code: bool, mark_deleted: bool) -> list[Token]:
@@ -67,13 +67,13 @@ def _prepare_inline(children: list[Token], mark_code: bool, mark_deleted: bool) 
     for token in children:
         if token.type == "code_inline":
             mark = "`" if mark_code else ""
-            content = neutral(token.content).replace("\n", " ")
+            content = escape_text(token.content).replace("\n", " ")
             prepared.append(Token("code_inline", "code", 0, content=f"{mark}{content}{mark}"))
         elif token.type == "softbreak":
             # Most models mean a soft break as a line break, for example in lists of "name: value".
             prepared.append(Token("hardbreak", "br", 0))
         elif token.type == "link_open":
-            link = neutral(str(token.attrs.get("href", "")))
+            link = escape_text(str(token.attrs.get("href", "")))
             link_start = len(prepared)
             prepared.append(Token("hlink_open", "hlink", 1))
         elif token.type == "link_close":

@@ -19,7 +19,7 @@ class Overlay(Protocol):
         """Handle a key, and return the result once there is one."""
         ...
 
-    def rows(self, width: int, most: int, theme: Theme, now: float) -> list[str]:
+    def rows(self, width: int, max_rows: int, theme: Theme, now: float) -> list[str]:
         """Return the rows to draw."""
         ...
 

@@ -12,7 +12,7 @@ from hilum_view import AgentView, StreamedText, Todo, TodoList, format_duration
 from hilum_terminal.call_descriptions import format_count, short_line
 from hilum_terminal.status import format_number
 from hilum_terminal.styles import Style, Theme
-from hilum_terminal.text_width import cells, cut, neutral, one_line, pad, wrap
+from hilum_terminal.text_width import cells, cut, escape_text, one_line, pad, wrap
 
 MAX_ANSWER_ROWS = 3
 """Number of lines to show from an agent's answer when the agent ends."""
@@ -58,7 +58,7 @@ def todo_rows(
     *,
     width: int,
     theme: Theme,
-    most: int = MAX_TODO_ROWS,
+    max_rows: int = MAX_TODO_ROWS,
     unfolded: bool = False,
 ) -> list[str]:
     """Return the rows of a todo list; none if there is no list.
@@ -67,7 +67,7 @@ def todo_rows(
         todos: The list.
         width: Available width in columns.
         theme: The styles.
-        most: Maximum number of rows in the collapsed panel.
+        max_rows: Maximum number of rows in the collapsed panel.
         unfolded: Whether to show all items, in list order.
     """
     if not todos.items:
@@ -83,14 +83,14 @@ def todo_rows(
         return [theme.paint(cut(f"✓ todo {count}", width), "dim")]
     shown = open_items
     left = 0
-    if len(open_items) > most:
+    if len(open_items) > max_rows:
         # The last row says how many items are left out; the current item is always shown.
-        shown = open_items[: max(most - 1, 1)]
+        shown = open_items[: max(max_rows - 1, 1)]
         left = len(open_items) - len(shown)
     rows = [_todo_row(shown[0], width, theme, count)]
     for number, item in enumerate(shown[1:]):
         rows.append(_todo_row(item, width, theme, "next:" if number == 0 else ""))
-    if left and most > 1:
+    if left and max_rows > 1:
         rows.append(theme.paint(cut(f"  … {left} more", width), "dim"))
     return rows
 
@@ -115,7 +115,7 @@ def agent_rows(
     now: float,
     theme: Theme,
     spinner: str,
-    most: int = MAX_AGENT_ROWS,
+    max_rows: int = MAX_AGENT_ROWS,
     background: int = 0,
 ) -> list[str]:
     """Return a row for each running agent, and a row for the background commands.
@@ -126,10 +126,10 @@ def agent_rows(
         now: Unix time.
         theme: The styles.
         spinner: The current frame of the progress spinner.
-        most: Maximum number of rows.
+        max_rows: Maximum number of rows.
         background: Number of background commands.
     """
-    room = max(most - bool(background), 1)
+    room = max(max_rows - bool(background), 1)
     shown = views
     if len(views) > room:
         shown = views[: max(room - 1, 0)]
@@ -191,7 +191,7 @@ def thinking_rows(
     theme: Theme,
     seconds: float,
     unfolded: bool = False,
-    most: int = 0,
+    max_rows: int = 0,
     ended: bool = False,
 ) -> list[str]:
     """Return the rows of the model's thinking; none if the model has not been thinking.
@@ -202,7 +202,7 @@ def thinking_rows(
         theme: The styles.
         seconds: Duration of the model's thinking in seconds.
         unfolded: Whether to show the text; otherwise, only its last line is shown.
-        most: Maximum number of rows in the expanded panel, 0 for all; only the last ones are shown.
+        max_rows: Maximum number of rows in the expanded panel, 0 for all; only the last ones are shown.
         ended: Whether the model has finished thinking.
     """
     if not thinking:
@@ -216,10 +216,10 @@ def thinking_rows(
         text = f"{head}  {cut(last, room)}" if last and room >= MIN_TEXT else head
         return [theme.paint(cut(text, width), "dim")]
     # A row has at most two columns per character, so only the text that can be shown is wrapped.
-    text = thinking.tail(2 * most * width) if most else str(thinking)
+    text = thinking.tail(2 * max_rows * width) if max_rows else str(thinking)
     rows = _wrap_text(text.strip("\n"), max(width - 2, 2))
-    if most:
-        rows = rows[-max(most - 1, 1) :]
+    if max_rows:
+        rows = rows[-max(max_rows - 1, 1) :]
     painted = [theme.paint(cut(f"  {row}", width), "dim") for row in rows]
     return [theme.paint(cut(head, width), "dim"), *painted]
 
@@ -231,7 +231,7 @@ def _last_line(text: str) -> str:
 
 def _wrap_text(text: str, width: int) -> list[str]:
     rows: list[str] = []
-    for line in neutral(text).expandtabs(4).split("\n"):
+    for line in escape_text(text).expandtabs(4).split("\n"):
         # Models write whole paragraphs on one line.
         for start in range(0, max(len(line), 1), MAX_LINE):
             rows += wrap(line[start : start + MAX_LINE].rstrip(), width)
@@ -249,7 +249,7 @@ def queue_rows(
     theme: Theme,
     edit_key: str = "",
     remove_key: str = "",
-    most: int = MAX_QUEUE_ITEMS,
+    max_rows: int = MAX_QUEUE_ITEMS,
 ) -> list[str]:
     """Return the rows of the messages that wait for the agent; none if no message is waiting.
 
@@ -264,7 +264,7 @@ def queue_rows(
         edit_key: Name of the key that edits a message, in which ``{n}`` stands for the message's
             number.
         remove_key: Name of the key that removes a message.
-        most: Maximum number of messages to show from each list; the others are only counted.
+        max_rows: Maximum number of messages to show from each list; the others are only counted.
     """
     rows: list[str] = []
     number = 1
@@ -272,11 +272,11 @@ def queue_rows(
         if not texts:
             continue
         rows.append(theme.paint(cut(title, width), "dim"))
-        for text in texts[:most]:
+        for text in texts[:max_rows]:
             keys = _format_keys(number, (edit_key, "edits"), (remove_key, "removes"))
             rows.append(_queue_row(number, text, keys, width, theme))
             number += 1
-        left = len(texts) - most
+        left = len(texts) - max_rows
         if left > 0:
             rows.append(theme.paint(cut(f"  … {left} more", width), "dim"))
             number += left
@@ -323,7 +323,7 @@ def ended_agent_rows(agent: AgentView, *, width: int, theme: Theme) -> list[str]
         facts.append("1 call" if agent.calls == 1 else f"{agent.calls} calls")
     facts.append(format_duration(agent.seconds))
     rows = [cut(f"{mark} {' · '.join(facts)}", width)]
-    for text in neutral(agent.answer).strip().split("\n")[:MAX_ANSWER_ROWS]:
+    for text in escape_text(agent.answer).strip().split("\n")[:MAX_ANSWER_ROWS]:
         if text.strip():
             rows.append(theme.paint(cut(f"    {text}", width), "dim"))
     return rows

@@ -183,14 +183,14 @@ class Picker(Generic[Entry]):
         else:
             self._found = range(len(self._entries))
 
-    def rows(self, width: int, most: int, theme: Theme, now: float = 0.0) -> list[str]:
-        """Return the title with the filter, the list, and the preview, in at most ``most`` rows."""
+    def rows(self, width: int, max_rows: int, theme: Theme, now: float = 0.0) -> list[str]:
+        """Return the title with the filter, the list, and the preview, in at most ``max_rows`` rows."""
         self.cursor = None
-        if most <= 0 or width <= 0:
+        if max_rows <= 0 or width <= 0:
             return []
         head = self._head(width, theme)
-        hints = self._hints(width, theme) if most >= 6 else []
-        room = most - 1 - len(hints)
+        hints = self._hints(width, theme) if max_rows >= 6 else []
+        room = max_rows - 1 - len(hints)
         if not self._found:
             text = "Nothing fits the filter." if self._entries else self._empty
             return [head, *[theme.paint(cut(one_line(text), width), "dim")][:room], *hints]

@@ -49,7 +49,7 @@ from hilum_terminal.plain_questions import (
 from hilum_terminal.plain_terminal import PlainTerminal
 from hilum_terminal.settings import TerminalSettings
 from hilum_terminal.styles import PLAIN, Theme
-from hilum_terminal.text_width import neutral, one_line, wrap_text
+from hilum_terminal.text_width import escape_text, one_line, wrap_text
 from hilum_terminal.transcript import Block, Transcript
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class PlainFace:
                 try:
                     await self.conversation.run()
                 except HilumError as error:
-                    self.fail(error)
+                    self.show_error(error)
                     code = error.exit_code
                 if self.conversation.stored_id and self.conversation.has_prompts:
                     self.say(f"To continue: hilum --resume {self.conversation.stored_id}")
@@ -231,7 +231,7 @@ class PlainFace:
         try:
             await action()
         except HilumError as error:
-            self.fail(error)
+            self.show_error(error)
         except Exception as error:
             self.say("".join(traceback.format_exception(error)) + BUG_TEXT)
 
@@ -319,7 +319,7 @@ class PlainFace:
 
     def say(self, text: str) -> None:
         """Write lines."""
-        self._write_rows(wrap_text(neutral(text.rstrip("\n")), self.terminal.width()))
+        self._write_rows(wrap_text(escape_text(text.rstrip("\n")), self.terminal.width()))
 
     def _write_rows(self, rows: Sequence[str], written: Callable[[], None] = lambda: None) -> None:
         self._wrote.set()
@@ -439,7 +439,7 @@ class PlainFace:
             question = _OpenQuestion(secret)
             self._question = question
             self._asked = None
-            shown = "\n".join(wrap_text(neutral(text), self.terminal.width()))
+            shown = "\n".join(wrap_text(escape_text(text), self.terminal.width()))
             try:
                 with self.terminal.hidden() if secret else nullcontext():
                     written = lambda: self._begin_question(question)  # noqa: E731
@@ -636,7 +636,7 @@ class PlainFace:
         for text in texts:
             self.say(f"Not sent: {text}")
 
-    def fail(self, error: HilumError) -> None:
+    def show_error(self, error: HilumError) -> None:
         """Show an error with its code and its hint."""
         text = f"{error.code}: {error.message}"
         self.say(f"{text}\n{error.hint}" if error.hint else text)

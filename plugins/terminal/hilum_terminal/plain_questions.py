@@ -28,12 +28,12 @@ from hilum_terminal.approvals import (
 )
 from hilum_terminal.prompts import exact_rows
 from hilum_terminal.styles import PLAIN
-from hilum_terminal.text_width import neutral, one_line, wrap_text
+from hilum_terminal.text_width import escape_text, one_line, wrap_text
 
 MAX_ROWS = 40
 """Maximum number of rows of a description in a question; the answer ``view`` writes all rows."""
 TAIL_ROWS = 10
-"""Number of last rows of a long description to show, so that padding cannot hide the end."""
+"""Number of rows to show from the end of a long description, which padding must not hide."""
 
 # The choices, or the second step of "always".
 Step = Literal["choose", "always"]
@@ -98,11 +98,11 @@ def question_rows(asked: AskedItem, width: int) -> list[str]:
         rows = _call_rows(item, asked, width)
     elif isinstance(item, WaitingQuestion):
         rows = wrap_text(_head("Question", "", asked), width)
-        rows += wrap_text(neutral(item.question), width)
+        rows += wrap_text(escape_text(item.question), width)
     else:
         title = "your version" if item.edited else ""
         rows = wrap_text(_head("Plan", title, asked), width)
-        rows += _shortened(wrap_text(neutral(item.text), width))
+        rows += _shortened(wrap_text(escape_text(item.text), width))
     return rows + answer_rows(asked, width)
 
 
@@ -116,21 +116,21 @@ def _head(kind: str, title: str, asked: AskedItem) -> str:
 def _call_rows(item: WaitingCall, asked: AskedItem, width: int) -> list[str]:
     rows = wrap_text(_head("Approval needed", one_line(item.tool), asked), width)
     if item.why:
-        rows += wrap_text(f"Why: {neutral(item.why)}", width)
+        rows += wrap_text(f"Why: {escape_text(item.why)}", width)
     kind = "Danger" if item.dangerous else "Note"
     for mark in item.marks:
-        rows += wrap_text(f"{kind}: {neutral(mark)}", width)
+        rows += wrap_text(f"{kind}: {escape_text(mark)}", width)
     if item.arguments is not None:
         rows += wrap_text(EDITED_NOTE, width)
     indent = "  " if width >= 30 else ""
     body = _shortened(_description(item, width - len(indent)))
     rows += [f"{indent}{row}" for row in body]
     if item.folder:
-        rows += wrap_text(f"Folder: {neutral(item.folder)}", width)
+        rows += wrap_text(f"Folder: {escape_text(item.folder)}", width)
     if asked.unconfined:
         rows += wrap_text("Sandbox: no sandbox. The command can do what you can do.", width)
     elif item.sandbox:
-        rows += wrap_text(f"Sandbox: {neutral(item.sandbox)}", width)
+        rows += wrap_text(f"Sandbox: {escape_text(item.sandbox)}", width)
     return rows
 
 
@@ -212,7 +212,9 @@ def _always_rows(asked: AskedItem, width: int) -> list[str]:
 
 def covered(item: WaitingCall) -> str:
     """Return a description of the calls that a lasting approval covers."""
-    return neutral(item.covers or item.scope or f"every call of {item.tool}").replace("\n", "\\n")
+    return escape_text(item.covers or item.scope or f"every call of {item.tool}").replace(
+        "\n", "\\n"
+    )
 
 
 def _no_lasting(item: WaitingCall) -> str:
@@ -269,7 +271,7 @@ def _read_decision(item: WaitingCall, asked: AskedItem, text: str) -> Reply | No
                 return Misfit(f"{problem} Type yes or no.")
             return _grant(item, asked, "session")
         case "always":
-            problem = _no_lasting(item) or ("" if item.scope else "No rule describes this call.")
+            problem = _no_lasting(item) or ("" if item.scope else "No rule can describe this call.")
             return Misfit(f"{problem} Type yes or no.") if problem else NextStep("always")
         case "edit" if item.editable:
             return (EditCall(item.id),)

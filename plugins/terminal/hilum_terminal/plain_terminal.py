@@ -18,7 +18,7 @@ from typing import Any
 import trio
 
 from hilum_terminal.attention import BELL
-from hilum_terminal.text_width import neutral
+from hilum_terminal.text_width import escape_text
 from hilum_terminal.tty import open_terminal
 
 try:
@@ -156,7 +156,7 @@ class PlainTerminal:
         """
         # The terminal's encoding cannot be determined. Current terminals use UTF-8, and an ASCII
         # terminal shows wrong characters, which is better than an error.
-        await self._send(neutral(text).encode(errors="backslashreplace"))
+        await self._send(escape_text(text).encode(errors="backslashreplace"))
 
     async def ring(self) -> None:
         """Ring the bell."""

@@ -10,7 +10,7 @@ import wcwidth
 
 from hilum_terminal.keys import Key, Paste
 from hilum_terminal.styles import Theme
-from hilum_terminal.text_width import ELLIPSIS, cells, cut, neutral
+from hilum_terminal.text_width import ELLIPSIS, cells, cut, escape_text
 
 KEY_GUARD = 0.3
 """Seconds after a prompt is drawn during which no key answers it."""
@@ -197,7 +197,7 @@ class LineField:
     def _shown(self, text: str) -> str:
         if self.secret:
             return SECRET_MARK * len(text)
-        return neutral(text)
+        return escape_text(text)
 
 
 class TextPrompt:
@@ -233,27 +233,27 @@ class TextPrompt:
         self.field.handle(key)
         return None
 
-    def rows(self, width: int, most: int, theme: Theme, now: float) -> list[str]:
-        """Return the question and the field, in at most ``most`` rows."""
+    def rows(self, width: int, max_rows: int, theme: Theme, now: float) -> list[str]:
+        """Return the question and the field, in at most ``max_rows`` rows."""
         self.cursor = None
-        if most <= 0 or width <= 0:
+        if max_rows <= 0 or width <= 0:
             return []
         mark = "> " if width > 4 else ""
         shown, column = self.field.row(width - len(mark))
         if not self.field.text and self.default:
             shown = theme.paint(cut(self._default(), max(width - len(mark), 0)), "dim")
         rows = [theme.paint(row, "bold") for row in paragraph(self.question, width)]
-        rows = fit_rows(rows, most - 1, width)
+        rows = fit_rows(rows, max_rows - 1, width)
         rows.append(mark + shown)
         self.cursor = (len(rows) - 1, len(mark) + column)
-        if len(rows) < most:
+        if len(rows) < max_rows:
             rows.append(theme.paint("Enter: answer · Esc: cancel", "dim"))
         return [cut(row, width) for row in rows]
 
     def _default(self) -> str:
         if self.field.secret:
             return SECRET_MARK * min(len(self.default), 8)
-        return neutral(self.default).replace("\n", " ")
+        return escape_text(self.default).replace("\n", " ")
 
 
 class ConfirmPrompt:
@@ -299,19 +299,22 @@ class ConfirmPrompt:
                 self.accepted = not self.accepted
         return None
 
-    def rows(self, width: int, most: int, theme: Theme, now: float) -> list[str]:
-        """Return the question, its details and the choices, in at most ``most`` rows."""
-        if most <= 0 or width <= 0:
+    def rows(self, width: int, max_rows: int, theme: Theme, now: float) -> list[str]:
+        """Return the question, its details and the choices, in at most ``max_rows`` rows."""
+        if max_rows <= 0 or width <= 0:
             return []
         self._guard.drawn(now)
-        labels = (f"[y] {neutral(self.labels[0])}", f"[n] {neutral(self.labels[1])}")
+        labels = (
+            f"[y] {escape_text(self.labels[0])}",
+            f"[n] {escape_text(self.labels[1])}",
+        )
         selected = 0 if self.accepted else 1
-        choices = choice_rows(labels, selected, width, max(min(most // 2, 4), 1), theme)
+        choices = choice_rows(labels, selected, width, max(min(max_rows // 2, 4), 1), theme)
         question = [theme.paint(row, "bold") for row in paragraph(self.question, width)]
-        question = fit_rows(question, most - len(choices), width)
+        question = fit_rows(question, max_rows - len(choices), width)
         details: list[str] = []
         if self.details:
-            room = most - len(choices) - len(question)
+            room = max_rows - len(choices) - len(question)
             details = fit_rows(paragraph(self.details, width), room, width)
         return [cut(row, width) for row in [*question, *details, *choices]]
 
@@ -325,7 +328,7 @@ def paragraph(text: str, width: int) -> list[str]:
     if len(text) > MAX_LENGTH:
         text = text[:MAX_LENGTH] + ELLIPSIS
     rows: list[str] = []
-    for line in neutral(text).replace("\t", "    ").split("\n"):
+    for line in escape_text(text).replace("\t", "    ").split("\n"):
         rows += _wrapped(line.rstrip(), width)
     return rows
 
@@ -376,31 +379,31 @@ def broken_rows(line: str, width: int) -> list[str]:
     return rows
 
 
-def fit_rows(rows: list[str], most: int, width: int) -> list[str]:
-    """Return at most ``most`` rows; if some rows do not fit, the last row says how many."""
-    if most <= 0:
+def fit_rows(rows: list[str], max_rows: int, width: int) -> list[str]:
+    """Return at most ``max_rows`` rows; if some rows do not fit, the last row says how many."""
+    if max_rows <= 0:
         return []
-    if len(rows) <= most:
+    if len(rows) <= max_rows:
         return rows
-    if most == 1:
+    if max_rows == 1:
         # A row with an ellipsis is more useful than an ellipsis alone.
         return [cut(rows[0] + ELLIPSIS, width)]
-    left_out = len(rows) - most + 1
-    return [*rows[: most - 1], cut(f"{ELLIPSIS} {left_out:,} more rows", width)]
+    left_out = len(rows) - max_rows + 1
+    return [*rows[: max_rows - 1], cut(f"{ELLIPSIS} {left_out:,} more rows", width)]
 
 
 def choice_rows(
-    labels: tuple[str, ...] | list[str], selected: int, width: int, most: int, theme: Theme
+    labels: tuple[str, ...] | list[str], selected: int, width: int, max_rows: int, theme: Theme
 ) -> list[str]:
     """Return rows with choices side by side, with the selected choice marked.
 
     If not all rows fit, only the rows around the selected choice are returned.
 
     Args:
-        labels: The choices, neutral.
+        labels: The choices, escaped.
         selected: Index of the selected choice.
         width: Maximum number of columns.
-        most: Maximum number of rows.
+        max_rows: Maximum number of rows.
         theme: The colors.
     """
     rows: list[str] = []
@@ -417,10 +420,10 @@ def choice_rows(
         if index == selected:
             selected_row = len(rows)
     rows.append(row)
-    if len(rows) <= most:
+    if len(rows) <= max_rows:
         return rows
-    start = min(max(selected_row - most + 1, 0), len(rows) - most)
-    return rows[start : start + most]
+    start = min(max(selected_row - max_rows + 1, 0), len(rows) - max_rows)
+    return rows[start : start + max_rows]
 
 
 def exact_rows(text: str, width: int) -> list[str]:
@@ -428,7 +431,7 @@ def exact_rows(text: str, width: int) -> list[str]:
 
     Several blank rows are replaced with their number, because they could push text out of sight.
     """
-    shown = neutral(text).replace("\t", "    ")
+    shown = escape_text(text).replace("\t", "    ")
     rows: list[str] = []
     for line in shown.split("\n"):
         rows += broken_rows(line, width)

@@ -264,11 +264,11 @@ def _fit(
     One line of the window stays free, so that no live row moves into the scrollback when the window
     shrinks by one line.
     """
-    most = max(lines - 1, 1)
-    shown = list(rows[-most:]) or [""]
+    max_rows = max(lines - 1, 1)
+    shown = list(rows[-max_rows:]) or [""]
     if cursor is None:
         return shown, None
-    row = cursor[0] - max(len(rows) - most, 0)
+    row = cursor[0] - max(len(rows) - max_rows, 0)
     if row < 0:
         return shown, None
     return shown, (min(row, len(shown) - 1), max(cursor[1], 0))

@@ -59,7 +59,7 @@ class Asker(Protocol):
     def say(self, text: str, *, style: Style = "plain") -> None:
         """Write text above the input."""
 
-    def fail(self, error: HilumError) -> None:
+    def show_error(self, error: HilumError) -> None:
         """Show an error with its code and hint."""
 
     async def choose(
@@ -136,7 +136,9 @@ async def set_up(asker: Asker) -> str:
     access = asker.session.kernel.plugin(ModelAccess)
     if access is None:
         hint = "`hilum plugins` shows why the plugin models is not loaded."
-        asker.fail(UsageError("No plugin that provides access to models is loaded.", hint=hint))
+        asker.show_error(
+            UsageError("No plugin that provides access to models is loaded.", hint=hint)
+        )
         return ""
     name = await _SetUp(asker, access).run()
     if not name:
@@ -196,7 +198,7 @@ class _SetUp:
         try:
             await self._test(name)
         except HilumError as error:
-            self._asker.fail(error)
+            self._asker.show_error(error)
             return ""
         await self._store(name)
         return name
@@ -229,7 +231,7 @@ class _SetUp:
         try:
             await self._test(step.model, key)
         except HilumError as error:
-            self._asker.fail(error)
+            self._asker.show_error(error)
             rejected = error
         # The provider accepts the key but does not know the model; another model in its list may
         # work.
@@ -239,7 +241,7 @@ class _SetUp:
         try:
             place = await self._access.keep_key(self._kernel, step.provider, key)
         except HilumError as error:
-            self._asker.fail(error)
+            self._asker.show_error(error)
             return ""
         self._asker.say(f"The key is kept in {one_line(place)}.")
         if is_other_model:

@@ -153,13 +153,13 @@ async def run_command(chat: Chat, text: str) -> bool:
     if found is None:
         if not is_command(text):
             return False
-        chat.fail(_unknown_command_error(chat.session, text))
+        chat.show_error(_unknown_command_error(chat.session, text))
         return True
     command, arguments = found
     try:
         await _run(chat, command, arguments, text)
     except HilumError as error:
-        chat.fail(error)
+        chat.show_error(error)
     return True
 
 

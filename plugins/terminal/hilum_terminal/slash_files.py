@@ -13,7 +13,7 @@ from hilum_terminal.chat_protocol import Chat
 from hilum_terminal.diff_rows import diff_rows
 from hilum_terminal.slash_arguments import refuse_arguments, split_words
 from hilum_terminal.styles import Theme
-from hilum_terminal.text_width import cut, neutral
+from hilum_terminal.text_width import cut, escape_text
 
 # Maximum number of rows to show from a file's diff.
 MAX_DIFF_ROWS = 80
@@ -105,9 +105,11 @@ def say_diffs(chat: Chat, diffs: Sequence[FileDiff]) -> None:
     def make_rows(width: int, theme: Theme) -> list[str]:
         rows = []
         for diff in diffs:
-            title = cut(neutral(describe_diff(diff)), width)
+            title = cut(escape_text(describe_diff(diff)), width)
             rows.append(theme.paint(title, "bold"))
-            rows += diff_rows(diff.diff, width=width, theme=theme, header=False, most=MAX_DIFF_ROWS)
+            rows += diff_rows(
+                diff.diff, width=width, theme=theme, header=False, max_rows=MAX_DIFF_ROWS
+            )
         return rows
 
     chat.say_rows(make_rows)

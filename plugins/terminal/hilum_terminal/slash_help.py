@@ -7,7 +7,7 @@ from hilum_terminal.slash import list_commands
 from hilum_terminal.slash_arguments import split_words
 from hilum_terminal.slash_table import GROUPS, SlashCommand
 from hilum_terminal.styles import Theme
-from hilum_terminal.text_width import cells, cut, neutral, pad, wrap
+from hilum_terminal.text_width import cells, cut, escape_text, pad, wrap
 
 MAX_USAGE = 30
 # Below this number of columns, each description is on a separate row.
@@ -48,10 +48,10 @@ def _group_rows(group: str, commands: list[SlashCommand], width: int, theme: The
     if not members:
         return []
     rows = [theme.paint(group.capitalize(), "heading")]
-    usages = [cut(neutral(command.usage), MAX_USAGE) for command in members]
+    usages = [cut(escape_text(command.usage), MAX_USAGE) for command in members]
     size = max(cells(usage) for usage in usages)
     for command, usage in zip(members, usages, strict=True):
-        text = neutral(command.summary)
+        text = escape_text(command.summary)
         if width < MIN_TWO_COLUMNS:
             rows.append(cut(f"  {theme.paint(usage, 'accent')}", width))
             rows += wrap(f"    {text}", width, "    ")

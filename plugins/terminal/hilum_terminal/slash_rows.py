@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hilum_terminal.styles import Style, Theme
-from hilum_terminal.text_width import cells, cut, neutral, pad
+from hilum_terminal.text_width import cells, cut, escape_text, pad
 
 # Number of blank columns between two table columns.
 GAP = 2
@@ -28,7 +28,7 @@ def table_rows(
         width: Width of the terminal in columns.
         theme: How styles look.
     """
-    shown = [[neutral(cell).replace("\n", " ") for cell in line] for line in lines]
+    shown = [[escape_text(cell).replace("\n", " ") for cell in line] for line in lines]
     all_lines = [list(header), *shown]
     sizes = [max(cells(line[index]) for line in all_lines) for index in range(len(header))]
     figures = sum(sizes[1:]) + GAP * (len(sizes) - 1)

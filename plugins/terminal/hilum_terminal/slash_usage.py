@@ -145,10 +145,10 @@ async def show_context(chat: Chat, arguments: str) -> None:
     agent = chat.session.agents[chat.view.lead]
     use = await measure_window(agent)
     last = _find_last_usage(chat.view)
-    most = 0 if arguments else MAX_LISTED
+    max_rows = 0 if arguments else MAX_LISTED
 
     def make_rows(width: int, theme: Theme) -> list[str]:
-        return context_rows(use, last, width=width, theme=theme, most=most)
+        return context_rows(use, last, width=width, theme=theme, max_rows=max_rows)
 
     chat.say_rows(make_rows)
 
@@ -162,7 +162,7 @@ def _find_last_usage(view: SessionView) -> Usage:
 
 
 def context_rows(
-    use: WindowUse, last: Usage, *, width: int, theme: Theme, most: int = MAX_LISTED
+    use: WindowUse, last: Usage, *, width: int, theme: Theme, max_rows: int = MAX_LISTED
 ) -> list[str]:
     """Return rows that show the use of a context window.
 
@@ -171,7 +171,7 @@ def context_rows(
         last: The usage of the last request.
         width: Width of the terminal in columns.
         theme: How styles look.
-        most: Maximum number of layers, tools and sources to list for each kind, 0 for all.
+        max_rows: Maximum number of layers, tools and sources to list for each kind, 0 for all.
     """
     sums = dict.fromkeys(KINDS, 0)
     for part in use.parts:
@@ -189,7 +189,7 @@ def context_rows(
             continue
         lines.append((label, f"{sums[kind]:,}", _percent(sums[kind], use.window)))
         parts = [part for part in use.parts if part.kind == kind and part.name]
-        lines += _list_parts(parts, use.window, most)
+        lines += _list_parts(parts, use.window, max_rows)
     rows += table_rows(("WHAT", "TOKENS", "WINDOW"), lines, width=width, theme=theme)
     return rows
 
@@ -210,10 +210,12 @@ def _describe_window(use: WindowUse, last: Usage) -> list[str]:
     return facts
 
 
-def _list_parts(parts: Sequence[WindowPart], window: int, most: int) -> list[tuple[str, str, str]]:
+def _list_parts(
+    parts: Sequence[WindowPart], window: int, max_rows: int
+) -> list[tuple[str, str, str]]:
     """Return the largest parts of one kind as table rows."""
     largest = sorted(parts, key=lambda part: part.tokens, reverse=True)
-    shown = largest[:most] if most else largest
+    shown = largest[:max_rows] if max_rows else largest
     lines = []
     for part in shown:
         lines.append((f"  {part.name}", f"{part.tokens:,}", _percent(part.tokens, window)))

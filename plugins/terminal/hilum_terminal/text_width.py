@@ -52,7 +52,7 @@ _NOT_AT_START = frozenset(
 _NOT_AT_END = frozenset("（［｛〔〈《「『【〖〘〚‘“([{")
 
 
-def neutral(text: str) -> str:
+def escape_text(text: str) -> str:
     """Escape untrusted text, so that a terminal only displays it.
 
     Color sequences are removed. All other control characters, and characters that change the text
@@ -83,7 +83,7 @@ def one_line(text: str, width: int = 0) -> str:
         width: Maximum number of columns, 0 for no limit.
     """
     first = next((part for part in text.splitlines() if part.strip()), "").strip()
-    shown = neutral(first).replace("\t", " ")
+    shown = escape_text(first).replace("\t", " ")
     return cut(shown, width) if width else shown
 
 
@@ -95,7 +95,7 @@ def only_colors(row: str, width: int) -> str:
     plain = _COLOR.sub("", row)
     if not (plain.isascii() and plain.isprintable()):
         parts = [
-            part if _COLOR.fullmatch(part) else neutral(part).translate(_BLANKS)
+            part if _COLOR.fullmatch(part) else escape_text(part).translate(_BLANKS)
             for part in re.split(f"({_COLOR.pattern})", row)
         ]
         row = "".join(parts)

@@ -34,7 +34,7 @@ from hilum_terminal.markdown_rows import render_markdown
 from hilum_terminal.panels import ended_agent_rows
 from hilum_terminal.shell_line import ShellLine
 from hilum_terminal.styles import SPINNER, Style, Theme
-from hilum_terminal.text_width import cut, neutral, one_line, without_colors, wrap_text
+from hilum_terminal.text_width import cut, escape_text, one_line, without_colors, wrap_text
 
 Kind = Literal["prompt", "text", "card", "note"]
 MakeRows = Callable[[int, Theme], list[str]]
@@ -324,7 +324,7 @@ class Transcript:
         """Write plain text, with wrapped lines."""
 
         def make(width: int, theme: Theme) -> list[str]:
-            rows = wrap_text(neutral(text), width, "  ")
+            rows = wrap_text(escape_text(text), width, "  ")
             return [theme.paint(row, style) for row in rows]
 
         self._commit(Block(kind, make, len(text)))
@@ -364,10 +364,12 @@ def shell_line_rows(line: ShellLine, seconds: float, width: int, theme: Theme) -
     head += theme.paint(f"  {format_duration(seconds)}", "dim")
     rows = [cut(head, width)]
     if line.error:
-        rows += [theme.paint(row, "bad") for row in wrap_text(f"    {neutral(line.error)}", width)]
+        rows += [
+            theme.paint(row, "bad") for row in wrap_text(f"    {escape_text(line.error)}", width)
+        ]
     if line.stopped:
         rows.append(theme.paint(cut("    stopped by you", width), "warning"))
-    output = neutral(line.output.expandtabs()).rstrip("\n").split("\n") if line.output else []
+    output = escape_text(line.output.expandtabs()).rstrip("\n").split("\n") if line.output else []
     left_out = len(output) - MAX_SHELL_ROWS
     if left_out > 0:
         rows.append(theme.paint(cut(f"    … {left_out:,} lines above", width), "dim"))
@@ -381,7 +383,7 @@ def prompt_rows(text: str, width: int, theme: Theme) -> list[str]:
     rows = []
     # A pasted file must not push everything else out of the scrollback.
     shown = text[:MAX_PROMPT_CHARACTERS]
-    wrapped = wrap_text(neutral(shown), max(width - 2, 1))
+    wrapped = wrap_text(escape_text(shown), max(width - 2, 1))
     left_out = text.count("\n") + 1 - shown.count("\n") - 1
     if len(wrapped) > MAX_PROMPT_ROWS or left_out > 0:
         left_out += max(len(wrapped) - MAX_PROMPT_ROWS, 0)

@@ -270,10 +270,10 @@ def _group(names: Sequence[str]) -> Mapping[str, list[str]]:
     return {effect: found for effect, found in groups.items() if found}
 
 
-def _shorten(items: list[str], most: int) -> list[str]:
-    if len(items) <= most:
+def _shorten(items: list[str], max_rows: int) -> list[str]:
+    if len(items) <= max_rows:
         return items
-    return [*items[:most], f"and {len(items) - most} more"]
+    return [*items[:max_rows], f"and {len(items) - max_rows} more"]
 
 
 def _show(text: str) -> str:

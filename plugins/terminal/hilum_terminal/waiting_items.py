@@ -16,7 +16,7 @@ from hilum_view import Approval, Question, SessionView, describe_arguments, firs
 from hilum_terminal.approvals import Item, WaitingCall, WaitingPlan, WaitingQuestion
 from hilum_terminal.diff_rows import diff_rows
 from hilum_terminal.styles import Theme
-from hilum_terminal.text_width import neutral, wrap_text
+from hilum_terminal.text_width import escape_text, wrap_text
 
 
 class WaitingItems:
@@ -137,7 +137,7 @@ class WaitingItems:
         first = hunks[0] if hunks else len(lines)
 
         def make_rows(width: int, theme: Theme) -> list[str]:
-            rows = wrap_text(neutral("\n".join(lines[:first])), width) if first else []
+            rows = wrap_text(escape_text("\n".join(lines[:first])), width) if first else []
             if hunks:
                 diff = "\n".join(lines[first:])
                 rows += diff_rows(diff, width=width, theme=theme, header=False)

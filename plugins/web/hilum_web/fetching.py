@@ -52,7 +52,7 @@ _NO_CACHE = re.compile(r"no-store|no-cache|max-age=0\b", re.I)
 _STATUS_HINTS = {
     401: "The page requires a login, which is not possible here; use another source.",
     402: "The page requires payment; use another source.",
-    403: "The site does not serve programs; use another source, or the browser.",
+    403: "The site refuses requests from programs; use another source, or the browser.",
     404: "Check the address, or search for the page.",
     410: "The page was removed; search for another copy.",
 }

@@ -62,7 +62,7 @@ class FakeChat:
             assert not wide, (width, wide)
         self.said.append("\n".join(make_rows(WIDTH, PLAIN)))
 
-    def fail(self, error: HilumError) -> None:
+    def show_error(self, error: HilumError) -> None:
         self.errors.append(error)
 
     async def choose(

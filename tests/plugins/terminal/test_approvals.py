@@ -51,10 +51,10 @@ def question(**more):
 class User:
     """A prompt with a clock, and the keys that reached the composer."""
 
-    def __init__(self, *items, width=80, most=12):
+    def __init__(self, *items, width=80, max_rows=12):
         self.prompt = ApprovalPrompt()
         self.now = 100.0
-        self.size = (width, most)
+        self.size = (width, max_rows)
         self.composer = []
         self.results = []
         self.show(*items)
@@ -320,16 +320,16 @@ def test_enter_does_not_answer_a_prompt_that_took_the_focus():
     assert user.press(ENTER) == (Answer("a2", True),)
 
 
-@pytest.mark.parametrize("most", range(2, 13))
+@pytest.mark.parametrize("max_rows", range(2, 13))
 @pytest.mark.parametrize("width", [20, 40, 60, 100])
-def test_a_small_window_shows_that_a_call_is_dangerous(width, most):
+def test_a_small_window_shows_that_a_call_is_dangerous(width, max_rows):
     """The window may have room for no more than two rows."""
     long = "\n".join(f"line {number}" for number in range(50))
     risky = call(1, dangerous=True, marks=("deletes everything",), description=long)
-    user = focused(risky, width=width, most=most)
+    user = focused(risky, width=width, max_rows=max_rows)
     assert "dangerous" in user.screen
-    assert len(user.rows()) <= most
-    if most >= 4:
+    assert len(user.rows()) <= max_rows
+    if max_rows >= 4:
         assert "! deletes" in user.screen
         assert "line 0" in user.screen
 
@@ -589,8 +589,8 @@ def test_padding_cannot_hide_an_ending():
     )
     wrong = []
     for body in bodies:
-        for width, most in ((80, 12), (20, 6), (200, 30)):
-            user = focused(call(description=body), width=width, most=most)
+        for width, max_rows in ((80, 12), (20, 6), (200, 30)):
+            user = focused(call(description=body), width=width, max_rows=max_rows)
             if "rm -rf ~" not in "".join(row.strip("│ ") for row in user.rows()):
                 wrong.append((body[:20], width, user.screen))
     assert wrong == []
@@ -621,7 +621,7 @@ def test_foreign_text_does_not_drive_the_terminal():
     asked = question(question=hostile, options=(hostile, "b"), agent=hostile)
     plan = WaitingPlan(id="p1", text=hostile, agent=hostile)
     for shown in (item, asked, plan):
-        user = focused(shown, call(2, description=hostile, scope=hostile), most=30)
+        user = focused(shown, call(2, description=hostile, scope=hostile), max_rows=30)
         screens = [user.screen]
         for keys in ("f", "n", "a", "n", "n", "x"):
             user.press(letter(keys))
@@ -644,19 +644,19 @@ def test_rows_fit_every_window():
     wrong = []
     for item in items:
         for width in (1, 3, 20, 80):
-            for most in (0, 1, 2, 3, 5, 9):
+            for max_rows in (0, 1, 2, 3, 5, 9):
                 user = User(item, call(9))
                 for key in keys:
                     if key:
                         user.press(key)
-                    rows = user.prompt.rows(width, most, theme, user.now)
+                    rows = user.prompt.rows(width, max_rows, theme, user.now)
                     cursor = user.prompt.cursor
-                    if len(rows) > most or any(cells(row) > width for row in rows):
-                        wrong.append((item.id, width, most, key, rows))
+                    if len(rows) > max_rows or any(cells(row) > width for row in rows):
+                        wrong.append((item.id, width, max_rows, key, rows))
                     if any("\n" in row for row in rows):
-                        wrong.append((item.id, width, most, key, rows))
+                        wrong.append((item.id, width, max_rows, key, rows))
                     if cursor and not (cursor[0] < len(rows) and cursor[1] < width):
-                        wrong.append((item.id, width, most, key, cursor))
+                        wrong.append((item.id, width, max_rows, key, cursor))
     assert wrong == []
 
 

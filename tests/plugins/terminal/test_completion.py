@@ -202,7 +202,7 @@ def test_only_texts_with_all_letters_fit():
         query = "".join(chooser.choices("abc/中", k=chooser.randint(1, 4)))
         index = FuzzyIndex(texts)
         for length in range(1, len(query) + 1):
-            found = set(index.rank(query[:length], most=1000))
+            found = set(index.rank(query[:length], max_rows=1000))
             expected = set()
             for number, text in enumerate(texts):
                 rest = iter(text)
@@ -394,12 +394,12 @@ def test_rows_fit_every_window():
     ]
     wrong = []
     for width in (1, 2, 5, 20, 60, 300):
-        for most in range(10):
+        for max_rows in range(10):
             opened = menu(candidates=candidates)
             for _ in range(4):
-                rows = opened.rows(width, most, Theme())
+                rows = opened.rows(width, max_rows, Theme())
                 too_wide = any(cells(row) > width for row in rows)
-                if len(rows) > most or too_wide or any("\x1b[2J" in row for row in rows):
-                    wrong.append((width, most, rows))
+                if len(rows) > max_rows or too_wide or any("\x1b[2J" in row for row in rows):
+                    wrong.append((width, max_rows, rows))
                 opened.handle(Key("up"))
     assert wrong == []

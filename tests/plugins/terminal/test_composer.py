@@ -61,7 +61,7 @@ class FakeOwner:
     def show_keys(self):
         pass
 
-    def fail(self, error):
+    def show_error(self, error):
         self.errors.append(error)
 
     def show_notice(self, text, seconds=3.0):
@@ -296,9 +296,9 @@ async def test_files_are_listed_and_prepared_once_for_many_keys(tmp_path, monkey
             made.append(threading.current_thread())
             super().__init__(texts)
 
-        def rank(self, query, most=100):
+        def rank(self, query, max_rows=100):
             ranked.append(query)
-            return super().rank(query, most)
+            return super().rank(query, max_rows)
 
     monkeypatch.setattr(candidates, "_list_files", list_files)
     monkeypatch.setattr(candidates, "FuzzyIndex", Index)

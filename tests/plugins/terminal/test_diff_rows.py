@@ -71,15 +71,15 @@ def test_a_narrow_terminal_has_no_numbers():
 
 
 def test_rows_beyond_the_limit_are_counted():
-    assert show(EDIT, most=4, hint="ctrl-o") == screen("""
+    assert show(EDIT, max_rows=4, hint="ctrl-o") == screen("""
         src/a.py  +3 −2
              ⋮ def total(items):
            9       count = 0
         … 9 more rows (ctrl-o)
         """)
-    assert show(EDIT, most=11).endswith("… 2 more rows")
-    assert show(EDIT, most=12) == show(EDIT)
-    assert show(EDIT, most=1) == "… 12 more rows"
+    assert show(EDIT, max_rows=11).endswith("… 2 more rows")
+    assert show(EDIT, max_rows=12) == show(EDIT)
+    assert show(EDIT, max_rows=1) == "… 12 more rows"
 
 
 def test_long_lines_are_wrapped_but_cut_where_rows_are_counted():
@@ -90,7 +90,7 @@ def test_long_lines_are_wrapped_but_cut_where_rows_are_counted():
         + 日本日本日本日本日
         + 本日本
         """)
-    assert show(diff, 20, header=False, most=5) == screen("""
+    assert show(diff, 20, header=False, max_rows=5) == screen("""
         - aaaaaaaaaaaaaaaaa…
         + 日本日本日本日本…
         """)
@@ -224,12 +224,12 @@ def test_every_row_fits_for_hostile_texts():
             generator.shuffle(body)
         diff = "\n".join(lines[:3] + body) if generator.random() < 0.7 else old + new
         width = generator.choice(WIDTHS)
-        most = generator.choice((0, 1, 12))
+        max_rows = generator.choice((0, 1, 12))
         theme = generator.choice((PLAIN, Theme("256")))
-        rows = diff_rows(diff, width=width, theme=theme, most=most)
+        rows = diff_rows(diff, width=width, theme=theme, max_rows=max_rows)
         faults += find_faults(rows, width)
-        if most and len(rows) > most:
-            faults.append(f"{len(rows)} rows of {most}")
+        if max_rows and len(rows) > max_rows:
+            faults.append(f"{len(rows)} rows of {max_rows}")
     assert not faults
 
 
@@ -255,7 +255,7 @@ def test_huge_diffs_and_lines_have_a_bounded_cost():
     assert len(rows) == 10_101
     assert sum(theme.code("added_word") in row for row in rows) == 200
     (row,) = diff_rows(
-        "@@ -1,0 +1 @@\n+" + "x" * 1_000_000, width=80, theme=PLAIN, header=False, most=2
+        "@@ -1,0 +1 @@\n+" + "x" * 1_000_000, width=80, theme=PLAIN, header=False, max_rows=2
     )
     assert cells(row) == 80
     rows = diff_rows("@@ -1,0 +1 @@\n+" + "é" * 1_000_000, width=80, theme=PLAIN, header=False)

@@ -529,14 +529,14 @@ PIECES = st.sampled_from(
 @given(st.lists(PIECES, max_size=80), st.integers(1, 40), st.integers(1, 6), st.data())
 @settings(max_examples=200)
 def test_rows_fit_and_show_the_whole_text(
-    pieces: list[str], width: int, most: int, data: st.DataObject
+    pieces: list[str], width: int, max_rows: int, data: st.DataObject
 ) -> None:
     editor = Editor()
     editor.set_text("".join(pieces))
     for _ in range(3):
         editor.cursor = data.draw(st.integers(0, len(editor.text)))
-        frame = editor.rows(width, most, PLAIN)
-        assert len(frame.rows) <= most
+        frame = editor.rows(width, max_rows, PLAIN)
+        assert len(frame.rows) <= max_rows
         assert max(cells(row) for row in frame.rows) <= width
         assert 0 <= frame.cursor_row < len(frame.rows)
         assert 0 <= frame.cursor_column < width

@@ -549,9 +549,9 @@ def test_rows_of_the_search_fit(added: list[str], query: str, width: int) -> Non
         history.add(text)
     search = HistorySearch(history)
     for theme in (PLAIN, Theme()):
-        for most in (1, 3, 5):
-            rows = search.rows(width, most, theme)
-            assert len(rows) <= most
+        for max_rows in (1, 3, 5):
+            rows = search.rows(width, max_rows, theme)
+            assert len(rows) <= max_rows
             assert max(cells(row) for row in rows) <= width
             plain = "".join(rows).replace("\x1b[", "")
             assert not [c for c in plain if c < " " or "\x7f" <= c < "\xa0"]

@@ -14,7 +14,7 @@ from hilum_terminal.markdown_blocks import (
     PieceSizes,
     block_parser,
 )
-from hilum_terminal.text_width import neutral
+from hilum_terminal.text_width import escape_text
 from markdown_it.token import Token
 
 HOSTILE = """\
@@ -136,8 +136,8 @@ def test_blocks_are_the_top_level_blocks_of_the_whole_document() -> None:
         source = random_document(rng)
         blocks = split(source, rng)
         assert "".join(blocks) == source
-        parts = [structure(neutral(block)) for block in blocks]
-        is_same = [group for part in parts for group in part] == structure(neutral(source))
+        parts = [structure(escape_text(block)) for block in blocks]
+        is_same = [group for part in parts for group in part] == structure(escape_text(source))
         if not is_same or any(len(part) > 1 for part in parts):
             wrong.append((seed, source, [str(block) for block in blocks]))
     assert not wrong[:3]
@@ -154,7 +154,7 @@ def test_pieces_of_long_blocks_form_the_same_blocks() -> None:
         blocks = split(source, rng, sizes)
         assert "".join(blocks) == source
         pieces += sum(block.continued for block in blocks)
-        expected = [flat(group) for group in structure(neutral(source))]
+        expected = [flat(group) for group in structure(escape_text(source))]
         if without_blank_lines(joined(blocks)) != without_blank_lines(expected):
             wrong.append((seed, source, [str(block) for block in blocks]))
     assert not wrong[:3]
@@ -187,7 +187,7 @@ def without_blank_lines(groups: list[tuple[object, ...]]) -> list[tuple[object, 
 def joined(blocks: list[Block]) -> list[tuple[object, ...]]:
     groups: list[tuple[object, ...]] = []
     for block in blocks:
-        source = neutral(block)
+        source = escape_text(block)
         if block.continued and block.kind == "html":
             last = groups[-1]
             groups[-1] = (*last[:2], f"{last[2]}{source}")

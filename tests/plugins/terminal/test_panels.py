@@ -76,9 +76,9 @@ def test_other_todo_lists():
     assert show(todo_rows(waiting, width=60, theme=PLAIN)) == "○ 0/2 first\n○ next: second"
     done = todo_list(("completed", "first"), ("failed", "second"))
     assert show(todo_rows(done, width=60, theme=PLAIN)) == "✓ todo 1/2"
-    for most in range(1, 9):
-        rows = todo_rows(TODOS, width=60, theme=PLAIN, most=most)
-        assert len(rows) == min(most, 5)
+    for max_rows in range(1, 9):
+        rows = todo_rows(TODOS, width=60, theme=PLAIN, max_rows=max_rows)
+        assert len(rows) == min(max_rows, 5)
         assert "fix the parser" in rows[0]
 
 
@@ -157,13 +157,13 @@ def test_thinking_is_shown_unfolded():
           there is.
           Then I edit.
         """)
-    assert show_thinking(text, 30, unfolded=True, most=3) == screen("""
+    assert show_thinking(text, 30, unfolded=True, max_rows=3) == screen("""
         thinking… 12 s
           there is.
           Then I edit.
         """)
     rows = thinking_rows(
-        StreamedText("word " * 200_000), width=80, theme=PLAIN, seconds=1, unfolded=True, most=8
+        StreamedText("word " * 200_000), width=80, theme=PLAIN, seconds=1, unfolded=True, max_rows=8
     )
     assert len(rows) == 8
 

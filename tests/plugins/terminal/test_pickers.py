@@ -140,8 +140,8 @@ def test_a_preview_is_read_when_it_is_shown():
 def test_a_tiny_window_shows_the_selected_entry():
     picker = Picker("Fruit", FRUIT)
     for expected in ("Apple", "Banana", "Cherry", "Pineapple"):
-        for most in (2, 3, 5):
-            assert any(f"▸ {expected}" in row for row in picker.rows(20, most, PLAIN))
+        for max_rows in (2, 3, 5):
+            assert any(f"▸ {expected}" in row for row in picker.rows(20, max_rows, PLAIN))
         picker.handle(DOWN, 0.0)
 
 
@@ -152,16 +152,16 @@ def test_rows_fit_every_window():
     entries += [Entry(f"entry {number}") for number in range(30)]
     wrong = []
     for width in (1, 2, 5, 20, 60, 120, 300):
-        for most in (0, 1, 2, 3, 5, 8, 20):
+        for max_rows in (0, 1, 2, 3, 5, 8, 20):
             picker = Picker(hostile, entries, actions={"ctrl-x": "delete"})
             for key in (DOWN, Key("text", "e"), Key("end")):
-                rows = picker.rows(width, most, Theme())
+                rows = picker.rows(width, max_rows, Theme())
                 text = "".join(rows)
                 bad = any(char in text for char in ("\x1b[2J", "\u202e", "\x07", "\r", "\n"))
-                if len(rows) > most or any(cells(row) > width for row in rows) or bad:
-                    wrong.append((width, most, rows))
+                if len(rows) > max_rows or any(cells(row) > width for row in rows) or bad:
+                    wrong.append((width, max_rows, rows))
                 if picker.cursor and picker.cursor[1] >= width:
-                    wrong.append((width, most, picker.cursor))
+                    wrong.append((width, max_rows, picker.cursor))
                 picker.handle(key, 0.0)
     assert wrong == []
 

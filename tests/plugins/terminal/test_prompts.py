@@ -155,15 +155,15 @@ def test_rows_fit_every_window():
     wrong = []
     for prompt in (text, filled, asked):
         for width in (1, 2, 3, 10, 20, 60, 300):
-            for most in (0, 1, 2, 3, 5, 20):
-                rows = prompt.rows(width, most, Theme(), 0.0)
+            for max_rows in (0, 1, 2, 3, 5, 20):
+                rows = prompt.rows(width, max_rows, Theme(), 0.0)
                 text_of = "".join(rows)
                 bad = "\x1b[2J" in text_of or "\r" in text_of or "\n" in text_of
-                if len(rows) > most or any(cells(row) > width for row in rows) or bad:
-                    wrong.append((prompt, width, most, rows))
+                if len(rows) > max_rows or any(cells(row) > width for row in rows) or bad:
+                    wrong.append((prompt, width, max_rows, rows))
                 cursor = getattr(prompt, "cursor", None)
                 if cursor and not (cursor[0] < len(rows) and cursor[1] < width):
-                    wrong.append((prompt, width, most, cursor))
+                    wrong.append((prompt, width, max_rows, cursor))
     assert wrong == []
 
 
@@ -179,8 +179,8 @@ def test_helpers():
 def test_the_selected_choice_is_always_visible():
     labels = [f"choice number {number}" for number in range(12)]
     for width in (5, 20, 40, 200):
-        for most in (1, 2, 3):
+        for max_rows in (1, 2, 3):
             for selected in range(12):
-                rows = choice_rows(labels, selected, width, most, PLAIN)
-                assert len(rows) <= most
+                rows = choice_rows(labels, selected, width, max_rows, PLAIN)
+                assert len(rows) <= max_rows
                 assert any("▸" in row for row in rows)

@@ -12,8 +12,8 @@ from hilum_terminal.text_width import (
     RESET,
     cells,
     cut,
+    escape_text,
     line_spans,
-    neutral,
     one_line,
     only_colors,
     pad,
@@ -37,7 +37,7 @@ TEXTS = st.lists(
 COLORED = st.lists(
     st.one_of(
         st.sampled_from(["\x1b[1m", "\x1b[38;5;80m", RESET, "\x1b[m"]),
-        TEXTS.map(lambda text: neutral(text).replace("\n", " ")),
+        TEXTS.map(lambda text: escape_text(text).replace("\n", " ")),
     ),
     max_size=8,
 ).map("".join)
@@ -48,13 +48,13 @@ MANY = hypothesis.settings(max_examples=max(150, hypothesis.settings().max_examp
 @MANY
 @hypothesis.given(TEXTS)
 def test_neutral_text_has_no_control_characters(text: str) -> None:
-    shown = neutral(text)
+    shown = escape_text(text)
     controls = [character for character in shown if unicodedata.category(character) in ("Cc", "Cs")]
     assert set(controls) <= {"\n", "\t"}
     assert not set(shown) & set(
         "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200b\ufeff"
     )
-    assert neutral(shown) == shown
+    assert escape_text(shown) == shown
 
 
 def test_neutral_text() -> None:
@@ -76,7 +76,7 @@ def test_neutral_text() -> None:
         ("\U0001d173", "\\U0001d173"),
         ("你好世界你好世界你好世界", "你好世界你好世界你好世界"),
     ]
-    assert [(text, neutral(text)) for text, _ in cases] == cases
+    assert [(text, escape_text(text)) for text, _ in cases] == cases
 
 
 @MANY
@@ -142,7 +142,7 @@ def test_plain_rows_are_wrapped_as_any_rows(text: str, width: int, indent: int) 
 @hypothesis.given(st.text(min_size=1, max_size=20))
 def test_widths_are_those_of_a_terminal(text: str) -> None:
     """pyte measures each character by itself, so marks and flags are left out."""
-    shown = neutral(text).replace("\n", " ").replace("\t", " ")
+    shown = escape_text(text).replace("\n", " ").replace("\t", " ")
     is_simple = all(
         wcwidth.wcwidth(character) > 0 and not 0x1F1E6 <= ord(character) <= 0x1F3FF
         for character in shown

@@ -263,7 +263,7 @@ async def test_a_chain_of_redirects_has_an_end(site, fetch):
     ("status", "words"),
     [
         (401, "login"),
-        (403, "does not serve programs"),
+        (403, "refuses requests from programs"),
         (404, "search for"),
         (429, "try again in 7 s"),
         (503, "Try again in 7 s"),

@@ -32,10 +32,10 @@ class Row:
             other columns.
         writes: Options whose value is a file that is written.
         folders: Options whose value is a folder in which any file may be written.
-        prefixes: Options whose value is a name prefix of files that are written.
+        prefixes: Options whose value is a prefix of the names of files that are written.
         reads: Options whose value is a file that is read.
         operand_uses: What happens to the operands, in order: ``r`` is read, ``w`` is written, ``f``
-            is a folder that is written to, ``p`` is a name prefix of files that are written, ``-``
+            is a folder that is written to, ``p`` is a prefix of the names of written files, ``-``
             is not a file; a code followed by ``*`` applies to any number of operands.
         whole: Whether options of several letters follow a single dash (`-out FILE`).
         stops: Whether options end with the first operand, because another command follows.

@@ -67,7 +67,7 @@ def repository_doubt(folder: str, *, enters_nested: bool = False) -> str:
 
 
 def _ends_search(git: str) -> bool:
-    """Return whether Git certainly does not search above the folder that contains a `.git`.
+    """Return whether it is certain that Git does not search above the folder of a `.git`.
 
     Git ignores a `.git` folder that is not a repository, and continues in the parent folder.
     """

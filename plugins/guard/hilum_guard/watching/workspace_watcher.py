@@ -234,7 +234,7 @@ class WorkspaceWatcher:
             self.dirty = True
 
     def note_told(self, sentences: Iterable[str]) -> None:
-        """Record that sentences are logged.
+        """Record that the given sentences have been logged.
 
         This method does not block; call ``settle`` in a thread afterwards.
         """

@@ -1,7 +1,7 @@
 """The process that reads one page.
 
 The process reads a line of JSON and the page from standard input, and writes lines of JSON to
-standard output. A malicious page could take hours or all memory to parse, so the process has limits
+standard output. Parsing a malicious page could take hours or use all memory, so the process has limits
 and is killed from outside.
 """
 
