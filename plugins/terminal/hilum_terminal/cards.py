@@ -32,7 +32,7 @@ from hilum_terminal.call_descriptions import (
 )
 from hilum_terminal.diff_rows import diff_rows, format_counts, paint_counts, split_columns
 from hilum_terminal.styles import Style, Theme
-from hilum_terminal.text_width import cells, cut, escape_text, one_line, wrap
+from hilum_terminal.text_width import cells, cut, cut_middle, escape_text, one_line, wrap
 
 COMMAND_TOOLS = ("run_terminal_cmd", "read_service", "write_service", "stop_service")
 UNFOLD_KEY = "ctrl-o"
@@ -327,9 +327,42 @@ def _unfolded(card: Card, painter: _Painter) -> list[str]:
 _QUIET_TOOLS = ("read_file", "list_directory", "todo_write", "use_skill", "recall_result")
 
 
+# Notes of the shell tools that tell the model which tool to call next, each with the part that
+# concerns the user.
+_MODEL_NOTES = (
+    (
+        re.compile(r"^\[The output was cut\. In full it has ([^.;\n]+)[^\n]*\]$", re.MULTILINE),
+        r"[The output was cut: \1.]",
+    ),
+    (
+        re.compile(
+            r"^\[The processes that it left running continue as ([^:\n]+):[^\n]*\]$", re.MULTILINE
+        ),
+        r"[Its processes continue as \1.]",
+    ),
+    (
+        re.compile(
+            r"^(The command has not ended after [^.\n]+)\. It still runs, now in the background as"
+            r" ([^:\n]+):[^\n]*$",
+            re.MULTILINE,
+        ),
+        r"\1; it runs in the background as \2.",
+    ),
+    (
+        re.compile(r"^(The command runs in the background as [^,\n]+), [^\n]*$", re.MULTILINE),
+        r"\1.",
+    ),
+)
+
+
 def _command_output(card: Card) -> str:
-    """Return a command's output without the line that says how the command ended."""
+    """Return a command's output without hilum's notes for the model.
+
+    The line that says how the command ended is in the head of the card.
+    """
     text = card.text
+    for pattern, for_user in _MODEL_NOTES:
+        text = pattern.sub(for_user, text)
     if card.exit_code is not None:
         text = _EXIT_LINE.sub("", text, count=1)
     return "" if text.strip() == NOTHING_PRINTED else text
@@ -500,7 +533,8 @@ class _Painter:
             details = ""
         subject_room = max(room - cells(details) - 1, MIN_SUBJECT // 2)
         if action.subject:
-            pieces.append(f" {cut(action.subject, subject_room)}")
+            shorten = cut_middle if action.verb == "$" else cut
+            pieces.append(f" {shorten(action.subject, subject_room)}")
         # Truncated details are still worth the room that is left.
         pieces.append(self.theme.paint(details, "dim"))
         if counts:

@@ -18,6 +18,8 @@ from wcwidth.table_zero import ZERO_WIDTH
 ELLIPSIS = "…"
 RESET = "\x1b[0m"
 TAB_SIZE = 4
+# Narrower texts are truncated at the end only.
+MIN_CUT_MIDDLE = 20
 # No script stacks more combining marks on one letter. More marks would be drawn over the rows above
 # and below, and some terminals need seconds for a letter with thousands of marks.
 MAX_MARKS = 8
@@ -133,6 +135,28 @@ def cut(row: str, width: int, ellipsis: str = ELLIPSIS) -> str:
     if cells(ellipsis) > width:
         ellipsis = ""
     return _beginning(row, width - cells(ellipsis)) + ellipsis
+
+
+def cut_middle(text: str, width: int) -> str:
+    """Truncate a text without colors to a number of columns, but keep its end.
+
+    The end of a command says as much as its beginning: what it deletes, or where it writes.
+
+    Args:
+        text: Escaped text on one line, without color sequences.
+        width: Maximum number of columns.
+    """
+    if cells(text) <= width or width < MIN_CUT_MIDDLE:
+        return cut(text, width)
+    end_width = width // 3
+    kept: list[str] = []
+    # No grapheme that fits needs more characters, unless it is full of zero-width marks.
+    for grapheme in reversed(list(wcwidth.iter_graphemes(text[-8 * end_width :]))):
+        if cells("".join([grapheme, *kept])) > end_width:
+            break
+        kept.insert(0, grapheme)
+    end = "".join(kept)
+    return cut(text, width - cells(end)) + end
 
 
 def pad(row: str, width: int) -> str:

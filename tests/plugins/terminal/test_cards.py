@@ -2,11 +2,14 @@
 
 import json
 import random
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hilum import events as ev
 from hilum.errors import GATE_SHUT, UNATTENDED
 from hilum.messages import AssistantMessage, Text, ToolCall, ToolResult
+from hilum_shell.report import ShownOutput, describe_kept, format_cut_notice
 from hilum_terminal.call_descriptions import short_line
 from hilum_terminal.cards import card_rows, finished_card_rows, streaming_call_rows
 from hilum_terminal.styles import PLAIN, Theme
@@ -121,6 +124,27 @@ def test_a_command_that_failed_is_no_success():
     assert killed.show() == "✗ $ pytest -q  killed by signal 9 · 2.3 s"
     late = command().start().end("The command took longer than 2 s.", "E_TIMEOUT", exit_code=-15)
     assert late.show().splitlines()[0] == "✗ $ pytest -q  timed out · 2.3 s"
+
+
+def test_notes_for_the_model_do_not_name_its_tools():
+    """The user cannot call them."""
+    spool = SimpleNamespace(start=0, end=70_000)
+    service = cast(Any, SimpleNamespace(id="s1", spool=spool))
+    cut_notice = format_cut_notice(ShownOutput("", 1, 70_000, 900), service)
+    for note in (describe_kept(service, beyond=False), cut_notice):
+        text = f"Exit code 0 after 0.1 s\nready\n{note}"
+        shown = command().start().end(text, exit_code=0).show()
+        assert "read_service" in note
+        assert "_service" not in shown
+        assert "ready" in shown
+    assert "[The output was cut: 70,000 characters in 900 lines.]" in shown
+
+
+def test_the_end_of_a_long_command_is_shown():
+    long = "find . " + "-not -name '*.txt' " * 20 + "-exec rm {} +"
+    head = command(long).start().show().splitlines()[0]
+    assert "$ find ." in head
+    assert "-exec rm {} +" in head
 
 
 def test_a_command_in_the_background_has_not_succeeded_yet():

@@ -12,6 +12,7 @@ from hilum_terminal.text_width import (
     RESET,
     cells,
     cut,
+    cut_middle,
     escape_text,
     line_spans,
     one_line,
@@ -77,6 +78,18 @@ def test_neutral_text() -> None:
         ("你好世界你好世界你好世界", "你好世界你好世界你好世界"),
     ]
     assert [(text, escape_text(text)) for text, _ in cases] == cases
+
+
+@MANY
+@hypothesis.given(st.text(max_size=80), st.integers(0, 60))
+def test_a_text_cut_in_the_middle_fits_and_keeps_both_ends(text: str, width: int) -> None:
+    line = one_line(text)
+    shown = cut_middle(line, width)
+    assert cells(shown) <= width
+    if shown != line and width >= 20:
+        beginning, _, end = shown.rpartition("…")
+        assert line.startswith(beginning)
+        assert line.endswith(end)
 
 
 @MANY
