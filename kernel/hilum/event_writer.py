@@ -92,11 +92,14 @@ class EventWriter:
             if other is not agent:
                 other.conversation.failures.clear()
 
-    def show_output(self, seq: int, agent: Agent, kind: str, text: str, call_id: str = "") -> None:
+    def show_output(
+        self, seq: int, agent: Agent, kind: str, text: str, call_id: str = "", tool: str = ""
+    ) -> None:
         """Show readers a piece of output that belongs to the event ``seq``. It is not stored."""
         current = agent.conversation.run
         run = current.id if current else ""
-        self._journal.delta((seq, kind, call_id), agent.name, run, replace_surrogates(text))
+        key = (seq, kind, call_id)
+        self._journal.delta(key, agent.name, run, replace_surrogates(text), tool)
 
     def _end_output(self, event: ev.Event) -> None:
         """Drop the streamed output that an event replaces, and wake tasks that wait for a run."""

@@ -451,7 +451,8 @@ class Delta(Data, frozen=True):
     ``CallStarted``).
 
     ``kind`` is ``text``, ``thinking``, ``arguments`` (of the call ``call_id``) or ``output`` (of a
-    running call).
+    running call). For ``arguments``, ``tool`` is the tool's name; the first such piece of a call may
+    have no text yet.
     """
 
     seq: int
@@ -460,6 +461,7 @@ class Delta(Data, frozen=True):
     kind: Literal["text", "thinking", "arguments", "output"]
     text: str
     call_id: str = ""
+    tool: str = ""
 
 
 def encode(event: Event) -> bytes:

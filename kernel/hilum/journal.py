@@ -29,6 +29,7 @@ class Stream(msgspec.Struct):
 
     agent: str
     run: str
+    tool: str = ""
     pieces: deque[str] = msgspec.field(default_factory=deque)
     first: int = 0
     size: int = 0
@@ -104,11 +105,11 @@ class Journal:
         self._recent.extend(events)
         return events
 
-    def delta(self, key: Key, agent: str, run: str, text: str) -> None:
-        """Add a piece of output."""
-        if key not in self.streams:
-            self.streams[key] = Stream(agent, run)
-        self.streams[key].add(text)
+    def delta(self, key: Key, agent: str, run: str, text: str, tool: str = "") -> None:
+        """Add a piece of output. Only the first piece of a call's arguments needs the tool's name."""
+        stream = self.streams.setdefault(key, Stream(agent, run))
+        stream.tool = stream.tool or tool
+        stream.add(text)
         self._wake()
 
     def drop(self, agent: str, call_id: str | None = None) -> None:
@@ -203,7 +204,8 @@ class Reader:
         for key, stream in self._journal.streams.items():
             seq, kind, call_id = key
             text, seen[key] = stream.since(self._seen.get(key, 0))
-            if text:
+            is_new_call = bool(stream.tool) and key not in self._seen
+            if text or is_new_call:
                 delta = Delta(
                     seq,
                     stream.agent,
@@ -211,6 +213,7 @@ class Reader:
                     kind,  # type: ignore[arg-type]
                     text,
                     call_id,
+                    stream.tool,
                 )
                 found.append(delta)
         self._seen = seen

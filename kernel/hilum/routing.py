@@ -240,6 +240,7 @@ async def _listen(agent: Agent, model: Model, request: Request, seq: int) -> tup
         The response, and the seconds until its first chunk.
     """
     session = agent.session
+    tools = {*session.tools, *ACCESS_TOOLS}
     began = trio.current_time()
     first = 0.0
 
@@ -252,8 +253,11 @@ async def _listen(agent: Agent, model: Model, request: Request, seq: int) -> tup
                 show("text", text)
             case ThinkingChunk(text):
                 show("thinking", text)
-            case CallChunk(call_id, _, arguments):
-                show("arguments", arguments, session.redaction.call_id(safe_id(call_id)))
+            case CallChunk(call_id, name, arguments):
+                # Only a known name is shown: any other text from a model may contain a secret.
+                tool = name if name in tools else ""
+                identity = session.redaction.call_id(safe_id(call_id))
+                show("arguments", arguments, identity, tool)
 
     options = session.options
     done = await read_answer(

@@ -5,8 +5,9 @@ from itertools import pairwise
 
 import trio
 import trio.testing
+from hilum import tool
 from hilum.events import FINAL, Delta, ModelStarted, RunEnded, SessionOpened, StateChanged
-from hilum.testing import pause, say
+from hilum.testing import pause, plugin, say, use
 
 
 async def test_events_are_numbered_without_gaps_and_say_whose_they_are(bench):
@@ -107,6 +108,32 @@ async def test_late_reader_gets_the_text_so_far_then_what_is_added(bench):
         ("one two ", started.seq, "text"),
         ("three ", started.seq, "text"),
     ]
+
+
+async def test_the_arguments_of_a_call_come_with_the_name_of_its_tool(bench):
+    """A face can say what is being written; an unknown name may be a secret, and is not shown."""
+
+    @tool(risk="read")
+    async def echo(text: str) -> str:
+        """Return a text."""
+        return text
+
+    calls = use("echo", text="hello") + use("sk-live-0123456789abcdef", text="x")
+    kit = await bench(plugin("own", echo), answers=[calls + pause(trio.Event())])
+    run = await kit.start("x")
+    with kit.guard():
+        await kit.model.asked(1)
+        await trio.testing.wait_all_tasks_blocked()
+        tools = []
+        async with aclosing(kit.session.events(len(kit.events), deltas=True)) as events:
+            async for event in events:
+                assert event.kind == "arguments"
+                tools.append(event.tool)
+                if len(tools) == 2:
+                    break
+        run.stop()
+        await run.wait()
+    assert tools == ["echo", ""]
 
 
 async def test_reader_without_deltas_sees_none(bench):

@@ -212,7 +212,12 @@ class LiveRows:
             rows += thinking_rows(answer.thinking, width=width, theme=theme, seconds=seconds)
         for call_id, arguments in answer.arguments.items():
             rows += streaming_call_rows(
-                call_id, arguments, width=width, theme=theme, spinner=spinner
+                call_id,
+                arguments,
+                width=width,
+                theme=theme,
+                spinner=spinner,
+                name=answer.tools.get(call_id, ""),
             )
         return rows
 
@@ -267,6 +272,7 @@ class LiveRows:
             agents=len(others),
             attempt=retry.attempt if retry else 0,
             retry_in=max(retry.at - time.time(), 0.0) if retry else 0.0,
+            elapsed=time.time() - actor.began if conversation.is_working else 0.0,
             stop_key="esc" if is_busy and not face.approvals.focused else "",
             spinner=self._spinner() if is_busy else "",
             mode=self._describe_mode(session),

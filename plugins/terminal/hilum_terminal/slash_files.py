@@ -8,6 +8,7 @@ from typing import cast, get_args
 from hilum import FileHistory, HilumError, Session, UsageError
 from hilum.errors import E_BAD_ARGS, E_NOT_FOUND, E_NOT_INSTALLED
 from hilum.services import FileDiff, HistoryScope, UndoPreview
+from hilum_view import Prompt, first_line
 
 from hilum_terminal.chat_protocol import Chat
 from hilum_terminal.diff_rows import diff_rows
@@ -60,10 +61,34 @@ async def show_diff(chat: Chat, arguments: str) -> None:
         diffs = []
     if not diffs:
         chat.say("No files were changed.", style="dim")
-    elif only_summary:
+        return
+    if not words:
+        await say_prompt(chat, history, diffs)
+    if only_summary:
         chat.say("\n".join(describe_diff(diff) for diff in diffs))
     else:
         say_diffs(chat, diffs)
+
+
+async def say_prompt(chat: Chat, history: FileHistory, diffs: Sequence[FileDiff]) -> None:
+    """Show which prompt changed files, unless this is uncertain.
+
+    Args:
+        chat: The conversation.
+        history: The history of the session's files.
+        diffs: The changes by the last run that changed files.
+    """
+    prompts = [entry for entry in chat.view.entries if isinstance(entry, Prompt) and entry.run]
+    changes = await history.summarize_runs([prompt.run for prompt in prompts])
+    paths = {diff.path for diff in diffs}
+    for prompt in reversed(prompts):
+        changed = changes.get(prompt.run)
+        if changed is None or not changed.files:
+            continue
+        # The changes of a later run may have been undone.
+        if paths <= set(changed.files) and prompt.text:
+            chat.say(f"By the prompt: {first_line(prompt.typed or prompt.text)}", style="dim")
+            return
 
 
 def parse_unit(words: Sequence[str], command: str) -> tuple[HistoryScope, str]:
@@ -126,7 +151,7 @@ async def undo(chat: Chat, arguments: str) -> None:
     scope, name = parse_unit(words, "undo")
     if scope == "session":
         scope, name = "since", "0"
-    await undo_unit(chat, scope, name, only_preview=only_preview)
+    await undo_unit(chat, scope, name, only_preview=only_preview, names_prompt=not words)
 
 
 async def redo(chat: Chat, arguments: str) -> None:
@@ -136,9 +161,22 @@ async def redo(chat: Chat, arguments: str) -> None:
 
 
 async def undo_unit(
-    chat: Chat, scope: HistoryScope, name: str, *, only_preview: bool = False
+    chat: Chat,
+    scope: HistoryScope,
+    name: str,
+    *,
+    only_preview: bool = False,
+    names_prompt: bool = False,
 ) -> None:
-    """Show what an undo would change, and carry out the undo if the user agrees."""
+    """Show what an undo would change, and carry out the undo if the user agrees.
+
+    Args:
+        chat: The conversation.
+        scope: The kind of unit.
+        name: The id of the unit; empty for the last one.
+        only_preview: Whether to show the preview only.
+        names_prompt: Whether to show which prompt made the changes.
+    """
     history = find_history(chat.session)
     preview = await history.preview_undo(scope, name)
     verb = "Redo" if scope == "undo" else "Undo"
@@ -146,6 +184,8 @@ async def undo_unit(
         chat.say("Nothing would be changed.", style="dim")
         say_limits(chat, preview)
         return
+    if names_prompt:
+        await say_prompt(chat, history, preview.diffs)
     say_diffs(chat, preview.diffs)
     if only_preview:
         say_limits(chat, preview)

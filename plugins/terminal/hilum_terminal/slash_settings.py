@@ -87,7 +87,9 @@ async def list_models(session: Session, current: str = "") -> list[Choice]:
     async with trio.open_nursery() as nursery:
         for provider in router.providers.values():
             nursery.start_soon(collect, provider)
-    listed = [name for provider in router.providers for name in names[provider]]
+    # A user who looks for a model wants one that can be used now.
+    usable_first = sorted(router.providers, key=lambda each: not _is_usable(session, names[each]))
+    listed = [name for provider in usable_first for name in names[provider]]
     if current and current not in listed:
         listed.insert(0, current)
     choices = []
@@ -100,6 +102,17 @@ async def list_models(session: Session, current: str = "") -> list[Choice]:
             hint = f"in use · {hint}".rstrip(" ·")
         choices.append(Choice(name, name, hint))
     return choices
+
+
+def _is_usable(session: Session, names: list[str]) -> bool:
+    """Return whether the models of a provider, given by their names, can be used."""
+    if not names:
+        return False
+    try:
+        session.kernel.router.model(names[0])
+    except HilumError:
+        return False
+    return True
 
 
 def _describe_model(kernel: Kernel, name: str) -> str:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import attrs
 from hilum.messages import Usage
-from hilum_view import format_money
+from hilum_view import format_duration, format_money
 
 from hilum_terminal.styles import Style, Theme
 from hilum_terminal.text_width import cells, cut, one_line
@@ -44,6 +44,7 @@ class StatusFacts:
         attempts: For ``retry``: maximum number of attempts, 0 if unknown.
         retry_in: For ``retry``: seconds until the next attempt.
         agents: For ``waiting_for_agents``: number of agents.
+        elapsed: Seconds since the run began; 0 while nothing is running.
         stop_key: Name of the key that stops the run; empty while nothing is running.
         spinner: The current frame of the progress spinner; empty while nothing is running.
         mode: The mode of the session.
@@ -62,6 +63,7 @@ class StatusFacts:
     attempts: int = 0
     retry_in: float = 0.0
     agents: int = 0
+    elapsed: float = 0.0
     stop_key: str = ""
     spinner: str = ""
     mode: str = ""
@@ -111,6 +113,7 @@ class _Part:
 # listed twice. The state and a missing sandbox come last, because they are relevant to safety.
 _REDUCTIONS = (
     "tokens",
+    "elapsed",
     "context",
     "background",
     "model",
@@ -164,6 +167,10 @@ def _join(texts: list[str]) -> str:
 def _make_parts(facts: StatusFacts) -> dict[str, _Part]:
     """Return the parts by name, in display order."""
     parts = {"state": _Part([_describe_state(facts)], _state_style(facts.state))}
+    # Tenths of a second would distract.
+    elapsed = int(facts.elapsed)
+    duration = f"{elapsed} s" if elapsed < 10 else format_duration(elapsed)
+    parts["elapsed"] = _Part([duration] if elapsed else [])
     parts["stop"] = _Part([f"{facts.stop_key} stops"] if facts.stop_key else [])
     if facts.sandbox is False:
         parts["no_sandbox"] = _Part(["NO SANDBOX"], "warning")

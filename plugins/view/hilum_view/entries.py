@@ -170,6 +170,7 @@ class Answer(Entry, tag="answer"):
         attempt: Number of the attempt; each new attempt begins with empty texts.
         text: The text so far.
         thinking: The reasoning text so far.
+        tools: Names of the tools of calls that are streaming, by call id; empty if unknown.
         arguments: Arguments of calls that are streaming, by call id; empty once the answer is
             complete.
         usage: Tokens and cost of the answer.
@@ -184,6 +185,7 @@ class Answer(Entry, tag="answer"):
     thinking: StreamedText = msgspec.field(default_factory=StreamedText)
     # msgspec gives each instance its own copy of an empty default.
     arguments: dict[str, StreamedText] = {}
+    tools: dict[str, str] = {}
     usage: Usage = Usage()
     seconds: float = 0.0
 
@@ -192,6 +194,7 @@ class Answer(Entry, tag="answer"):
         self.text = StreamedText()
         self.thinking = StreamedText()
         self.arguments = {}
+        self.tools = {}
 
 
 class Card(Entry, tag="card"):

@@ -325,6 +325,7 @@ class SessionView:
             answer.thinking.add(delta.text)
         else:
             answer.arguments.setdefault(delta.call_id, StreamedText()).add(delta.text)
+            answer.tools[delta.call_id] = delta.tool
         return answer
 
     def _drop_answer(self, agent: str) -> None:

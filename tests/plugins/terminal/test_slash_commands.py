@@ -258,7 +258,7 @@ async def test_diff_undo_and_redo_act_on_this_session():
         await chat.session.run("first")
         await chat.session.run("second")
         said = await chat.type("/diff")
-        assert said.splitlines()[0] == "created b.txt (+1 −0)"
+        assert said.splitlines()[:2] == ["By the prompt: second", "created b.txt (+1 −0)"]
         assert "\\x1b[2Jtwo" in said
         assert "\x1b" not in said
         assert (await chat.type("/diff session --stat")).splitlines() == [
@@ -267,11 +267,14 @@ async def test_diff_undo_and_redo_act_on_this_session():
         ]
         await chat.type("/diff --list")
         assert chat.commands == [["diff", "--list", "--session", chat.session.id]]
-        assert "deleted b.txt" in await chat.type("/undo --dry-run")
+        dry_run = (await chat.type("/undo --dry-run")).splitlines()
+        assert dry_run[:2] == ["By the prompt: second", "deleted b.txt (+0 −1)"]
         assert "Nothing was changed." in await chat.type("/undo")
         assert files_in(chat) == ["a.txt", "b.txt"]
         assert "/redo restores" in await chat.type("/undo", True)
         assert files_in(chat) == ["a.txt"]
+        # The second run changes nothing any more.
+        assert (await chat.type("/diff")).splitlines()[0] == "By the prompt: first"
         await chat.type("/undo session", True)
         assert files_in(chat) == []
         await chat.type("/redo", True)
