@@ -158,8 +158,8 @@ async def test_what_did_not_load_of_a_project_is_in_every_output(cli):
 
 
 EMPTY = {
-    "x = 1\n": "Mark the functions that are named like hooks",
-    "": "Mark the functions that are named like hooks",
+    "x = 1\n": "Add @hookimpl to the functions",
+    "": "Add @hookimpl to the functions",
     FILE.replace("@hookimpl\ndef provide_tools", "def offered"): "Return the tool greet from",
 }
 

@@ -5,13 +5,17 @@ The policy is registered in the entry point group ``hilum.content_policy``.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from hilum import config_folder
+
 from hilum_guard.protected_files import hidden
 from hilum_guard.repositories.repository_settings import repository_doubt
 from hilum_guard.secrets.redaction import Redactor, is_settings, is_source
+from hilum_guard.secrets.settings_secrets import SettingsRedactor, read_settings_secrets
 
 
 def redact(text: str, path: str = "") -> str:
@@ -28,13 +32,13 @@ def redact(text: str, path: str = "") -> str:
 def make_redactor(
     environ: Mapping[str, str] | None = None, secrets: Mapping[str, str] | None = None
 ) -> Redactor:
-    """Create a redactor.
+    """Create a redactor. It also replaces the secrets in the user's settings.
 
     Args:
         environ: The environment whose secrets are replaced; by default, this process's environment.
         secrets: Additional secrets, by name.
     """
-    return Redactor(environ, secrets)
+    return Redactor(environ, {**read_settings_secrets(config_folder()), **(secrets or {})})
 
 
 def explain_withheld_file(place: Path, path: str) -> str:
@@ -53,5 +57,5 @@ def explain_unsafe_repository(folder: str) -> str:
 
 
 @cache
-def _redactor() -> Redactor:
-    return Redactor()
+def _redactor() -> SettingsRedactor:
+    return SettingsRedactor(os.environ, config_folder())

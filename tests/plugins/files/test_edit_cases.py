@@ -142,7 +142,7 @@ REFUSED = {
     "a markdown break in a line that changes": ("one  \ntwo\n", "one\ntwo\n", "uno\ntwo\n", E_NOT_FOUND, 0,
                                                 "trailing spaces"),
     "blank lines where lines are inserted": ("a()\n\n\nb()\n", "a()\n\nb()", "a()\n\nx()\n\nb()", E_NOT_FOUND, 0,
-                                             "Blank lines"),
+                                             "blank lines"),
     "brackets alone, moved": ("{\n    {\n      }\n    }\n  }\n}\n", "   }\n }", "   }\n };", E_MULTIPLE_MATCHES, 3,
                               "lines 3, 4, 5"),
     "already applied": ("a\nnew line\nc\n", "a\nold line\nc", "a\nnew line\nc", E_NOT_FOUND, 0, "already applied"),

@@ -1,13 +1,15 @@
 """The one redactor: what looks like a secret is taken out, and programs are left alone."""
 
 import json
+import os
 import time
 from pathlib import Path
 
+import hilum
 import pytest
 from hilum_guard import Redactor
 from hilum_guard.secrets.redaction import is_settings, is_source
-from hilum_guard.secrets.result_redaction import read_settings_secrets
+from hilum_guard.secrets.settings_secrets import SettingsRedactor, read_settings_secrets
 
 AWS = "AKIA" + "ABCDEFGHIJKLMNOP"
 KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nabc/+\n-----END RSA PRIVATE KEY-----"
@@ -332,3 +334,38 @@ def test_placeholders_of_example_files_are_no_secrets(value: str) -> None:
 def test_what_only_begins_like_a_placeholder_is_a_secret(value: str) -> None:
     """The whole value counts."""
     assert value not in Redactor({})(f"STRIPE_KEY={value}\n", settings=True)
+
+
+def test_a_key_that_is_stored_during_a_session_is_redacted(tmp_path: Path) -> None:
+    """A key that was replaced or removed stays redacted, because earlier texts may contain it."""
+    redact = SettingsRedactor({}, tmp_path)
+    first, second = "kept-first-0123456789", "kept-second-987654321"
+    text = f"{first} and {second}"
+    assert redact(text, guess=False) == text
+    keys = tmp_path / "keys.toml"
+    keys.write_text(f'[acme]\nkey = "{first}"\n')
+    assert first not in redact(text, guess=False)
+    os.replace(write_aside(keys, f'[acme]\nkey = "{second}"\n'), keys)
+    cleaned = redact(text, guess=False)
+    assert first not in cleaned
+    assert second not in cleaned
+    keys.unlink()
+    cleaned = redact(text, guess=False)
+    assert first not in cleaned
+    assert second not in cleaned
+
+
+def write_aside(file: Path, text: str) -> Path:
+    """Write the new content of a file next to it, as hilum does before it replaces the file."""
+    new = file.with_suffix(".new")
+    new.write_text(text)
+    return new
+
+
+def test_redactors_without_a_session_know_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The history of prompts and exported sessions have no session's redactor."""
+    monkeypatch.setenv("HILUM_CONFIG", str(tmp_path))
+    (tmp_path / "keys.toml").write_text('[acme]\nkey = "kept-first-0123456789"\n')
+    assert "kept-first" not in hilum.make_redactor({})("kept-first-0123456789", guess=False)

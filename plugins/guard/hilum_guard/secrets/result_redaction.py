@@ -14,11 +14,10 @@ from hilum import Session, Text, ToolCall, ToolError, ToolResult, environment
 
 from hilum_guard.secrets.redaction import (
     PLACEHOLDER,
-    Redactor,
-    find_settings_secrets,
     is_settings,
     is_source,
 )
+from hilum_guard.secrets.settings_secrets import SettingsRedactor
 
 if TYPE_CHECKING:
     from hilum_guard.call_reader import CheckedCall
@@ -39,7 +38,7 @@ class ResultRedactor:
 
     def __init__(self, session: Session, config: Path) -> None:
         self._session = session
-        self._redactor = Redactor({**os.environ, **environment()}, read_settings_secrets(config))
+        self._redactor = SettingsRedactor({**os.environ, **environment()}, config)
         # The result texts that were cleaned most recently. Events repeat these texts, and searching
         # them again would double the cost.
         self._clean: dict[str, None] = {}
@@ -161,29 +160,6 @@ def explain_placeholder(files: frozenset[str], names: frozenset[str], call: Chec
             " it from the environment, and ask the user to set it there."
         )
     return ""
-
-
-def read_settings_secrets(config: Path) -> dict[str, str]:
-    """Return the secrets in the user's settings, and the keys that ``hilum models key`` stores.
-
-    Keys in the system's keyring are not included: commands and files do not contain them.
-    """
-    return {
-        **find_settings_secrets(_read_table(config / "settings.toml")),
-        **find_settings_secrets(_read_table(config / "keys.toml"), "keys"),
-    }
-
-
-def _read_table(file: Path) -> dict[str, Any]:
-    """Return the content of a TOML file; empty if it cannot be read."""
-    if not file.exists():
-        return {}
-    import tomllib  # the import takes 7 ms, which most sessions save
-
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):  # the file's own plugin reports the error
-        return {}
 
 
 def read_path(call: ToolCall) -> str:
