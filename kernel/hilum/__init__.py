@@ -56,6 +56,7 @@ _HOMES = {
         "hookimpl",
         "hookspec",
     ),
+    "images": ("read_image",),
     "kernel": ("Kernel", "open_kernel"),
     "messages": (
         "AssistantMessage",

@@ -42,6 +42,7 @@ from hilum.hookspecs import ask as ask
 from hilum.hookspecs import deny as deny
 from hilum.hookspecs import hookimpl as hookimpl
 from hilum.hookspecs import hookspec as hookspec
+from hilum.images import read_image as read_image
 from hilum.kernel import Kernel as Kernel
 from hilum.kernel import open_kernel as open_kernel
 from hilum.messages import AssistantMessage as AssistantMessage

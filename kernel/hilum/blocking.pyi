@@ -7,6 +7,7 @@ from typing import Any, type_check_only
 
 from hilum import kernel, runs, session
 from hilum.events import AnyEvent, Delta, RunEnded
+from hilum.messages import Image
 from hilum.store import Store
 from hilum.tools import Tool
 
@@ -29,6 +30,7 @@ class Session(session.Session):
         state: Mapping[str, object] | None = None,
         piped: bool = False,
         attached: str = "",
+        images: Sequence[Image] = (),
     ) -> Run: ...
     def run(  # type: ignore[override]
         self,
@@ -38,6 +40,7 @@ class Session(session.Session):
         state: Mapping[str, object] | None = None,
         piped: bool = False,
         attached: str = "",
+        images: Sequence[Image] = (),
     ) -> RunEnded: ...
     def resume(self) -> list[Run]: ...  # type: ignore[override]
     def retry(self, agent: str = "main") -> Run: ...  # type: ignore[override]

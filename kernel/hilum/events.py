@@ -19,6 +19,7 @@ import msgspec
 from hilum.messages import (
     AssistantMessage,
     Data,
+    Image,
     Layer,
     Message,
     ToolCall,
@@ -95,7 +96,8 @@ class PromptQueued(Event, frozen=True):
 
     If ``piped`` is set, another program wrote the text, which then does not count as the user's
     words. ``attached`` is data that came with the text and that another program wrote. ``typed`` is
-    what the user typed if a plugin replaced the text, as for a command such as ``/init``. ``redacted``
+    what the user typed if a plugin replaced the text, as for a command such as ``/init``.
+    ``images`` came with the text. ``redacted``
     lists the names of the secrets that were replaced in either text.
     """
 
@@ -104,6 +106,7 @@ class PromptQueued(Event, frozen=True):
     attached: str = ""
     redacted: tuple[str, ...] = ()
     typed: str = ""
+    images: tuple[Image, ...] = ()
 
 
 class SteeringQueued(Event, frozen=True):

@@ -56,6 +56,7 @@ from hilum.messages import (
     AssistantMessage,
     Block,
     Compaction,
+    Image,
     Message,
     Text,
     ToolResult,
@@ -282,15 +283,15 @@ async def _begin(agent: Agent) -> None:
     session.emit(started, agent, prompt.run)
 
 
-def _prompt_parts(prompt: PromptQueued) -> tuple[Text, ...]:
+def _prompt_parts(prompt: PromptQueued) -> tuple[Text | Image, ...]:
     """Return a prompt as message parts, each marked with its author.
 
     Attached data is put in a block that the data itself cannot close.
     """
     text = Text(prompt.text, "piped" if prompt.piped else "user")
     if not prompt.attached:
-        return (text,)
-    return (text, Text(render(Block("stdin", prompt.attached)), "piped"))
+        return (text, *prompt.images)
+    return (text, Text(render(Block("stdin", prompt.attached)), "piped"), *prompt.images)
 
 
 async def _freeze(agent: Agent) -> None:

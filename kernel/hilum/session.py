@@ -33,10 +33,11 @@ from hilum.errors import (
 from hilum.event_writer import EventWriter
 from hilum.hooks import PluginFailure
 from hilum.hookspecs import Interpretation, PromptCommand
+from hilum.images import check_images
 from hilum.instances import PluginInstances
 from hilum.journal import Journal, Reader
 from hilum.loop import compact_idle, drive, give_up
-from hilum.messages import Message, replace_surrogates
+from hilum.messages import Image, Message, replace_surrogates
 from hilum.plugins import GateTable
 from hilum.processes import Command, Processes
 from hilum.prompt_order import PromptOrder
@@ -163,6 +164,7 @@ class Session:
         state: Mapping[str, object] | None = None,
         piped: bool = False,
         attached: str = "",
+        images: Sequence[Image] = (),
     ) -> Run:
         """Prompt an agent. The run starts immediately or after the agent's earlier prompts.
 
@@ -177,17 +179,24 @@ class Session:
                 the user's words do not trust it.
             attached: Data from another program that comes with the text, such as the output of a
                 command. The agent reads this data as a separate block.
+            images: Images that come with the text. A model that accepts no images gets a line of
+                text in place of each.
 
         Raises:
-            UsageError: The agent or model does not exist.
+            UsageError: The agent or model does not exist, or there are too many images, or an image
+                is too large (``E_BAD_ARGS``).
             PluginError: A plugin that removes secrets from texts does not work.
         """
         self._check_log()
+        check_images(images)
         # Interpreting and redacting take varying amounts of time, but prompts must run in the order
         # in which they were given.
         with self._prompts.turn(agent) as earlier:
             given = ev.PromptQueued(
-                text=replace_surrogates(text), piped=piped, attached=replace_surrogates(attached)
+                text=replace_surrogates(text),
+                piped=piped,
+                attached=replace_surrogates(attached),
+                images=tuple(images),
             )
             return await self._prompt(given, agent, state or {}, earlier)
 
@@ -224,7 +233,7 @@ class Session:
         if actor.conversation.phase != "idle" and agent not in self._working:
             give_up(actor, "interrupted", "E_INTERRUPTED", "The run was cut off and not resumed.")
         run = self._new_run(agent, state)
-        self.emit(replace(queued, piped=given.piped), actor, run.id)
+        self.emit(replace(queued, piped=given.piped, images=given.images), actor, run.id)
         if queued.redacted and not actor.parent:
             say = notice(queued.redacted)
             self.note("redaction.prompt", say=say, names=list(queued.redacted))
@@ -289,13 +298,16 @@ class Session:
         state: Mapping[str, object] | None = None,
         piped: bool = False,
         attached: str = "",
+        images: Sequence[Image] = (),
     ) -> ev.RunEnded:
         """Prompt an agent and wait for the end of the run.
 
         The arguments are those of ``prompt``. If this method is cancelled, it stops the run and
         waits until the run has ended.
         """
-        run = await self.prompt(text, agent=agent, state=state, piped=piped, attached=attached)
+        run = await self.prompt(
+            text, agent=agent, state=state, piped=piped, attached=attached, images=images
+        )
         try:
             return await run.wait()
         except trio.Cancelled:

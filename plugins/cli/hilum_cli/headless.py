@@ -418,7 +418,11 @@ class Headless:
             await self._note_cut_off(session)
             state = dict(options.state) if options.state else None
             run = await session.prompt(
-                options.prompt, state=state, piped=options.piped, attached=options.attached
+                options.prompt,
+                state=state,
+                piped=options.piped,
+                attached=options.attached,
+                images=options.images,
             )
             return [run]
         if not session.kernel.router.resolve(session.model):

@@ -98,6 +98,12 @@ def check_task(options: Namespace) -> None:
         raise UsageError(
             "--accept needs the plan of an earlier session.", code=E_BAD_ARGS, hint=hint
         )
+    if options.images and (options.accept or not options.prompt):
+        raise UsageError(
+            "--image needs a prompt that says what to do with the image.",
+            code=E_BAD_ARGS,
+            hint='For example: hilum run "what is wrong on this page?" --image page.png',
+        )
     if not options.prompt and not options.resume:
         hint = 'Say what to do: hilum run "fix the failing test".'
         raise UsageError("There is no prompt.", code=E_BAD_ARGS, hint=hint)
@@ -137,6 +143,7 @@ def parse(argv: Sequence[str]) -> Namespace:
         from hilum_context import load_state
 
         options.state = load_state(options.state)
+    options.images = [hilum.read_image(path) for path in options.image]
     options.settings = {}
     if options.set:
         options.settings = dict(map(hilum.parse_pair, options.set))
@@ -190,6 +197,14 @@ def make_parser() -> Parser:
         default="",
         metavar="PROVIDER/NAME",
         help="model to use, for example openai/gpt-5",
+    )
+    add(
+        "--image",
+        "-i",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="an image for the model (PNG, JPEG, GIF or WebP); may be repeated",
     )
     add("--mode", default=None, help="agent (does the task), ask, plan, debug")
     add(

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
+
+if TYPE_CHECKING:
+    from hilum import Image
 
 
 @attrs.define
@@ -21,6 +24,7 @@ class RunOptions:
         workspace: The folder to work in.
         prompt: The task; empty to only resume.
         attached: Data that accompanies the prompt, such as piped input.
+        images: Images that accompany the prompt.
         piped: Whether another program wrote the prompt.
         accept: Whether to carry out the plan that is awaiting a decision.
         resume: Id of the session to resume; empty for a new one.
@@ -40,6 +44,7 @@ class RunOptions:
     workspace: str
     prompt: str = ""
     attached: str = ""
+    images: Sequence[Image] = ()
     piped: bool = False
     accept: bool = False
     resume: str = ""

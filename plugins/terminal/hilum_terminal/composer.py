@@ -70,6 +70,18 @@ class Owner(Protocol):
         """Show a notice for a few seconds."""
         ...
 
+    def remember_images(self, paths: Sequence[str]) -> None:
+        """Remember that the user pasted images, given by their paths, into the sent text."""
+        ...
+
+    async def save_clipboard(self) -> str:
+        """Save the image in the clipboard to a file, and return the file's path.
+
+        Raises:
+            UsageError: There is no such image.
+        """
+        ...
+
     async def edit_draft(self, text: str) -> str:
         """Let the user edit text in an editor, and return the edited text."""
         ...
@@ -216,6 +228,10 @@ class Composer:
                 return True
             if self._handle_command_key(key):
                 return True
+        elif not key.text:
+            # Some terminals send an empty paste if the clipboard contains an image.
+            self._owner.spawn(self._paste_clipboard)
+            return True
         if not self.editor.handle(key):
             return isinstance(key, Key) and self._browse(key)
         self._complete_soon()
@@ -237,6 +253,8 @@ class Composer:
                 self._close_menu()
             case "ctrl-x":
                 pass
+            case "ctrl-v":
+                self._owner.spawn(self._paste_clipboard)
             case "ctrl-g":
                 self._owner.spawn(self._edit)
             case "ctrl-e" if follows_control_x:
@@ -249,6 +267,7 @@ class Composer:
         text = self.editor.expand()
         if not text.strip():
             return
+        self._owner.remember_images(self.editor.image_paths)
         is_typed = self._is_typed()
         if not is_typed and text.lstrip().startswith("/"):
             self._pasted_slashes.add(text.strip())
@@ -256,6 +275,13 @@ class Composer:
         self.editor.clear()
         self._draft_changed()
         self._owner.submit(text, afterwards=afterwards, is_typed=is_typed)
+
+    async def _paste_clipboard(self) -> None:
+        """Insert the image in the clipboard."""
+        path = await self._owner.save_clipboard()
+        self.editor.attach_image(path)
+        self._draft_changed()
+        self._owner.changed()
 
     def _tab(self) -> None:
         """Complete the typed word; if there is none and the agent is working, queue the draft."""

@@ -28,6 +28,7 @@ from hilum.store import MemoryStore
 from hilum_view import Answer, Card, Changes, Outcome, Prompt, SessionView
 
 from hilum_terminal.options import ChatOptions
+from hilum_terminal.prompt_images import PromptImages
 from hilum_terminal.settings import TerminalSettings
 from hilum_terminal.shell_line import ShellLine, run_shell_line
 from hilum_terminal.transcript import Transcript
@@ -143,6 +144,7 @@ class Conversation:
         self._left = False
         self._leaving = trio.Event()
         self._next: Start | None = None
+        self.images = PromptImages()
         self._attached: list[str] = []
         # The ids of the prompts and messages that were sent while the agent was working, in order.
         self._sent: list[str] = []
@@ -414,7 +416,10 @@ class Conversation:
         attached = "\n\n".join(self._attached)
         self._attached = []
         try:
-            run = await session.prompt(text, attached=attached)
+            images = await self.images.read(text)
+            if images:
+                self._warn_without_images(session)
+            run = await session.prompt(text, attached=attached, images=images)
         except HilumError as error:
             self._audience.show_error(error)
             if attached:
@@ -424,6 +429,17 @@ class Conversation:
             return
         if run.reply is not None:
             self.transcript.write_markdown(run.reply)
+
+    def _warn_without_images(self, session: Session) -> None:
+        """Warn the user if the session's model does not accept images."""
+        model = self.view.lead_actor.model or session.model
+        try:
+            info = session.kernel.router.model(model).info if model else None
+        except HilumError:  # the prompt itself reports the error
+            return
+        if info is not None and not info.images:
+            text = f"! {model} does not accept images; it reads only that an image was sent."
+            self.transcript.note(text, "warning")
 
     async def steer(self, text: str) -> None:
         """Send a message to a running agent; if the run has ended, send the text as a prompt."""

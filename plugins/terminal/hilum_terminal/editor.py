@@ -15,7 +15,7 @@ from hilum_terminal.graphemes import (
 )
 from hilum_terminal.keys import Input, Key, Paste
 from hilum_terminal.kill_ring import KillRing
-from hilum_terminal.pastes import Attachment, Chips, clean_text, find_image_paths, is_long
+from hilum_terminal.pastes import Chips, clean_text, find_image_paths, is_long
 from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import one_line
 from hilum_terminal.undo_stack import Change, Kind, Span, UndoStack
@@ -114,9 +114,9 @@ class Editor:
         return self._chips.show(self._text)
 
     @property
-    def attachments(self) -> list[Attachment]:
-        """The images in the order of the text."""
-        return self._chips.attachments(self._text)
+    def image_paths(self) -> list[str]:
+        """The paths of all images that were ever inserted, also of those that were deleted."""
+        return self._chips.image_paths
 
     @property
     def begins_with_paste(self) -> bool:

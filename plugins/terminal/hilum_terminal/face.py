@@ -430,10 +430,21 @@ class Face:
 
     def _send_text(self, text: str, afterwards: bool) -> None:
         steers = self.conversation.is_working and not afterwards
-        if steers and not self.commands.calls_agent(text):
+        has_images = bool(self.conversation.images.find(text))
+        if steers and has_images:
+            self.show_notice("A message with an image is sent when the agent has finished.")
+        if steers and not has_images and not self.commands.calls_agent(text):
             self.enqueue(lambda: self.conversation.steer(text), text, is_message=True)
         else:
             self.enqueue(lambda: self.conversation.prompt(text), text, is_message=True)
+
+    def remember_images(self, paths: Sequence[str]) -> None:
+        """Remember that the user pasted images, given by their paths, into the sent text."""
+        self.conversation.images.remember(paths)
+
+    async def save_clipboard(self) -> str:
+        """Save the image in the clipboard to a file, and return the file's path."""
+        return await self.conversation.images.save_clipboard()
 
     # --- what the composer uses -------------------------------------------------------------------
 

@@ -35,21 +35,6 @@ _MAX_PATHS_LENGTH = 8192
 
 
 @attrs.frozen
-class Attachment:
-    """An image that the text refers to.
-
-    Attributes:
-        number: Number of the image in its label, starting at 1.
-        path: Path of the image file.
-        label: Text that is shown for the image, such as ``[image #1 · plan.png]``.
-    """
-
-    number: int
-    path: str
-    label: str
-
-
-@attrs.frozen
 class Chip:
     """A long paste or an image.
 
@@ -58,19 +43,23 @@ class Chip:
         label: What the user sees.
         text: The pasted text, or a reference to the image with its path, such as ``[image #1:
             /tmp/plan.png]``.
-        image: The image; ``None`` for pasted text.
     """
 
     character: str
     label: str
     text: str
-    image: Attachment | None = None
 
 
 class Chips:
-    """The chips of one editor. Pastes and images are counted separately."""
+    """The chips of one editor. Pastes and images are counted separately.
+
+    Attributes:
+        image_paths: The paths of all images that were ever added. The text of a prompt refers to an
+            image by its path, even after the chip is gone.
+    """
 
     def __init__(self) -> None:
+        self.image_paths: list[str] = []
         self._chips: dict[str, Chip] = {}
         self._pastes = 0
         self._images = 0
@@ -94,12 +83,12 @@ class Chips:
         if not character:
             return path
         self._images += 1
+        self.image_paths.append(path)
         shown = clean_text(name or PurePath(path).name).replace("\n", " ").replace("\t", " ")
         label = f"[image #{self._images} · {shown}]"
-        image = Attachment(self._images, path, label)
-        # The user needs to see only the name, but the agent needs the path to open the file.
+        # The user needs to see only the name; the path identifies the image when it is sent.
         text = f"[image #{self._images}: {path}]"
-        self._chips[character] = Chip(character, label, text, image)
+        self._chips[character] = Chip(character, label, text)
         return character
 
     def find(self, character: str) -> Chip | None:
@@ -113,15 +102,6 @@ class Chips:
     def show(self, text: str) -> str:
         """Return text with chips replaced by their labels."""
         return self._replace(text, lambda chip: chip.label)
-
-    def attachments(self, text: str) -> list[Attachment]:
-        """Return the images in a text, without duplicates, in the order of the text."""
-        images = []
-        for character in dict.fromkeys(_CHIP.findall(text)):
-            chip = self._chips.get(character)
-            if chip is not None and chip.image is not None:
-                images.append(chip.image)
-        return images
 
     def clean(self, text: str) -> str:
         """Return the text cleaned by ``clean_text``, but keep the characters of existing chips."""

@@ -271,6 +271,9 @@ class Transcript:
             if attached:
                 lines = attached.count("\n") + 1
                 rows.append(theme.paint(f"  + {lines} lines attached", "dim"))
+            if prompt.images:
+                images = "1 image" if prompt.images == 1 else f"{prompt.images} images"
+                rows.append(theme.paint(f"  + {images}", "dim"))
             return rows
 
         self._commit(Block("prompt", make, len(prompt.text)))

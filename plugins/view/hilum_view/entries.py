@@ -138,6 +138,7 @@ class Prompt(Entry, tag="prompt"):
         model: The model of the run.
         mode: The mode of the run.
         attached: Text from another program, such as piped input, which is data, not instructions.
+        images: Number of images that came with the prompt.
         context: The context that was gathered for the prompt.
         retries: Id of the run that this run continues; empty if this run has its own prompt.
         steers: Whether the user wrote the prompt while the agent was working, and the agent read it
@@ -149,6 +150,7 @@ class Prompt(Entry, tag="prompt"):
     model: str = ""
     mode: str = ""
     attached: str = ""
+    images: int = 0
     context: tuple[ContextSource, ...] = ()
     retries: str = ""
     steers: bool = False

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 from hilum import events as ev
 from hilum.errors import E_DENIED, RULE, UNATTENDED
-from hilum.messages import Thinking, ToolCall, ToolResult, Usage
+from hilum.messages import Image, Thinking, ToolCall, ToolResult, Usage
 
 from hilum_view import agents, plan
 from hilum_view.agents import Actor, AgentView, AgentViews
@@ -402,7 +402,9 @@ class SessionView:
         attached = []
         context = []
         for part in event.message.parts[1:]:
-            text = getattr(part, "text", "")
+            if isinstance(part, Image):
+                continue
+            text = part.text
             if part.source == "piped":
                 attached.append(text)
             else:
@@ -414,6 +416,7 @@ class SessionView:
                 model=event.model,
                 mode=event.mode,
                 attached="\n".join(attached),
+                images=sum(isinstance(part, Image) for part in event.message.parts),
                 context=tuple(context),
                 **self._place(event),
             )

@@ -1,0 +1,100 @@
+"""Images that a user sends with a prompt: reading them from files, and their limits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from hilum.errors import E_BAD_ARGS, E_NOT_FOUND, UsageError
+from hilum.messages import Image
+
+MAX_BYTES = 5_000_000
+"""Maximum size of an image in bytes. Model providers reject larger images."""
+MAX_IMAGES = 20
+"""Maximum number of images in one prompt. Model providers reject requests with many images."""
+# The first bytes of the formats that all providers accept. WebP has its size in between.
+_SIGNATURES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+MEDIA_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+
+def read_image(path: str | os.PathLike[str]) -> Image:
+    """Read an image file for ``Session.prompt``. Blocks.
+
+    The content decides the format, whatever the name of the file is.
+
+    Args:
+        path: The file: PNG, JPEG, GIF or WebP, with at most ``MAX_BYTES``.
+
+    Raises:
+        UsageError: The file cannot be read (``E_NOT_FOUND``), is no image of these formats, or is
+            too large (``E_BAD_ARGS``).
+    """
+    shown = os.fspath(path)
+    try:
+        # Opening a pipe would wait for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(
+            f"The image {shown} cannot be read: {reason}.",
+            code=E_NOT_FOUND,
+            hint="Check the path.",
+        ) from None
+    media_type = find_media_type(data or b"")
+    if not media_type:
+        raise UsageError(
+            f"{shown} is not a PNG, JPEG, GIF or WebP image.",
+            code=E_BAD_ARGS,
+            hint="Convert the image, for example to PNG.",
+        )
+    image = Image(media_type, data)
+    check_images([image], shown)
+    return image
+
+
+def find_media_type(data: bytes) -> str:
+    """Return the media type of an image by its first bytes; empty if the format is unknown."""
+    for signature, media_type in _SIGNATURES:
+        if data.startswith(signature):
+            return media_type
+    is_webp = data[:4] == b"RIFF" and data[8:12] == b"WEBP"
+    return "image/webp" if is_webp else ""
+
+
+def check_images(images: Sequence[Image], name: str = "An image") -> None:
+    """Check that a prompt's images can be sent to a model.
+
+    Args:
+        images: The images.
+        name: The name of a single image, for the error.
+
+    Raises:
+        UsageError: There are too many images, or an image is too large, empty or in a format that
+            models do not accept.
+    """
+    if len(images) > MAX_IMAGES:
+        raise UsageError(
+            f"The prompt has {len(images)} images; the maximum is {MAX_IMAGES}.",
+            code=E_BAD_ARGS,
+            hint="Send them in several prompts.",
+        )
+    for image in images:
+        if len(image.data) > MAX_BYTES:
+            raise UsageError(
+                f"{name} is larger than {MAX_BYTES // 1_000_000} MB.",
+                code=E_BAD_ARGS,
+                hint="Make the image smaller.",
+            )
+        if not image.data or image.media_type not in MEDIA_TYPES:
+            raise UsageError(
+                f"{name} is not a PNG, JPEG, GIF or WebP image.",
+                code=E_BAD_ARGS,
+                hint="Convert the image, for example to PNG.",
+            )

@@ -1,0 +1,131 @@
+"""The images that the user pastes: found in a prompt's text, and read when the prompt is sent.
+
+The text of a prompt refers to an image by its path, as in ``[image #1: /tmp/plan.png]``. The reference
+stays part of the text while the prompt is queued, given back or edited. Only paths that the user
+pasted as images count, so that a reference in a pasted text attaches nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import trio
+from hilum import Image, UsageError, read_image
+from hilum.errors import E_NOT_FOUND, E_NOT_INSTALLED
+from hilum.images import find_media_type
+
+CLIPBOARD_TIMEOUT = 5.0
+"""Time limit, in seconds, for the program that reads the clipboard."""
+_X11 = ("xclip", "-selection", "clipboard", "-target", "image/png", "-out")
+_WAYLAND = ("wl-paste", "--type", "image/png")
+_MACOS = ("osascript", "-e", "the clipboard as «class PNGf»")
+_MACOS_PREFIX = b"data PNGf"
+
+
+class PromptImages:
+    """The images that the user has pasted into the input since the program started."""
+
+    def __init__(self) -> None:
+        self._paths: list[str] = []
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._count = 0
+
+    def remember(self, paths: Iterable[str]) -> None:
+        """Remember that the user pasted images, given by their paths."""
+        self._paths += [path for path in paths if path not in self._paths]
+
+    def find(self, text: str) -> list[str]:
+        """Return the paths of the pasted images that a prompt refers to, in the order of the text."""
+        places = [(text.find(f": {path}]"), path) for path in self._paths]
+        return [path for place, path in sorted(places) if place >= 0]
+
+    async def read(self, text: str) -> list[Image]:
+        """Read the images that a prompt refers to.
+
+        Raises:
+            UsageError: An image cannot be read, or models do not accept it.
+        """
+        images = []
+        for path in self.find(text):
+            images.append(await trio.to_thread.run_sync(read_image, path))
+        return images
+
+    async def save_clipboard(self) -> str:
+        """Save the image in the system's clipboard to a file, and return the file's path.
+
+        The file exists until the program ends.
+
+        Raises:
+            UsageError: The clipboard contains no image, or no program can read the clipboard.
+        """
+        data = await _read_clipboard()
+        if not find_media_type(data):
+            raise UsageError(
+                "There is no image in the clipboard.",
+                code=E_NOT_FOUND,
+                hint="Copy an image, or paste the path of an image file.",
+            )
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="hilum-clipboard-")
+        self._count += 1
+        path = Path(self._folder.name) / f"clipboard-{self._count}.png"
+        await trio.Path(path).write_bytes(data)
+        return str(path)
+
+
+async def _read_clipboard() -> bytes:
+    """Return the image in the clipboard; empty if there is none.
+
+    Raises:
+        UsageError: No program can read the clipboard.
+    """
+    argv = _choose_program()
+    try:
+        # The warden does not run this program: the sandbox would hide the display server from it.
+        # Trio ends the program with the time limit.
+        with trio.move_on_after(CLIPBOARD_TIMEOUT):
+            done = await trio.run_process(
+                argv, capture_stdout=True, capture_stderr=True, check=False
+            )
+            return _decode(argv, done.stdout)
+    except OSError as error:
+        raise UsageError(
+            f"The clipboard cannot be read: {argv[0]}: {error.strerror}.",
+            code=E_NOT_INSTALLED,
+            hint=f"Install {argv[0]}, or paste the path of an image file.",
+        ) from None
+    return b""
+
+
+def _choose_program() -> Sequence[str]:
+    """Return the program that reads an image from the clipboard.
+
+    Raises:
+        UsageError: There is no clipboard.
+    """
+    if sys.platform == "darwin":
+        return _MACOS
+    if os.environ.get("WAYLAND_DISPLAY"):
+        return _WAYLAND
+    if os.environ.get("DISPLAY"):
+        return _X11
+    raise UsageError(
+        "This terminal has no clipboard that hilum can read.",
+        code=E_NOT_FOUND,
+        hint="Paste the path of an image file, or drag the file into the terminal.",
+    )
+
+
+def _decode(argv: Sequence[str], output: bytes) -> bytes:
+    if argv is not _MACOS:
+        return output
+    # AppleScript prints «data PNGf89504E47…».
+    _, _, digits = output.partition(_MACOS_PREFIX)
+    try:
+        return bytes.fromhex(digits.partition("»".encode())[0].decode("ascii"))
+    except ValueError:
+        return b""

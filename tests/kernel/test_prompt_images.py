@@ -1,0 +1,89 @@
+"""Images that come with a prompt: to the model, into the log, and back after a fork."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hilum import Image, UsageError, read_image
+from hilum.errors import E_BAD_ARGS, E_NOT_FOUND
+from hilum.events import PromptQueued, RunStarted
+from hilum.images import MAX_BYTES, MAX_IMAGES
+from hilum.messages import UserMessage
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"\x00" * 40
+
+
+async def test_an_image_reaches_the_model_and_the_log(bench):
+    kit = await bench(answers=["A tree.", "Still a tree."])
+    picture = Image("image/png", PNG)
+    await kit.run("What is this?", images=[picture], attached="data from a pipe")
+    sent = [each for each in kit.requests[0].messages if isinstance(each, UserMessage)]
+    assert picture in sent[0].parts
+    assert kit.of(PromptQueued)[0].images == (picture,)
+    assert picture in kit.of(RunStarted)[0].message.parts
+    # The text is what the user typed, without a trace of the image.
+    assert kit.of(RunStarted)[0].message.typed == "What is this?"
+    await kit.run("And now?")
+    later = [each for each in kit.requests[1].messages if isinstance(each, UserMessage)]
+    assert picture in later[0].parts
+    assert not any(isinstance(part, Image) for part in later[1].parts)
+
+
+@pytest.mark.parametrize(
+    ("images", "words"),
+    [
+        ([Image("image/png", PNG)] * (MAX_IMAGES + 1), "maximum is 20"),
+        ([Image("image/png", PNG + b"x" * MAX_BYTES)], "larger than 5 MB"),
+        ([Image("image/svg+xml", b"<svg/>")], "not a PNG"),
+        ([Image("image/png", b"")], "not a PNG"),
+    ],
+)
+async def test_images_that_no_model_accepts_are_refused_before_anything_is_logged(
+    bench, images, words
+):
+    kit = await bench(answers=["never"])
+    with pytest.raises(UsageError, match=words) as caught:
+        await kit.session.prompt("Look", images=images)
+    assert caught.value.code == E_BAD_ARGS
+    assert caught.value.hint
+    assert kit.of(PromptQueued) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "media_type"),
+    [
+        ("a.png", PNG, "image/png"),
+        ("wrong name.txt", b"\xff\xd8\xff\xe0rest", "image/jpeg"),
+        ("b.gif", b"GIF89a rest", "image/gif"),
+        ("c.webp", b"RIFF\x24\x00\x00\x00WEBPVP8 ", "image/webp"),
+    ],
+)
+def test_the_content_decides_the_format(tmp_path: Path, name, content, media_type):
+    file = tmp_path / name
+    file.write_bytes(content)
+    assert read_image(file) == Image(media_type, content)
+
+
+def test_files_that_are_no_images_are_refused(tmp_path: Path):
+    text = tmp_path / "a.png"
+    text.write_text("no image")
+    empty = tmp_path / "empty.png"
+    empty.write_bytes(b"")
+    large = tmp_path / "large.png"
+    large.write_bytes(PNG + b"x" * MAX_BYTES)
+    pipe = tmp_path / "pipe.png"
+    os.mkfifo(pipe)
+    found = {}
+    for path in (text, empty, large, pipe, tmp_path, tmp_path / "missing.png", "a\0b"):
+        with pytest.raises(UsageError) as caught:
+            read_image(path)
+        found[os.path.basename(path)] = caught.value.code
+    assert found == {
+        "a.png": E_BAD_ARGS,
+        "empty.png": E_BAD_ARGS,
+        "large.png": E_BAD_ARGS,
+        "pipe.png": E_BAD_ARGS,
+        tmp_path.name: E_NOT_FOUND,
+        "missing.png": E_NOT_FOUND,
+        "a\0b": E_NOT_FOUND,
+    }
