@@ -71,6 +71,7 @@ Ctrl-O      show the last call in full; again: the call before it
 Ctrl-T      in an empty input: show all todo items and agents, or fewer
 Alt-M       next mode
 Ctrl-G      edit the input in $EDITOR
+Ctrl-V      attach the image in the clipboard
 Ctrl-L      draw the screen again; Ctrl-Z suspends hilum
 / commands · @ files and agents · ! run a command · # remember a sentence"""
 

@@ -3,7 +3,7 @@
 import hilum_files
 import pytest
 from hilum import FileHistory, UsageError
-from hilum.events import PromptQueued
+from hilum.events import CallDone, PromptQueued
 from hilum.testing import open_bench, say, use
 
 
@@ -16,6 +16,8 @@ async def test_everything_after_an_event_is_undone_at_once():
     async with open_bench(hilum_files, answers=answers) as bench:
         for prompt in ("first", "second", "third"):
             await bench.run(prompt)
+        failed = [done.result.text for done in bench.of(CallDone) if done.result.code]
+        assert not failed
         second = bench.of(PromptQueued)[1]
         history = bench.session.plugin(FileHistory)
         name = str(second.seq - 1)

@@ -100,7 +100,7 @@ def without_streams(view):
         if entry["kind"] == "card":
             entry["output"] = ""
         elif entry["kind"] == "answer" and entry["state"] == "streaming":
-            entry |= {"text": "", "thinking": "", "arguments": {}}
+            entry |= {"text": "", "thinking": "", "arguments": {}, "tools": {}}
     return data
 
 
