@@ -50,7 +50,7 @@ FLOORS = [
         "checks",
         "sub_commands",
     ],
-    ["events", "arguments"],
+    ["events", "arguments", "images"],
     ["context", "tools", "models", "store", "repetition", "refusals"],
     ["compaction", "trust", "model_access"],
     ["state", "order"],

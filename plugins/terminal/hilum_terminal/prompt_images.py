@@ -16,7 +16,6 @@ from pathlib import Path
 import trio
 from hilum import Image, UsageError, read_image
 from hilum.errors import E_NOT_FOUND, E_NOT_INSTALLED
-from hilum.images import find_media_type
 
 CLIPBOARD_TIMEOUT = 5.0
 """Time limit, in seconds, for the program that reads the clipboard."""
@@ -60,10 +59,11 @@ class PromptImages:
         The file exists until the program ends.
 
         Raises:
-            UsageError: The clipboard contains no image, or no program can read the clipboard.
+            UsageError: The clipboard contains no image that models accept, or no program can read the
+            clipboard.
         """
         data = await _read_clipboard()
-        if not find_media_type(data):
+        if not data:
             raise UsageError(
                 "There is no image in the clipboard.",
                 code=E_NOT_FOUND,
@@ -74,6 +74,8 @@ class PromptImages:
         self._count += 1
         path = Path(self._folder.name) / f"clipboard-{self._count}.png"
         await trio.Path(path).write_bytes(data)
+        # A file that models do not accept is an error now, not when the prompt is sent.
+        await trio.to_thread.run_sync(read_image, path)
         return str(path)
 
 
