@@ -61,6 +61,12 @@ class FakeOwner:
     def show_keys(self):
         pass
 
+    def remember_images(self, paths):
+        self.images = paths
+
+    async def save_clipboard(self):
+        return "/tmp/clipboard-1.png"
+
     def show_error(self, error):
         self.errors.append(error)
 
