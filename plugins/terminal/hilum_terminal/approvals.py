@@ -18,11 +18,32 @@ This module performs no I/O and reads no clock: the caller passes the time in se
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import attrs
 
+from hilum_terminal.approval_items import (
+    Answer,
+    EditCall,
+    Item,
+    PlanDecision,
+    QuestionAnswer,
+    Remember,
+    Result,
+    ShowWhole,
+    WaitingCall,
+    WaitingPlan,
+    WaitingQuestion,
+)
+from hilum_terminal.approval_texts import (
+    count_calls,
+    describe_covered,
+    describe_item,
+    fold_rows,
+    inline,
+    title_of,
+)
 from hilum_terminal.keys import Key, Paste
 from hilum_terminal.prompts import (
     KeyGuard,
@@ -34,7 +55,7 @@ from hilum_terminal.prompts import (
     paragraph,
 )
 from hilum_terminal.styles import Style, Theme
-from hilum_terminal.text_width import ELLIPSIS, cells, cut, escape_text, one_line
+from hilum_terminal.text_width import cells, cut, escape_text, one_line
 
 FOCUS_KEY = "shift-tab"
 """The key that moves the focus between the composer and the prompt.
@@ -52,179 +73,12 @@ COUNTDOWN = 60.0
 """Seconds before the deadline at which the countdown starts."""
 NOTICE_TIME = 5.0
 """Seconds for which the prompt shows why a call is no longer pending."""
-MAX_DESCRIPTION = 40_000
-"""Maximum number of characters to lay out; the middle of a longer description is left out."""
-TAIL_SHARE = 3
-"""Share of the last rows in a shortened description, as 1/n: padding cannot hide the end."""
 MAX_COVERED = 60
 """Maximum width, in columns, of the text in a choice that says what a lasting approval covers."""
 ENTER_NOTE = (
     "Enter does not answer yet. Press the letter of a choice, or select one with the arrow keys."
 )
 EDITED_NOTE = "The arguments were edited; this version will run."
-
-Remember = Literal["once", "session", "always"]
-
-
-@attrs.frozen(kw_only=True)
-class WaitingCall:
-    """A call that waits for the user's approval.
-
-    All texts may be untrusted.
-
-    Attributes:
-        id: Id of the approval.
-        tool: Name of the tool.
-        title: What the call does, in a few words.
-        description: The command or change in full.
-        make_rows: Function that returns the description as rows for a width, such as a colored
-            diff; None to lay out ``description``. The prompt calls it again only if ``description``
-            changes.
-        folder: The folder in which the call runs.
-        sandbox: State of the sandbox, in words.
-        why: Why the call needs approval.
-        dangerous: Whether the call can do lasting damage. A dangerous call cannot get a lasting
-            approval.
-        marks: What is dangerous or notable in the call.
-        agent: The agent that made the call, if it is not the one the user talks to.
-        answer: Id of the model's answer that contains the call; empty if unknown.
-        scope: The scope of a lasting approval; empty for all calls of the tool.
-        covers: Description of the calls that a lasting approval covers.
-        rule: The exact rule that "always" would store.
-        editable: Whether the arguments can be edited.
-        arguments: The arguments as edited by the user; None for the model's arguments.
-        deadline: Time at which the call is denied, on the same clock as ``now``; 0 if not known
-            yet.
-    """
-
-    id: str
-    tool: str = ""
-    title: str = ""
-    description: str = ""
-    make_rows: Callable[[int, Theme], Sequence[str]] | None = attrs.field(default=None, eq=False)
-    folder: str = ""
-    sandbox: str = ""
-    why: str = ""
-    dangerous: bool = False
-    marks: tuple[str, ...] = ()
-    agent: str = ""
-    answer: str = ""
-    scope: str = ""
-    covers: str = ""
-    rule: str = ""
-    editable: bool = True
-    arguments: str | None = None
-    deadline: float = attrs.field(default=0.0, eq=False)
-
-    @property
-    def grant(self) -> str:
-        """The scope of a lasting approval; one approval covers all calls with the same value."""
-        return self.scope or self.tool
-
-
-@attrs.frozen(kw_only=True)
-class WaitingQuestion:
-    """A question from an agent.
-
-    Attributes:
-        id: Id of the question.
-        question: The question.
-        options: Answers to choose from, the recommended one first.
-        multiple: Whether the user can choose several answers.
-        agent: The agent that asks, if it is not the one the user talks to.
-        deadline: Time at which the agent decides without an answer, on the same clock as ``now``; 0
-            if there is no deadline.
-    """
-
-    id: str
-    question: str = ""
-    options: tuple[str, ...] = ()
-    multiple: bool = False
-    agent: str = ""
-    deadline: float = attrs.field(default=0.0, eq=False)
-
-
-@attrs.frozen(kw_only=True)
-class WaitingPlan:
-    """A plan that waits for the user's decision.
-
-    Attributes:
-        id: Id of the plan.
-        text: The plan.
-        make_rows: Function that returns the plan as rows for a width; None to lay out ``text``.
-        agent: The agent that proposes the plan, if it is not the one the user talks to.
-        edited: Whether the user edited ``text``.
-        deadline: Always 0, because a plan has no deadline.
-    """
-
-    id: str
-    text: str = ""
-    make_rows: Callable[[int, Theme], Sequence[str]] | None = attrs.field(default=None, eq=False)
-    agent: str = ""
-    edited: bool = False
-    deadline: float = attrs.field(default=0.0, eq=False)
-
-
-Item = WaitingCall | WaitingQuestion | WaitingPlan
-
-
-@attrs.frozen
-class Answer:
-    """The user's decision on a call, for ``Session.answer``.
-
-    Attributes:
-        id: Id of the approval.
-        accepted: Whether the call may run.
-        reason: Why the call must not run; the model reads the reason.
-        remember: ``once``, ``session`` or ``always``.
-        arguments: The arguments as edited by the user; None for the model's arguments.
-    """
-
-    id: str
-    accepted: bool
-    reason: str = ""
-    remember: Remember = "once"
-    arguments: str | None = None
-
-
-@attrs.frozen
-class ShowWhole:
-    """A request from the user to show the whole description."""
-
-    id: str
-
-
-@attrs.frozen
-class EditCall:
-    """A request from the user to edit a call's arguments before it runs."""
-
-    id: str
-
-
-@attrs.frozen
-class QuestionAnswer:
-    """The answers to a question; without any, the agent decides."""
-
-    id: str
-    answers: tuple[str, ...] = ()
-
-
-@attrs.frozen
-class PlanDecision:
-    """The user's decision on a plan.
-
-    Attributes:
-        id: Id of the plan.
-        decision: The decision; ``edit`` opens the plan in an editor and leaves it undecided.
-        reason: Why the plan is rejected; if there is a reason, the agent writes another plan.
-    """
-
-    id: str
-    decision: Literal["accept", "reject", "edit", "later"]
-    reason: str = ""
-
-
-Result = Answer | ShowWhole | EditCall | QuestionAnswer | PlanDecision
 
 
 @attrs.frozen
@@ -673,7 +527,7 @@ class ApprovalPrompt:
             options.append(_Option("a", "all", f"all {len(batch)} of this answer…"))
         if lasting:
             also = len(self._also_granted(item))
-            label = f"{cut(_covered(item), MAX_COVERED)} for this session"
+            label = f"{cut(describe_covered(item), MAX_COVERED)} for this session"
             if also:
                 label += f" (also {also} waiting)"
             options.append(_Option("s", "session", label))
@@ -735,7 +589,7 @@ class ApprovalPrompt:
         match name:
             case "once":
                 return self._answer([Answer(item.id, True, arguments=item.arguments)])
-            case "session" if cells(_covered(item)) <= MAX_COVERED:
+            case "session" if cells(describe_covered(item)) <= MAX_COVERED:
                 return self._grant(item, "session")
             case "session":
                 # The label of the choice cannot show everything that an approval covers.
@@ -869,7 +723,7 @@ class ApprovalPrompt:
             is_dangerous = isinstance(item, WaitingCall) and item.dangerous
             shown = [head] if is_dangerous else body or [head]
             return [
-                *_fold(shown, 1, width, theme, ""),
+                *fold_rows(shown, 1, width, theme, ""),
                 *self._choice_rows(item, width, 1, theme)[:1],
             ]
         marks, place, why = self._facts(item, width, theme)
@@ -889,7 +743,7 @@ class ApprovalPrompt:
         choices = self._choice_rows(item, width, choice_room, theme)
         why = fit_rows(why, min(len(why), 2, room), width)
         room -= len(why)
-        body = _fold(body, body_room + room, width, theme, self._fold_hint())
+        body = fold_rows(body, body_room + room, width, theme, self._fold_hint())
         rows = [head, *why, *marks, *body, *place]
         if self.focused and self._step in _FIELD_STEPS:
             row, column = self._field().row(max(width - 2, 1))
@@ -913,7 +767,7 @@ class ApprovalPrompt:
             parts.append(f"{math.ceil(left)} s left" if left > 0 else "time is up")
         if item.agent:
             parts.append(f"agent {one_line(item.agent, 30)}")
-        parts.append(_title(item))
+        parts.append(title_of(item))
         style: Style = "bad" if dangerous else "warning"
         return theme.paint(cut("● " + " · ".join(parts), width), style)
 
@@ -929,9 +783,9 @@ class ApprovalPrompt:
             marks += [theme.paint(row, style) for row in paragraph(f"! {mark}", width)]
         places = []
         if item.folder:
-            places.append(f"in {_inline(item.folder)}")
+            places.append(f"in {inline(item.folder)}")
         if item.sandbox:
-            places.append(_inline(item.sandbox))
+            places.append(inline(item.sandbox))
         joined = " · ".join(places)
         if cells(joined) <= width:
             places = [joined] if joined else []
@@ -960,14 +814,14 @@ class ApprovalPrompt:
         wanted = (item, width, theme)
         if self._body_of != wanted:
             self._body_of = wanted
-            self._body_rows = _describe(item, width, theme)
+            self._body_rows = describe_item(item, width, theme)
         return self._body_rows
 
     def _confirm_rows(self, item: WaitingCall, width: int, theme: Theme) -> list[str]:
         if self._step == "all":
             rows = []
             for number, call in enumerate(self._still_listed(), 1):
-                text = one_line(call.description) or _title(call)
+                text = one_line(call.description) or title_of(call)
                 rows.append(cut(f"{number}. {text}", width))
             return rows
         rows = []
@@ -975,16 +829,18 @@ class ApprovalPrompt:
             rows.append("This rule is stored:")
             rows += [theme.paint(row, "code") for row in exact_rows(item.rule or item.scope, width)]
             rows += paragraph(
-                f"It allows {_covered(item)} in this folder, also in later sessions,"
+                f"It allows {describe_covered(item)} in this folder, also in later sessions,"
                 " until you remove it with /permissions.",
                 width,
             )
         else:
-            rows += paragraph(f"This allows {_covered(item)} until the session ends.", width)
+            rows += paragraph(
+                f"This allows {describe_covered(item)} until the session ends.", width
+            )
         also = self._also_granted(item)
         if also:
-            rows += paragraph(f"It also allows {_calls(len(also))} waiting now:", width)
-            rows += [cut(one_line(call.description) or _title(call), width) for call in also]
+            rows += paragraph(f"It also allows {count_calls(len(also))} waiting now:", width)
+            rows += [cut(one_line(call.description) or title_of(call), width) for call in also]
         return rows
 
     def _choice_rows(self, item: Item, width: int, max_rows: int, theme: Theme) -> list[str]:
@@ -1042,44 +898,6 @@ def route_key(prompt: ApprovalPrompt, key: Key | Paste, now: float) -> Routed:
     return prompt.handle(key, now)
 
 
-def _describe(item: Item, width: int, theme: Theme) -> list[str]:
-    """Return the rows that describe an item."""
-    if not isinstance(item, WaitingQuestion) and item.make_rows is not None:
-        return [cut(row, width) for row in item.make_rows(width, theme)]
-    match item:
-        case WaitingCall():
-            text = item.description
-        case WaitingPlan():
-            text = item.text
-        case WaitingQuestion():
-            return paragraph(item.question, width)
-    if len(text) <= MAX_DESCRIPTION:
-        return exact_rows(text.strip("\n"), width)
-    # Laying out a description of one megabyte would take too long, and nobody reads that much text
-    # here.
-    half = MAX_DESCRIPTION // 2
-    left_out = len(text) - 2 * half
-    note = theme.paint(cut(f"{ELLIPSIS} {left_out:,} characters left out", width), "warning")
-    return [*exact_rows(text[:half], width), note, *exact_rows(text[-half:], width)]
-
-
-def _fold(rows: list[str], max_rows: int, width: int, theme: Theme, hint: str) -> list[str]:
-    """Return at most ``max_rows`` rows: the first, the number of hidden rows, and the last."""
-    if len(rows) <= max_rows or max_rows <= 0:
-        return rows[: max(max_rows, 0)]
-    if max_rows == 1:
-        note = f" {ELLIPSIS} +{len(rows) - 1:,} rows"
-        return [cut(rows[0], max(width - len(note), 0)) + theme.paint(cut(note, width), "warning")]
-    tail = max((max_rows - 1) // TAIL_SHARE, 1) if max_rows > 2 else 0
-    head = max_rows - 1 - tail
-    hidden = len(rows) - head - tail
-    note = f"{ELLIPSIS} {hidden:,} rows hidden"
-    if hint:
-        note += f" · {hint}"
-    shown = theme.paint(cut(note, width), "warning")
-    return [*rows[:head], shown, *rows[len(rows) - tail :]]
-
-
 def _edited_part(item: Item) -> tuple[bool, str]:
     """Return the part of an item that the user can change in an editor."""
     match item:
@@ -1088,26 +906,3 @@ def _edited_part(item: Item) -> tuple[bool, str]:
         case WaitingPlan(edited=edited, text=text):
             return edited, text if edited else ""
     return False, ""
-
-
-def _title(item: Item) -> str:
-    match item:
-        case WaitingCall():
-            return one_line(item.title or item.tool)
-        case WaitingPlan():
-            return "Your version of the plan" if item.edited else "Carry out this plan?"
-    return "A question"
-
-
-def _covered(item: WaitingCall) -> str:
-    """Return what a lasting approval covers, on one line."""
-    return _inline(item.covers or item.scope or f"all calls of {item.tool}")
-
-
-def _inline(text: str) -> str:
-    """Return untrusted text as a part of a row; newlines are shown as ``\\n``."""
-    return escape_text(text).replace("\n", "\\n").replace("\t", " ")
-
-
-def _calls(count: int) -> str:
-    return "1 call" if count == 1 else f"{count} calls"

@@ -24,7 +24,7 @@ from hilum import (
 from hilum_view import Question, SessionView, parse_arguments
 
 from hilum_terminal import slash
-from hilum_terminal.approvals import (
+from hilum_terminal.approval_items import (
     Answer,
     EditCall,
     Item,

@@ -20,7 +20,8 @@ from hilum.settings import use_environment
 from hilum_view import SessionView
 
 from hilum_terminal.actions import Action, ActionQueue
-from hilum_terminal.approvals import ApprovalPrompt, Item, Routed, route_key
+from hilum_terminal.approval_items import Item
+from hilum_terminal.approvals import ApprovalPrompt, Routed, route_key
 from hilum_terminal.attention import attention, clipboard
 from hilum_terminal.chat import ChatCommands
 from hilum_terminal.chat_protocol import Chat, Choice

@@ -28,7 +28,7 @@ import trio
 from hilum import HilumError
 from hilum_view import Approval, Card, SessionView, format_duration
 
-from hilum_terminal.approvals import EditCall, Item, PlanDecision, ShowWhole, WaitingCall
+from hilum_terminal.approval_items import EditCall, Item, PlanDecision, ShowWhole, WaitingCall
 from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.chat import ChatCommands
 from hilum_terminal.chat_protocol import Choice

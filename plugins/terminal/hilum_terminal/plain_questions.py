@@ -12,8 +12,7 @@ from typing import Literal
 import attrs
 from hilum_view import format_duration
 
-from hilum_terminal.approvals import (
-    EDITED_NOTE,
+from hilum_terminal.approval_items import (
     Answer,
     EditCall,
     Item,
@@ -26,6 +25,7 @@ from hilum_terminal.approvals import (
     WaitingPlan,
     WaitingQuestion,
 )
+from hilum_terminal.approvals import EDITED_NOTE
 from hilum_terminal.prompts import exact_rows
 from hilum_terminal.styles import PLAIN
 from hilum_terminal.text_width import escape_text, one_line, wrap_text

@@ -13,7 +13,7 @@ from hilum.events import ApprovalAsked
 from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
 from hilum_view import Approval, Question, SessionView, describe_arguments, first_line
 
-from hilum_terminal.approvals import Item, WaitingCall, WaitingPlan, WaitingQuestion
+from hilum_terminal.approval_items import Item, WaitingCall, WaitingPlan, WaitingQuestion
 from hilum_terminal.diff_rows import diff_rows
 from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import escape_text, wrap_text

@@ -3,10 +3,8 @@
 import random
 
 import pytest
-from hilum_terminal.approvals import (
-    FOCUS_KEY,
+from hilum_terminal.approval_items import (
     Answer,
-    ApprovalPrompt,
     EditCall,
     PlanDecision,
     QuestionAnswer,
@@ -14,8 +12,8 @@ from hilum_terminal.approvals import (
     WaitingCall,
     WaitingPlan,
     WaitingQuestion,
-    route_key,
 )
+from hilum_terminal.approvals import FOCUS_KEY, ApprovalPrompt, route_key
 from hilum_terminal.keys import Key, Paste
 from hilum_terminal.prompts import exact_rows
 from hilum_terminal.styles import PLAIN, Theme

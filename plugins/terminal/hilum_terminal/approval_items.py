@@ -1,0 +1,173 @@
+"""The items that wait for the user (calls, questions and plans) and the user's decisions on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import attrs
+
+from hilum_terminal.styles import Theme
+
+Remember = Literal["once", "session", "always"]
+
+
+@attrs.frozen(kw_only=True)
+class WaitingCall:
+    """A call that waits for the user's approval.
+
+    All texts may be untrusted.
+
+    Attributes:
+        id: Id of the approval.
+        tool: Name of the tool.
+        title: What the call does, in a few words.
+        description: The command or change in full.
+        make_rows: Function that returns the description as rows for a width, such as a colored
+            diff; None to lay out ``description``. The prompt calls it again only if ``description``
+            changes.
+        folder: The folder in which the call runs.
+        sandbox: State of the sandbox, in words.
+        why: Why the call needs approval.
+        dangerous: Whether the call can do lasting damage. A dangerous call cannot get a lasting
+            approval.
+        marks: What is dangerous or notable in the call.
+        agent: The agent that made the call, if it is not the one the user talks to.
+        answer: Id of the model's answer that contains the call; empty if unknown.
+        scope: The scope of a lasting approval; empty for all calls of the tool.
+        covers: Description of the calls that a lasting approval covers.
+        rule: The exact rule that "always" would store.
+        editable: Whether the arguments can be edited.
+        arguments: The arguments as edited by the user; None for the model's arguments.
+        deadline: Time at which the call is denied, on the same clock as ``now``; 0 if not known
+            yet.
+    """
+
+    id: str
+    tool: str = ""
+    title: str = ""
+    description: str = ""
+    make_rows: Callable[[int, Theme], Sequence[str]] | None = attrs.field(default=None, eq=False)
+    folder: str = ""
+    sandbox: str = ""
+    why: str = ""
+    dangerous: bool = False
+    marks: tuple[str, ...] = ()
+    agent: str = ""
+    answer: str = ""
+    scope: str = ""
+    covers: str = ""
+    rule: str = ""
+    editable: bool = True
+    arguments: str | None = None
+    deadline: float = attrs.field(default=0.0, eq=False)
+
+    @property
+    def grant(self) -> str:
+        """The scope of a lasting approval; one approval covers all calls with the same value."""
+        return self.scope or self.tool
+
+
+@attrs.frozen(kw_only=True)
+class WaitingQuestion:
+    """A question from an agent.
+
+    Attributes:
+        id: Id of the question.
+        question: The question.
+        options: Answers to choose from, the recommended one first.
+        multiple: Whether the user can choose several answers.
+        agent: The agent that asks, if it is not the one the user talks to.
+        deadline: Time at which the agent decides without an answer, on the same clock as ``now``; 0
+            if there is no deadline.
+    """
+
+    id: str
+    question: str = ""
+    options: tuple[str, ...] = ()
+    multiple: bool = False
+    agent: str = ""
+    deadline: float = attrs.field(default=0.0, eq=False)
+
+
+@attrs.frozen(kw_only=True)
+class WaitingPlan:
+    """A plan that waits for the user's decision.
+
+    Attributes:
+        id: Id of the plan.
+        text: The plan.
+        make_rows: Function that returns the plan as rows for a width; None to lay out ``text``.
+        agent: The agent that proposes the plan, if it is not the one the user talks to.
+        edited: Whether the user edited ``text``.
+        deadline: Always 0, because a plan has no deadline.
+    """
+
+    id: str
+    text: str = ""
+    make_rows: Callable[[int, Theme], Sequence[str]] | None = attrs.field(default=None, eq=False)
+    agent: str = ""
+    edited: bool = False
+    deadline: float = attrs.field(default=0.0, eq=False)
+
+
+Item = WaitingCall | WaitingQuestion | WaitingPlan
+
+
+@attrs.frozen
+class Answer:
+    """The user's decision on a call, for ``Session.answer``.
+
+    Attributes:
+        id: Id of the approval.
+        accepted: Whether the call may run.
+        reason: Why the call must not run; the model reads the reason.
+        remember: ``once``, ``session`` or ``always``.
+        arguments: The arguments as edited by the user; None for the model's arguments.
+    """
+
+    id: str
+    accepted: bool
+    reason: str = ""
+    remember: Remember = "once"
+    arguments: str | None = None
+
+
+@attrs.frozen
+class ShowWhole:
+    """A request from the user to show the whole description."""
+
+    id: str
+
+
+@attrs.frozen
+class EditCall:
+    """A request from the user to edit a call's arguments before it runs."""
+
+    id: str
+
+
+@attrs.frozen
+class QuestionAnswer:
+    """The answers to a question; without any, the agent decides."""
+
+    id: str
+    answers: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class PlanDecision:
+    """The user's decision on a plan.
+
+    Attributes:
+        id: Id of the plan.
+        decision: The decision; ``edit`` opens the plan in an editor and leaves it undecided.
+        reason: Why the plan is rejected; if there is a reason, the agent writes another plan.
+    """
+
+    id: str
+    decision: Literal["accept", "reject", "edit", "later"]
+    reason: str = ""
+
+
+Result = Answer | ShowWhole | EditCall | QuestionAnswer | PlanDecision

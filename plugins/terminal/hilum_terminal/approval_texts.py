@@ -1,0 +1,76 @@
+"""Describes waiting items as rows and short texts."""
+
+from __future__ import annotations
+
+from hilum_terminal.approval_items import Item, WaitingCall, WaitingPlan, WaitingQuestion
+from hilum_terminal.prompts import exact_rows, paragraph
+from hilum_terminal.styles import Theme
+from hilum_terminal.text_width import ELLIPSIS, cut, escape_text, one_line
+
+MAX_DESCRIPTION = 40_000
+"""Maximum number of characters to lay out; the middle of a longer description is left out."""
+TAIL_SHARE = 3
+"""Share of the last rows in a shortened description, as 1/n: padding cannot hide the end."""
+
+
+def describe_item(item: Item, width: int, theme: Theme) -> list[str]:
+    """Return the rows that describe an item."""
+    if not isinstance(item, WaitingQuestion) and item.make_rows is not None:
+        return [cut(row, width) for row in item.make_rows(width, theme)]
+    match item:
+        case WaitingCall():
+            text = item.description
+        case WaitingPlan():
+            text = item.text
+        case WaitingQuestion():
+            return paragraph(item.question, width)
+    if len(text) <= MAX_DESCRIPTION:
+        return exact_rows(text.strip("\n"), width)
+    # Laying out a description of one megabyte would take too long, and nobody reads that much text
+    # here.
+    half = MAX_DESCRIPTION // 2
+    left_out = len(text) - 2 * half
+    note = theme.paint(cut(f"{ELLIPSIS} {left_out:,} characters left out", width), "warning")
+    return [*exact_rows(text[:half], width), note, *exact_rows(text[-half:], width)]
+
+
+def fold_rows(rows: list[str], max_rows: int, width: int, theme: Theme, hint: str) -> list[str]:
+    """Return at most ``max_rows`` rows: the first, the number of hidden rows, and the last."""
+    if len(rows) <= max_rows or max_rows <= 0:
+        return rows[: max(max_rows, 0)]
+    if max_rows == 1:
+        note = f" {ELLIPSIS} +{len(rows) - 1:,} rows"
+        return [cut(rows[0], max(width - len(note), 0)) + theme.paint(cut(note, width), "warning")]
+    tail = max((max_rows - 1) // TAIL_SHARE, 1) if max_rows > 2 else 0
+    head = max_rows - 1 - tail
+    hidden = len(rows) - head - tail
+    note = f"{ELLIPSIS} {hidden:,} rows hidden"
+    if hint:
+        note += f" · {hint}"
+    shown = theme.paint(cut(note, width), "warning")
+    return [*rows[:head], shown, *rows[len(rows) - tail :]]
+
+
+def title_of(item: Item) -> str:
+    """Return the title of an item, on one line."""
+    match item:
+        case WaitingCall():
+            return one_line(item.title or item.tool)
+        case WaitingPlan():
+            return "Your version of the plan" if item.edited else "Carry out this plan?"
+    return "A question"
+
+
+def describe_covered(item: WaitingCall) -> str:
+    """Return what a lasting approval covers, on one line."""
+    return inline(item.covers or item.scope or f"all calls of {item.tool}")
+
+
+def inline(text: str) -> str:
+    """Return untrusted text as a part of a row; newlines are shown as ``\\n``."""
+    return escape_text(text).replace("\n", "\\n").replace("\t", " ")
+
+
+def count_calls(count: int) -> str:
+    """Return a number of calls as text."""
+    return "1 call" if count == 1 else f"{count} calls"
