@@ -380,7 +380,7 @@ def _refusal(card: Card, painter: _Painter) -> list[str]:
     rule = card.data.get(RULE)
     if isinstance(rule, str) and rule:
         # A truncated rule could not be copied, so a rule may take several rows.
-        allow = f"To allow it: hilum permissions allow {shlex.quote(one_line(rule))}"
+        allow = f"To allow it: /permissions allow {shlex.quote(one_line(rule))}"
         return rows + painter.note(allow)
     return rows + painter.note(_NEXT_STEPS[card.refused_by])
 

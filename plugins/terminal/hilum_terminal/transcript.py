@@ -33,6 +33,7 @@ from hilum_terminal.markdown_blocks import MarkdownBlocks
 from hilum_terminal.markdown_rows import render_markdown
 from hilum_terminal.panels import ended_agent_rows
 from hilum_terminal.shell_line import ShellLine
+from hilum_terminal.slash_names import name_slash_commands
 from hilum_terminal.styles import SPINNER, Style, Theme
 from hilum_terminal.text_width import cut, escape_text, one_line, without_colors, wrap_text
 
@@ -282,6 +283,7 @@ class Transcript:
         if notice.about in _UNPRINTED:
             return
         text = f"{notice.text}\n{notice.hint}" if notice.hint else notice.text
+        text = name_slash_commands(text)
         mark = "·" if notice.level == "info" else "!"
         self.note(f"{mark} {text}", "dim" if notice.level == "info" else "warning")
 
@@ -300,7 +302,7 @@ class Transcript:
             self.note(summary, "dim")
             return
         style: Style = "warning" if end.state in ("stopped", "partial_success") else "bad"
-        text = describe_end(end)
+        text = name_slash_commands(describe_end(end))
         if outcome.next_step == "retry":
             text += "\n/continue continues this run."
         self.note(text, style)

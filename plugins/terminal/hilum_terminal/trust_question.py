@@ -164,7 +164,7 @@ async def ask_trust(asker: Asker, workspace: str | os.PathLike[str]) -> TrustDec
         return TrustDecision(contents.state == "trusted")
     if await trio.to_thread.run_sync(_is_declined, contents):
         asker.say(
-            f"The extensions of this folder are off ({_count(contents.names)}). `hilum trust`"
+            f"The extensions of this folder are off ({_count(contents.names)}). `/trust`"
             " turns them on.",
             style="dim",
         )

@@ -179,7 +179,7 @@ def test_a_rejected_call_says_by_whom():
     assert alone.show(100) == screen("""
         ⊘ $ make  not run: nobody could approve it
             It needs the user's approval, and no user is present to give it: make.
-            To allow it: hilum permissions allow 'run(make *)'
+            To allow it: /permissions allow 'run(make *)'
         """)
     broken = command("make").end(f"The plugin guard {GATE_SHUT}.", "E_PLUGIN")
     assert broken.show(80) == screen("""

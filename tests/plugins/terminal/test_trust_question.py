@@ -97,7 +97,7 @@ async def test_working_without_the_extensions_is_remembered(folder: Path) -> Non
     quiet = ScriptedAsker()
     assert await ask_trust(quiet, folder) == TrustDecision(False)
     assert quiet.said == [
-        "The extensions of this folder are off (5 files). `hilum trust` turns them on."
+        "The extensions of this folder are off (5 files). `/trust` turns them on."
     ]
     (folder / ".mcp.json").write_text('{"mcpServers": {"other": {"command": "rm"}}}')
     asker = ScriptedAsker(answers=[WITHOUT])
