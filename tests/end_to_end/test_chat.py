@@ -300,6 +300,27 @@ async def test_unfinished_text_of_a_model_does_not_look_like_a_prompt(cli):
         assert not any(line.startswith("❯ great") for line in screen.text.split("\n"))
 
 
+async def test_a_call_is_approved_with_a_comment(cli, asks):
+    """The agent reads the comment together with the result of the call."""
+    async with (
+        cli.model(asks("write_file", path="b.py", content="x = 1\n"), say("Understood.")) as server,
+        cli.on_screen() as screen,
+    ):
+        await screen.wait_for(READY)
+        await screen.type("Write it\r")
+        await screen.wait_for("yes, with a comment")
+        # For a moment after the question appeared, no key answers it.
+        await trio.sleep(0.4)
+        await screen.type("c")
+        await screen.wait_for("Enter: allow")
+        await screen.type("but no other file")
+        await trio.sleep(0.4)
+        await screen.type("\r")
+        await screen.wait_for("Understood.")
+        assert (cli.workspace / "b.py").read_text() == "x = 1\n"
+        assert b"but no other file" in server.requests[-1].body
+
+
 async def test_a_paste_without_an_end(cli):
     """Its marker may be lost; the keyboard must not be lost with it."""
     async with cli.model(), cli.on_screen() as screen:

@@ -124,6 +124,7 @@ class Answer:
         reason: Why the call must not run; the model reads the reason.
         remember: ``once``, ``session`` or ``always``.
         arguments: The arguments as edited by the user; None for the model's arguments.
+        comment: What the user tells the agent about a call that may run; empty for nothing.
     """
 
     id: str
@@ -131,6 +132,7 @@ class Answer:
     reason: str = ""
     remember: Remember = "once"
     arguments: str | None = None
+    comment: str = ""
 
 
 @attrs.frozen

@@ -104,9 +104,9 @@ class _Option:
 
 
 # What the prompt shows: the choices, a second step, or a text field.
-_Step = Literal["choose", "all", "session", "always", "reason", "own"]
+_Step = Literal["choose", "all", "session", "always", "reason", "comment", "own"]
 _CONFIRM_STEPS = ("all", "session", "always")
-_FIELD_STEPS = ("reason", "own")
+_FIELD_STEPS = ("reason", "comment", "own")
 _MOVES = {"left": -1, "up": -1, "right": 1, "down": 1}
 
 
@@ -210,6 +210,11 @@ class ApprovalPrompt:
 
     def _change(self, before: Item, after: Item) -> tuple[Key, ...]:
         """Process new data about the shown item; return the letter that was held."""
+        if self._step == "comment":
+            # Enter would allow something that the user has not read.
+            field = self._fields.pop(before.id, None)
+            self._release()
+            return (Key("text", field.text),) if field is not None and field.text else ()
         if self._step in _FIELD_STEPS:
             # The user continues writing; whatever the text, the call is denied.
             return ()
@@ -467,6 +472,8 @@ class ApprovalPrompt:
     def _enter_field(self, field: LineField) -> tuple[Result, ...]:
         item = self.current
         text = field.text.strip()
+        if isinstance(item, WaitingCall) and self._step == "comment":
+            return self._answer([Answer(item.id, True, arguments=item.arguments, comment=text)])
         if isinstance(item, WaitingCall):
             return self._answer([Answer(item.id, False, text)])
         if isinstance(item, WaitingPlan):
@@ -537,6 +544,7 @@ class ApprovalPrompt:
         if item.editable:
             options.append(_Option("e", "edit", "edit first"))
         options.append(_Option("n", "no", "no, with a reason"))
+        options.append(_Option("c", "comment", "yes, with a comment"))
         options.append(_Option("v", "view", "show whole"))
         return options
 
@@ -609,6 +617,8 @@ class ApprovalPrompt:
                 self._set_step("choose")
             case "no":
                 self._set_step("reason")
+            case "comment":
+                self._set_step("comment")
             case "edit":
                 return (EditCall(item.id),)
             case "view":
@@ -845,7 +855,7 @@ class ApprovalPrompt:
 
     def _choice_rows(self, item: Item, width: int, max_rows: int, theme: Theme) -> list[str]:
         if self.focused and self._step in _FIELD_STEPS:
-            verb = "answer" if self._step == "own" else "deny"
+            verb = {"own": "answer", "comment": "allow"}.get(self._step, "deny")
             hint = theme.paint(cut(f"Enter: {verb} · Esc: back", width), "dim")
             return ["", hint][:max_rows]
         options = self._options()

@@ -348,14 +348,10 @@ class ChatCommands:
 
     def _decide(self, result: Result) -> None:
         match result:
+            case Answer() if result.comment:
+                self._face.spawn(lambda: self._answer_with_comment(result))
             case Answer():
-                self.session.answer(
-                    result.id,
-                    result.accepted,
-                    reason=result.reason,
-                    remember=result.remember,
-                    arguments=result.arguments,
-                )
+                self._answer_call(result)
             case ShowWhole():
                 self._show_whole(result.id)
             case EditCall():
@@ -364,6 +360,28 @@ class ChatCommands:
                 self._answer_question(result)
             case PlanDecision():
                 self._face.spawn(lambda: self._decide_plan(result))
+
+    def _answer_call(self, answer: Answer) -> None:
+        self.session.answer(
+            answer.id,
+            answer.accepted,
+            reason=answer.reason,
+            remember=answer.remember,
+            arguments=answer.arguments,
+        )
+
+    async def _answer_with_comment(self, answer: Answer) -> None:
+        """Send the comment on a call, and then allow the call.
+
+        In this order, the agent reads the comment together with the result of the call.
+        """
+        await self._face.conversation.steer(answer.comment)
+        try:
+            self._answer_call(answer)
+        except HilumError as error:
+            self.show_error(error)
+            self._face.reopen_item(answer.id)
+            self.note_waiting()
 
     def _find(self, identity: str) -> Item | None:
         if self._waiting is None:

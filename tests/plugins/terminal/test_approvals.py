@@ -271,7 +271,7 @@ def test_the_choices_of_a_call():
         "s": (2, "", (Answer("a1", True, remember="session"), Answer("a2", True))),
         "f": (3, "y", (Answer("a1", True, remember="always"), Answer("a2", True))),
         "e": (4, "", (EditCall("a1"),)),
-        "v": (6, "", (ShowWhole("a1"),)),
+        "v": (7, "", (ShowWhole("a1"),)),
     }
     wrong = []
     for key, (steps, confirm, expected) in table.items():
@@ -294,6 +294,27 @@ def test_no_with_a_reason():
     assert user.press(ENTER, after=0.01) == ()
     assert user.press(ENTER) == (Answer("a1", False, "use the other remoe"),)
     assert user.composer == []
+
+
+def test_a_call_is_allowed_with_a_comment():
+    user = focused(call(1), call(2))
+    user.press(letter("c"))
+    user.press(Paste("only this time"))
+    assert "Enter: allow" in user.screen
+    assert user.press(ENTER) == (Answer("a1", True, comment="only this time"),)
+    # Esc goes back without an answer, and the comment is kept.
+    user.press(letter("c"), Paste("and this"), Key("esc"))
+    assert user.results[-1].id == "a1"
+    assert user.press(letter("c"), ENTER)[0].comment == "and this"
+
+
+def test_a_comment_does_not_allow_a_call_that_has_changed():
+    user = focused(call(1))
+    user.press(letter("c"), Paste("fine"))
+    user.show(call(1, description="rm -rf build", arguments='{"command": "rm -rf build"}'))
+    assert user.composer == [Key("text", "fine")]
+    assert user.press(ENTER) == ()
+    assert user.results == []
 
 
 def test_once_is_selected_for_every_call():
