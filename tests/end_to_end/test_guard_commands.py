@@ -133,6 +133,10 @@ async def models_of(cli, *words, **env):
 
 async def test_doctor_says_what_hilum_run_says_where_there_is_no_model(cli):
     """The same sentence and the same ways out; what works without a model still works."""
+    # The developer may run a server of models at one of the usual addresses.
+    cli.env |= {"OLLAMA_HOST": "127.0.0.1:9"}
+    for name in ("LMSTUDIO", "LLAMACPP", "VLLM"):
+        cli.env[f"{name}_BASE_URL"] = "http://127.0.0.1:9/v1"
     (row,), code = await models_of(cli)
     run = await cli("run", "hi", "--output-format", "json")
     assert (row["grade"], code) == ("warn", 0)
