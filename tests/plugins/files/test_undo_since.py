@@ -1,8 +1,9 @@
 """Everything after an event can be shown and undone, and faces get it as data."""
 
 import hilum_files
+import hilum_shell
 import pytest
-from hilum import FileHistory, UsageError
+from hilum import FileHistory, UsageError, judge_call
 from hilum.events import CallDone, PromptQueued
 from hilum.testing import open_bench, say, use
 
@@ -83,3 +84,13 @@ async def test_each_run_is_summarized_with_its_lines():
             (("a.txt",), 2, 1),
         ]
         assert list(found) == [runs[0], runs[2]]
+
+
+async def test_a_call_that_is_only_judged_does_not_prevent_an_undo():
+    """A face judges the commands that the user types."""
+    async with open_bench(hilum_files, hilum_shell, answers=write("a.txt", "one\n")) as bench:
+        await bench.run("write")
+        await judge_call(bench.session.agents["main"], "run_terminal_cmd", '{"command": "true"}')
+        history = bench.session.plugin(FileHistory)
+        await history.undo("run")
+        assert list(bench.workspace.iterdir()) == []

@@ -231,6 +231,11 @@ class Changes:
         is_command = tool.risk in ("execute", "write") and tool.name not in FILE_TOOLS
         if not tool.changes_files and not is_command:
             return None  # no task is started, because most calls only read
+        run = agent.conversation.run
+        if run is None or call.id not in run.calls:
+            # A face only checks a call against the rules, such as a command that the user typed. No
+            # event will report its end.
+            return None
         known = self._running.get((agent.name, call.id))
         if known is None or known.started:
             return self._begin_command(agent, call, tool)
