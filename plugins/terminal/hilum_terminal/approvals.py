@@ -133,6 +133,8 @@ class ApprovalPrompt:
         self._focus_label = focus_label or key_label(focus_key)
         self._items: tuple[Item, ...] = ()
         self._answered: set[str] = set()
+        # The item that is open in the user's editor; it cannot be answered meanwhile.
+        self._edited = ""
         self._current = ""
         self._step: _Step = "choose"
         self._selected = 0
@@ -232,6 +234,15 @@ class ApprovalPrompt:
         if self.current is None:
             self._show_first()
 
+    def end_edit(self, identity: str) -> None:
+        """Let an item be answered again, after its new text is shown or the edit failed.
+
+        Until then, a key that was typed for the editor could allow the text from before the edit.
+        """
+        if self._edited == identity:
+            self._edited = ""
+            self._guard.reset()
+
     def take_shown(self) -> list[str]:
         """Return the ids of the items that were shown in full for the first time.
 
@@ -309,7 +320,7 @@ class ApprovalPrompt:
                 self._held = None
                 return Routed(results=self._choose_by_key(key))
             return Routed()
-        may_focus = self.current is not None and not self.focused and self._may_take_focus
+        may_focus = self._can_focus and not self.focused and self._may_take_focus
         if may_focus and draft_empty and self._is_idle(now):
             self._focus(now, by_key=False)
         return Routed()
@@ -336,6 +347,11 @@ class ApprovalPrompt:
         self._notice = text
         self._notice_since = now
 
+    @property
+    def _can_focus(self) -> bool:
+        current = self.current
+        return current is not None and current.id != self._edited
+
     def _focus(self, now: float, *, by_key: bool) -> None:
         self.focused = True
         self._focused_by_key = by_key
@@ -354,7 +370,7 @@ class ApprovalPrompt:
         if self.focused:
             return self._handle_focused(key, now)
         is_focus_key = isinstance(key, Key) and key.name == self._focus_key
-        if is_focus_key and self.current is not None:
+        if is_focus_key and self._can_focus:
             self._focus(now, by_key=True)
             return Routed()
         self._last_typed = now
@@ -370,6 +386,10 @@ class ApprovalPrompt:
     def _handle_focused(self, key: Key | Paste, now: float) -> Routed:
         if self._step in _FIELD_STEPS:
             return self._handle_field(key, now)
+        if self._current == self._edited:
+            # Typed for the editor, or before the edited text is shown.
+            is_text = isinstance(key, Paste) or key.name == "text"
+            return Routed(composer=(key,)) if is_text else Routed()
         if isinstance(key, Paste):
             return self._return(key, now)
         if self._held is not None:
@@ -620,6 +640,7 @@ class ApprovalPrompt:
             case "comment":
                 self._set_step("comment")
             case "edit":
+                self._edited = item.id
                 return (EditCall(item.id),)
             case "view":
                 return (ShowWhole(item.id),)
@@ -636,6 +657,7 @@ class ApprovalPrompt:
             case "later":
                 return self._answer([PlanDecision(item.id, "later")])
             case "edit":
+                self._edited = item.id
                 return (PlanDecision(item.id, "edit"),)
             case "no":
                 self._set_step("reason")

@@ -84,6 +84,10 @@ class ChatFace(Protocol):
         """Show an item again, because its answer could not be delivered."""
         ...
 
+    def end_edit(self, identity: str) -> None:
+        """Let an item that was open in the user's editor be answered again."""
+        ...
+
     def copy(self, text: str) -> None:
         """Copy text to the clipboard."""
         ...
@@ -411,6 +415,20 @@ class ChatCommands:
 
     async def _edit_call(self, identity: str) -> None:
         """Let the user edit a call's arguments; the edited call still needs approval."""
+        try:
+            await self._edit_arguments(identity)
+        finally:
+            await self._end_edit(identity)
+
+    async def _end_edit(self, identity: str) -> None:
+        """Show an item as edited, and let the user answer it again."""
+        waiting = self._waiting
+        if waiting is not None and self._waiting_of is self._face.conversation.session:
+            await waiting.describe()
+            self._face.show_waiting(waiting.items(clock_offset()))
+        self._face.end_edit(identity)
+
+    async def _edit_arguments(self, identity: str) -> None:
         item = self._find(identity)
         if not isinstance(item, WaitingCall) or self._waiting is None:
             return
@@ -437,7 +455,6 @@ class ChatCommands:
             self.show_error(error)
         else:
             self._waiting.edit(identity, edited)
-        self.note_waiting()
 
     def _answer_question(self, result: QuestionAnswer) -> None:
         questions = self.session.plugin(UserQuestions)
@@ -466,6 +483,8 @@ class ChatCommands:
             self.show_error(error)
             # The plan still waits.
             self._face.reopen_item(decision.id)
+        if decision.decision == "edit":
+            await self._end_edit(decision.id)
         self.note_waiting()
 
 

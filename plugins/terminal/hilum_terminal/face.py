@@ -186,11 +186,10 @@ class Face:
                     data = await self.tty.read()
                 keys = self._decoder.flush() if data is None else self._decoder.feed(data)
             elif self._decoder.in_paste:
-                # The end marker of the paste may be lost, and later keys must not become part of
-                # the paste.
+                # The end marker of the paste may be lost, or the connection may be slow.
                 with trio.move_on_after(PASTE_SECONDS):
                     data = await self.tty.read()
-                keys = self._decoder.end_paste() if data is None else self._decoder.feed(data)
+                keys = self._decoder.pause_paste() if data is None else self._decoder.feed(data)
             else:
                 data = await self.tty.read()
                 keys = self._decoder.feed(data)
@@ -591,6 +590,11 @@ class Face:
     def reopen_item(self, identity: str) -> None:
         """Show an item again, because its answer could not be delivered."""
         self.approvals.reopen(identity)
+
+    def end_edit(self, identity: str) -> None:
+        """Let an item that was open in the user's editor be answered again."""
+        self.approvals.end_edit(identity)
+        self._changed.set()
 
     # --- drawing ----------------------------------------------------------------------------------
 

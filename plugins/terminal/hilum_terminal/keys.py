@@ -146,6 +146,8 @@ _PRIVATE_CODES = range(57344, 63744)
 # These key names are merged, because without kitty's protocol the keys send the same bytes.
 _SAME_KEYS = {"ctrl-[": "esc", "ctrl-i": "tab", "ctrl-m": "enter", "ctrl-@": "ctrl-space"}
 
+_CTRL_C = "\x03"
+
 _SHIFT = 1
 _ALT = 2
 _CTRL = 4
@@ -167,6 +169,8 @@ class KeyDecoder:
         self._unfinished = ""
         # The text of a paste so far; ``None`` outside a paste.
         self._paste: list[str] | None = None
+        # Whether nothing has arrived for a while inside a paste.
+        self._is_paused = False
         # Whether the input is inside a string from the terminal (OSC, DCS or APC), which is
         # dropped.
         self._in_string = False
@@ -207,16 +211,32 @@ class KeyDecoder:
             return [Key("esc")] * escapes
         return [Key("esc")] * (escapes - 1) + [_alt_character(introducer)]
 
-    def end_paste(self) -> list[Input]:
-        """Return a paste whose end never arrived, for example after a broken connection."""
+    def pause_paste(self) -> list[Input]:
+        """Return the part of a paste that has arrived, when nothing more has arrived for a while.
+
+        The rest may still come, for example over a slow connection, and must not be read as typed
+        keys: what follows is pasted text, too, until the end marker arrives. If the end marker was
+        lost, Ctrl-C or Esc alone ends the paste.
+        """
         if self._paste is None:
             return []
-        self._paste.append(self._unfinished)
-        self._unfinished = ""
-        return [self._finish_paste()]
+        rest = self._unfinished
+        # The input may have stopped inside the end marker.
+        held = next(n for n in range(len(rest), -1, -1) if rest.endswith(_PASTE_END[:n]))
+        self._paste.append(rest[: len(rest) - held])
+        self._unfinished = rest[len(rest) - held :]
+        text = "".join(self._paste)
+        self._paste = []
+        self._is_paused = True
+        return [Paste(text)] if text else []
 
     def _decode(self, piece: str) -> list[Input]:
         keys: list[Input] = []
+        if self._is_paused:
+            self._is_paused = False
+            if piece in (_ESC, _CTRL_C):
+                self._paste = None
+                self._unfinished = ""
         data = self._unfinished + piece if self._unfinished else piece
         self._unfinished = ""
         position = 0

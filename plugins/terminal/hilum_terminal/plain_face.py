@@ -593,6 +593,9 @@ class PlainFace:
         """Ask about an item again, because its answer could not be delivered."""
         self._answered.discard(identity)
 
+    def end_edit(self, identity: str) -> None:
+        """Do nothing: the question is written again before it can be answered."""
+
     # --- what the conversation tells --------------------------------------------------------------
 
     def make_transcript(self, view: SessionView) -> Transcript:

@@ -412,7 +412,15 @@ def test_a_call_that_comes_after_the_list_is_not_allowed_with_it():
 def test_an_edited_call_is_shown_again_and_runs_once():
     user = focused(call(1), call(2))
     assert user.press(letter("e")) == (EditCall("a1"),)
+    # What the user types for the editor does not allow the call as it was.
+    assert user.press(letter("y"), ENTER, Key("right"), ENTER) == ()
+    assert user.composer == [letter("y")]
+    user.composer.clear()
     user.show(call(1, description="git status", arguments='{"command": "git status"}'), call(2))
+    assert user.press(letter("y")) == ()
+    user.composer.clear()
+    user.prompt.end_edit("a1")
+    user.rows()
     assert user.prompt.focused
     assert "git status" in user.screen
     assert "edited" in user.screen

@@ -3,6 +3,7 @@
 import itertools
 import time
 
+import pytest
 from hilum_terminal.keys import FocusChange, Input, Key, KeyDecoder, Paste
 from hypothesis import given
 from hypothesis import strategies as st
@@ -234,12 +235,31 @@ def test_no_flush_inside_a_paste() -> None:
     assert not decoder.in_paste
 
 
-def test_a_paste_without_an_end_can_be_ended() -> None:
+@pytest.mark.parametrize(("key", "name"), [(b"\x03", "ctrl-c"), (b"\x1b", "esc")])
+def test_a_paste_without_an_end_is_ended_by_a_key(key: bytes, name: str) -> None:
     decoder = KeyDecoder()
     decoder.feed(b"\x1b[200~abc\x1b[2")
-    assert decoder.end_paste() == [Paste("abc\x1b[2")]
-    assert decoder.end_paste() == []
+    assert decoder.pause_paste() == [Paste("abc")]
+    assert decoder.pause_paste() == []
+    # Any other input is the rest of the paste.
+    assert decoder.feed(b"more\r") == []
+    assert decoder.pause_paste() == [Paste("\x1b[2more\r")]
+    assert [*decoder.feed(key), *decoder.flush()] == [Key(name)]
     assert decoder.feed(b"x") == [Key("text", "x")]
+
+
+@pytest.mark.parametrize("cut", range(1, 30))
+def test_a_paste_that_stalls_anywhere_is_never_typed(cut: int) -> None:
+    """A connection may stop for a second, also inside the end marker."""
+    data = b"\x1b[200~!touch pwned\ry\r\x1b[201~"
+    decoder = KeyDecoder()
+    keys = decoder.feed(data[:cut])
+    keys += decoder.pause_paste() + decoder.pause_paste()
+    keys += decoder.feed(data[cut:])
+    assert not decoder.in_paste
+    if cut >= 6:
+        assert all(isinstance(key, Paste) for key in keys)
+        assert "".join(key.text for key in keys) == "!touch pwned\ry\r"
 
 
 def test_large_pastes_take_linear_time() -> None:
