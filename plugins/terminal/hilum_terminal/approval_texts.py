@@ -24,6 +24,11 @@ def describe_item(item: Item, width: int, theme: Theme) -> list[str]:
             text = item.text
         case WaitingQuestion():
             return paragraph(item.question, width)
+    return text_rows(text, width, theme)
+
+
+def text_rows(text: str, width: int, theme: Theme) -> list[str]:
+    """Return untrusted text as rows, of which no padding can push a part out of sight."""
     if len(text) <= MAX_DESCRIPTION:
         return exact_rows(text.strip("\n"), width)
     # Laying out a description of one megabyte would take too long, and nobody reads that much text

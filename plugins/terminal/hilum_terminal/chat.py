@@ -271,9 +271,9 @@ class ChatCommands:
 
     def calls_agent(self, text: str) -> bool:
         """Return whether a text calls another agent, which only a prompt can do."""
-        name = text.strip().partition(" ")[0].removeprefix("@")
         if not text.strip().startswith("@"):
             return False
+        name = text.split(None, 1)[0].removeprefix("@")
         session = self._face.conversation.session
         return session is not None and any(
             mention.text == name for mention in slash.list_mentions(session)

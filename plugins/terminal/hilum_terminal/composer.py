@@ -143,8 +143,8 @@ class Composer:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the draft is empty."""
-        return not self.editor.text
+        """Whether the user has typed nothing, in the draft or in a search of the history."""
+        return not self.editor.text and self._search is None
 
     @property
     def keeps_history(self) -> bool | None:

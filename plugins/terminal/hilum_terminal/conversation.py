@@ -325,6 +325,8 @@ class Conversation:
             )
         elif actor.proposal is not None:
             self.transcript.note("A plan waits for your decision.", "warning")
+        # The items were looked for before the log was read.
+        self._audience.note_waiting()
         self._audience.changed()
 
     def _react(self, item: Event | Delta, changes: Changes) -> None:
@@ -415,18 +417,22 @@ class Conversation:
         session = await self._opened_session()
         attached = "\n\n".join(self._attached)
         self._attached = []
+        is_sent = False
         try:
             images = await self.images.read(text)
             if images:
                 self._warn_without_images(session)
             run = await session.prompt(text, attached=attached, images=images)
+            is_sent = True
         except HilumError as error:
             self._audience.show_error(error)
-            if attached:
-                self._attached.insert(0, attached)
             # A rejected prompt must not be lost.
             self._audience.give_back([text])
             return
+        finally:
+            # The user may also have stopped the prompt before it was sent.
+            if attached and not is_sent:
+                self._attached.insert(0, attached)
         if run.reply is not None:
             self.transcript.write_markdown(run.reply)
 

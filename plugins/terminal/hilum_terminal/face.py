@@ -7,7 +7,7 @@ follow the session and carry out the user's actions.
 from __future__ import annotations
 
 import contextlib
-import io
+import os
 import signal
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,7 +20,7 @@ from hilum.settings import use_environment
 from hilum_view import SessionView
 
 from hilum_terminal.actions import Action, ActionQueue
-from hilum_terminal.approval_items import Item
+from hilum_terminal.approval_items import Item, WaitingCall
 from hilum_terminal.approvals import ApprovalPrompt, Routed, route_key
 from hilum_terminal.attention import attention, clipboard
 from hilum_terminal.chat import ChatCommands
@@ -33,6 +33,7 @@ from hilum_terminal.keys import FocusChange, Key, KeyDecoder, Paste
 from hilum_terminal.live_rows import LiveRows
 from hilum_terminal.overlays import Overlays
 from hilum_terminal.pickers import Picked, Picker
+from hilum_terminal.printed_lines import PrintedLines
 from hilum_terminal.prompts import Confirmed, ConfirmPrompt, Entered, TextPrompt
 from hilum_terminal.screen import terminal_reflows
 from hilum_terminal.settings import TerminalSettings
@@ -122,7 +123,7 @@ class Face:
     async def run(self) -> int:
         """Run the conversation until the user leaves, and return the exit code."""
         code = 0
-        lines = _Lines(self.say)
+        lines = PrintedLines(self.say)
         with contextlib.redirect_stdout(lines), contextlib.redirect_stderr(lines):
             async with self.tty, trio.open_nursery() as nursery:
                 self._nursery = nursery
@@ -249,6 +250,10 @@ class Face:
             async for number in received:
                 if number == signal.SIGWINCH:
                     self.drawing.redraw(at_once=True)
+                elif number == signal.SIGTSTP and self.tty.is_lent:
+                    # The user's editor suspends its whole process group. The terminal is already
+                    # as the editor left it.
+                    os.kill(os.getpid(), signal.SIGSTOP)
                 elif number == signal.SIGTSTP:
                     self.spawn(self.tty.suspend)
                 elif number == signal.SIGCONT:
@@ -491,7 +496,7 @@ class Face:
     async def welcome(self) -> None:
         """Greet the user in a new session, and help them choose a model if there is none."""
         self._apply_settings()
-        await self.commands.welcome()
+        await self._try(self.commands.welcome)
 
     def _apply_settings(self) -> None:
         """Apply the user's settings, which are known once the session is open."""
@@ -582,7 +587,12 @@ class Face:
         """Show the items that wait for the user."""
         now = trio.current_time()
         ended = "" if self.conversation.is_working else "the run has ended"
+        known = {item.id for item in self.approvals.waiting}
         routed = self.approvals.update(items, now, ended=ended)
+        for item in items:
+            # For approvals, the conversation itself notifies the user.
+            if item.id not in known and not isinstance(item, WaitingCall):
+                self.call_attention("hilum waits for your answer")
         self._take_routed(routed)
         self.drawing.redraw()
         self._changed.set()
@@ -618,25 +628,3 @@ def redact(text: str) -> str:
     except HilumError:
         # Without the guard, a prompt that may contain secrets is not saved.
         return ""
-
-
-class _Lines(io.TextIOBase):
-    """A file object for plugins' output, which is written above the input line by line."""
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
-        self._rest = ""
-        # Plugins may print from other threads.
-        self._token = trio.lowlevel.current_trio_token()
-
-    def write(self, text: str) -> int:
-        """Write the complete lines of a text, and keep the rest until its line is complete."""
-        *lines, self._rest = (self._rest + text).split("\n")
-        for line in lines:
-            if line.strip():
-                self._token.run_sync_soon(self._say, line)
-        return len(text)
-
-    def writable(self) -> bool:
-        """Return ``True``."""
-        return True

@@ -10,7 +10,6 @@ slow.
 
 from __future__ import annotations
 
-import io
 import signal
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -47,6 +46,7 @@ from hilum_terminal.plain_questions import (
     read_reply,
 )
 from hilum_terminal.plain_terminal import PlainTerminal
+from hilum_terminal.printed_lines import PrintedLines
 from hilum_terminal.settings import TerminalSettings
 from hilum_terminal.slash_names import name_slash_commands
 from hilum_terminal.styles import PLAIN, Theme
@@ -187,7 +187,7 @@ class PlainFace:
         """Run the conversation until the user leaves, and return the exit code."""
         code = 0
         # Plugins' output must also be written in order.
-        printed = _Printed(self.say)
+        printed = PrintedLines(self.say)
         with self.terminal, redirect_stdout(printed), redirect_stderr(printed):
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
@@ -379,6 +379,10 @@ class PlainFace:
 
     def submit(self, text: str, *, afterwards: bool = False) -> None:
         """Send what the user entered: a prompt, a command, or a shell line."""
+        if text.startswith(" "):
+            # The space marks a text that only looks like a command.
+            self._send_text(text, afterwards)
+            return
         stripped = text.strip()
         if stripped == "/stop" and self.conversation.is_working:
             self.conversation.stop()
@@ -388,7 +392,12 @@ class PlainFace:
             self.spawn(lambda: self.conversation.run_shell(stripped[1:].strip()))
         elif stripped.startswith("#") and stripped[1:].strip():
             self.enqueue(lambda: self.commands.remember(stripped[1:].strip()))
-        elif self.conversation.is_working and not afterwards:
+        else:
+            self._send_text(text, afterwards)
+
+    def _send_text(self, text: str, afterwards: bool) -> None:
+        steers = self.conversation.is_working and not afterwards
+        if steers and not self.commands.calls_agent(text):
             self.enqueue(lambda: self.conversation.steer(text))
         else:
             self.enqueue(lambda: self.conversation.prompt(text))
@@ -693,23 +702,3 @@ def _describe_end(item: Item, card: Card | None) -> str:
     if decided_by == "stop" or (card is not None and card.was_stopped):
         return "the run was stopped"
     return "it was answered elsewhere, or its run ended"
-
-
-class _Printed(io.TextIOBase):
-    """A file object for plugins' output, which is written line by line."""
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
-        self._rest = ""
-
-    def write(self, text: str) -> int:
-        """Write the complete lines of a text, and keep the rest until its line is complete."""
-        *lines, self._rest = (self._rest + text).split("\n")
-        for line in lines:
-            if line.strip():
-                self._say(line)
-        return len(text)
-
-    def writable(self) -> bool:
-        """Return ``True``."""
-        return True

@@ -14,9 +14,9 @@ from hilum.hooks import PLUGIN_EXCEPTIONS, describe_error
 from hilum_view import Approval, Question, SessionView, describe_arguments, first_line
 
 from hilum_terminal.approval_items import Item, WaitingCall, WaitingPlan, WaitingQuestion
+from hilum_terminal.approval_texts import text_rows
 from hilum_terminal.diff_rows import diff_rows
 from hilum_terminal.styles import Theme
-from hilum_terminal.text_width import escape_text, wrap_text
 
 
 class WaitingItems:
@@ -137,7 +137,7 @@ class WaitingItems:
         first = hunks[0] if hunks else len(lines)
 
         def make_rows(width: int, theme: Theme) -> list[str]:
-            rows = wrap_text(escape_text("\n".join(lines[:first])), width) if first else []
+            rows = text_rows("\n".join(lines[:first]), width, theme) if first else []
             if hunks:
                 diff = "\n".join(lines[first:])
                 rows += diff_rows(diff, width=width, theme=theme, header=False)
