@@ -366,3 +366,76 @@ async def test_a_stop_from_outside(cli, wait_until):
         await wait_until(lambda: screen.current_modes == raw)
         await screen.type("Are you there?\r")
         await screen.wait_for("Yes.")
+
+
+async def test_a_paste_that_stalls_is_not_typed(cli):
+    """A slow connection may stop for a second in the middle of a paste."""
+    async with cli.model(say("never")) as server, cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        await screen.type("\x1b[200~first line")
+        await screen.wait_for("first line")
+        await screen.type("\r!touch pwned\ry\r\x1b[201~")
+        await screen.wait_for("!touch pwned")
+        await screen.type("end")
+        await screen.wait_for("end")
+        assert not (cli.workspace / "pwned").exists()
+        assert server.requests == []
+
+
+async def test_undo_works_after_a_command_of_the_user(cli, asks):
+    async with (
+        cli.model(asks("write_file", path="b.py", content="x = 1\n"), say("Written.")),
+        cli.on_screen("--approve", "auto") as screen,
+    ):
+        await screen.wait_for(READY)
+        await screen.type("Write it\r")
+        await screen.wait_for("Written.")
+        await screen.type("!true\r")
+        await screen.wait_for("✓ ! true")
+        await screen.type("/undo\r")
+        await screen.wait_for("Undo these changes")
+        await trio.sleep(0.4)
+        await screen.type("y")
+        await screen.wait_for("Undone: b.py")
+        assert not (cli.workspace / "b.py").exists()
+
+
+async def test_a_key_for_the_editor_does_not_allow_the_call(cli, asks):
+    """Typed ahead while the editor was open; the edited call has to be allowed itself."""
+    editor = cli.folder / "editor"
+    editor.write_text('#!/bin/sh\nsleep 1\nsed -i s/one/two/ "$1"\n')
+    editor.chmod(0o755)
+    async with (
+        cli.model(asks("write_file", path="b.py", content="one\n"), say("Written.")),
+        cli.on_screen(VISUAL=str(editor)) as screen,
+    ):
+        await screen.wait_for(READY)
+        await screen.type("Write it\r")
+        await screen.wait_for("[e] edit first")
+        await trio.sleep(0.4)
+        await screen.type("e")
+        await trio.sleep(0.5)
+        await screen.type("y")
+        await screen.wait_for("were edited")
+        assert not (cli.workspace / "b.py").exists()
+        # The letter went to the draft, where it can be removed.
+        await screen.type(SHIFT_TAB + SHIFT_TAB)
+        await screen.wait_for("[y] yes, once")
+        await trio.sleep(0.4)
+        await screen.type("y")
+        await screen.wait_for("Written.")
+        assert (cli.workspace / "b.py").read_text() == "two\n"
+
+
+async def test_padding_does_not_hide_what_a_command_does(cli, asks):
+    """Blank lines are counted instead of shown."""
+    command = "echo start" + "\n" * 500 + "touch pwned" + "\n" * 500 + "echo end"
+    async with (
+        cli.model(asks("run_terminal_cmd", command=command), say("Never.")),
+        cli.on_screen(columns=80, lines=24) as screen,
+    ):
+        await screen.wait_for(READY)
+        await screen.type("Run it\r")
+        await screen.wait_for("[y] yes, once")
+        assert "touch pwned" in screen.text
+        assert "blank rows" in screen.text

@@ -148,6 +148,21 @@ async def test_commands_and_questions_of_commands(cli):
         check_plain(screen)
 
 
+async def test_a_text_that_begins_with_a_space_is_never_a_command(cli):
+    async with (
+        cli.model(say("A shell line."), say("A command.")) as server,
+        cli.on_screen("--plain") as screen,
+    ):
+        await screen.wait_for("hilum 0")
+        await screen.type(" !touch pwned\n")
+        await screen.wait_for("A shell line.")
+        await screen.type(" /help\n")
+        await screen.wait_for("A command.")
+        assert not (cli.workspace / "pwned").exists()
+        assert b"!touch pwned" in server.requests[0].body
+        assert b"/help" in server.requests[1].body
+
+
 async def test_ctrl_d_leaves_a_question_and_input_still_works(cli):
     async with cli.model(say("One.")), cli.on_screen("--plain") as screen:
         await screen.wait_for(READY)

@@ -520,6 +520,16 @@ async def test_the_history_is_written_when_it_is_known_that_it_may_be(tmp_path, 
         assert len(written) == (2 if is_kept else 0)
 
 
+async def test_a_search_counts_as_a_draft(tmp_path):
+    """A question must not take the focus while the user types a search."""
+    async with open_typist(tmp_path) as user:
+        assert user.composer.is_empty
+        await user.press("<ctrl-r>")
+        assert not user.composer.is_empty
+        await user.press("<esc>")
+        assert user.composer.is_empty
+
+
 async def test_what_returns_ends_a_search(tmp_path):
     async with open_typist(tmp_path) as user:
         await user.press("older<enter>draft<ctrl-r>old")
