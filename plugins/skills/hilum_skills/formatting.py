@@ -54,7 +54,9 @@ def format_catalog(
     """Yield all skills by source, then all problems."""
     if not catalog.entries and not known:
         yield (
-            "There are no skills. `hilum skills add owner/name` adds some; `hilum skills --help`"
+            "There are no skills. `hilum skills add owner/name` adds some. To write one, create"
+            " `.hilum/skills/NAME/SKILL.md` with a front matter that has `name` and `description`."
+            " `hilum skills --help`"
             " explains more."
         )
     by_name = {source.text: source for source in known}

@@ -411,9 +411,7 @@ class ApprovalPrompt:
             self._held = key
             self._held_since = now
             return Routed()
-        is_first_step = self._step == "choose"
-        is_chosen = self._focused_by_key or self._has_moved
-        if key.name == "enter" and is_first_step and not is_chosen:
+        if key.name == "enter" and self._marked < 0:
             self._show_notice(ENTER_NOTE, now)
             return Routed()
         return Routed(results=self._choose_by_key(key))
@@ -886,7 +884,7 @@ class ApprovalPrompt:
         if not self.focused:
             return [self._focus_hint(width, theme)]
         labels = [f"[{option.key}] {option.label}" for option in options]
-        return choice_rows(labels, self._selected, width, max_rows, theme)
+        return choice_rows(labels, self._marked, width, max_rows, theme)
 
     def _question_rows(
         self, item: WaitingQuestion, options: list[_Option], width: int, max_rows: int, theme: Theme
@@ -895,7 +893,7 @@ class ApprovalPrompt:
         count = len(item.options)
         listed = []
         for index, option in enumerate(options[:count]):
-            selected = self.focused and index == self._selected
+            selected = self.focused and index == self._marked
             mark = "▸" if selected else " "
             number = f"{option.key}." if option.key else "-"
             row = cut(f"{mark}{number} {option.label}", width)
@@ -911,6 +909,13 @@ class ApprovalPrompt:
         room = max_rows - len(others)
         start = min(max(self._selected - room + 1, 0), max(count - room, 0))
         return [*listed[start : start + room], *others]
+
+    @property
+    def _marked(self) -> int:
+        """Index of the choice that Enter would choose; -1 if Enter does not choose yet."""
+        is_first_step = self._step == "choose"
+        is_chosen = self._focused_by_key or self._has_moved
+        return self._selected if is_chosen or not is_first_step else -1
 
     def _focus_hint(self, width: int, theme: Theme) -> str:
         return theme.paint(cut(f"{self._focus_label} to answer · your draft stays", width), "dim")

@@ -61,10 +61,11 @@ PAUSE_SECONDS = 0.5
 AWAY_SECONDS = 60.0
 # Seconds between frames of the spinner.
 SPINNER_SECONDS = 0.12
+STOPPING = "Stopping …"
 KEYS = """\
 Enter       send; while the agent works: it reads the text after its current call
 Tab         complete; while the agent works: send the text when it has finished
-Alt-Enter   new line (also Shift-Enter, Ctrl-J, or a backslash before Enter)
+Alt-Enter   new line (also Ctrl-J, or a backslash before Enter)
 Esc         stop; twice in an empty input: go back to an earlier message
 Ctrl-C      put the draft into the history; stop; twice: leave
 Shift-Tab   answer what waits for you, or return to the input
@@ -357,7 +358,7 @@ class Face:
         messages = self._actions.take_messages()
         is_busy = conversation.is_working or bool(conversation.shells)
         if is_busy:
-            self.show_notice("Stopping …")
+            self.show_notice(STOPPING)
             conversation.stop()
         elif self._actions.current is not None:
             self._actions.cancel()
@@ -610,7 +611,9 @@ class Face:
 
     def _layout(self, size: tuple[int, int]) -> Layout:
         now = trio.current_time()
-        if self._notice_until <= now:
+        is_busy = self.conversation.is_working or bool(self.conversation.shells)
+        has_stopped = self.notice == STOPPING and not is_busy
+        if self._notice_until <= now or has_stopped:
             self.notice = ""
         layout = self.live.layout(size, now)
         for identity in self.approvals.take_shown():

@@ -303,6 +303,8 @@ class LiveRows:
         # the log.
         if self._face.approvals.waiting:
             return "waiting"
+        if not conversation.is_working and conversation.shells:
+            return "working"
         if not conversation.is_working:
             return "waiting_for_agents" if others else "idle"
         if conversation.retry is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import attrs
 import trio
 from hilum import BackgroundCommands, UsageError
@@ -116,17 +118,28 @@ async def complete_running(chat: Chat, typed: str) -> list[Choice]:
 async def queue(chat: Chat, arguments: str) -> None:
     """Show the queued prompts, and move one of them back to the input."""
     refuse_arguments("queue", arguments)
-    waiting = chat.view.lead_actor.queued
+    actor = chat.view.lead_actor
     choices = [
-        Choice(run, first_line(text) or "(empty)", preview=text) for run, text in waiting.items()
+        Choice(("message", identity), first_line(text) or "(empty)", "after this call", text)
+        for identity, text in actor.steering.items()
+    ]
+    choices += [
+        Choice(("prompt", run), first_line(text) or "(empty)", preview=text)
+        for run, text in actor.queued.items()
     ]
     choice = await chat.choose("Take a waiting prompt back", choices, empty="No prompt is waiting.")
     if choice is None:
         return
-    run = str(choice.value)
-    text = chat.view.lead_actor.queued.get(run)
-    if text is None:
-        chat.say("That prompt has just begun.", style="warning")
-        return
-    chat.session.stop(chat.view.lead, run=run)
+    kind, identity = cast("tuple[str, str]", choice.value)
+    if kind == "message":
+        text = actor.steering.get(identity, "")
+        if not chat.session.withdraw(identity, agent=chat.view.lead):
+            chat.say("The agent has just read that message.", style="warning")
+            return
+    else:
+        text = chat.view.lead_actor.queued.get(identity, "")
+        if not text:
+            chat.say("That prompt has just begun.", style="warning")
+            return
+        chat.session.stop(chat.view.lead, run=identity)
     chat.set_draft(text)
