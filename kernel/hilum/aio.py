@@ -4,8 +4,9 @@ A cancelled task ends only when the trio side has unwound.
 
 ::
 
-    async with hilum.aio.open_kernel(model="openai/gpt-5") as kernel, kernel.open_session(".") as session:
-        print((await session.run("Fix the failing test")).text)
+    async with hilum.aio.open_kernel(model="openai/gpt-5") as kernel:
+        async with kernel.open_session(".") as session:
+            print((await session.run("Fix the failing test")).text)
 """
 
 from __future__ import annotations

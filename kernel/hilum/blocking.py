@@ -2,8 +2,9 @@
 
 ::
 
-    with hilum.blocking.open_kernel(model="openai/gpt-5") as kernel, kernel.open_session(".") as session:
-        print(session.run("Fix the failing test").text)
+    with hilum.blocking.open_kernel(model="openai/gpt-5") as kernel:
+        with kernel.open_session(".") as session:
+            print(session.run("Fix the failing test").text)
 """
 
 from __future__ import annotations

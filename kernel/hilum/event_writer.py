@@ -86,7 +86,8 @@ class EventWriter:
         if isinstance(event, ev.CallDone) and agent.conversation.run is not None:
             started = agent.run.calls[event.result.call_id].started
         agent.conversation.apply(event)
-        if started is None or not may_have_changed(started, event.result):  # type: ignore[attr-defined]
+        result = event.result  # type: ignore[attr-defined]
+        if started is None or not may_have_changed(started, result):
             return
         for other in self._agents.values():
             if other is not agent:

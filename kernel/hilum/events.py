@@ -454,8 +454,8 @@ class Delta(Data, frozen=True):
     ``CallStarted``).
 
     ``kind`` is ``text``, ``thinking``, ``arguments`` (of the call ``call_id``) or ``output`` (of a
-    running call). For ``arguments``, ``tool`` is the tool's name; the first such piece of a call may
-    have no text yet.
+    running call). For ``arguments``, ``tool`` is the tool's name; the first such piece of a call
+    may have no text yet.
     """
 
     seq: int

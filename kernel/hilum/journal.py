@@ -106,7 +106,10 @@ class Journal:
         return events
 
     def delta(self, key: Key, agent: str, run: str, text: str, tool: str = "") -> None:
-        """Add a piece of output. Only the first piece of a call's arguments needs the tool's name."""
+        """Add a piece of output.
+
+        Only the first piece of a call's arguments needs the name of the tool.
+        """
         stream = self.streams.setdefault(key, Stream(agent, run))
         stream.tool = stream.tool or tool
         stream.add(text)

@@ -402,7 +402,7 @@ class Process:
         return line.decode().split()
 
     async def _finish(self, grace: float) -> None:
-        """End the process tree if it still runs, and close all streams, even after a cancellation."""
+        """End the process tree if it still runs, and close all streams, also after a cancellation."""
         # The wait is shielded, because the caller has usually been cancelled when this code runs.
         with trio.move_on_after(grace + _PATIENCE, shield=True), suppress(CommandError):
             await self.stop(grace)

@@ -268,8 +268,8 @@ class ServerClient:
             functools.partial(self._call, offered.name),
             risk="read" if is_read else "network",
             effect="once",
-            # `_call` has its own time limit, which pauses while hilum waits for the user and restarts on
-            # progress.
+            # `_call` has its own time limit, which pauses while hilum waits for the user and
+            # restarts on progress.
             timeout=float("inf"),
             schema=offered.schema,
             changes_files=self.summary.is_local and not is_read,

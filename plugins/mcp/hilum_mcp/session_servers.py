@@ -193,7 +193,7 @@ class SessionServers:
         """Return a server's configuration, or raise an error if it is not allowed to start. Blocks.
 
         Raises:
-            ToolError: The configuration has changed since the session began, or is no longer approved.
+            ToolError: The configuration has changed since the session began, or is not approved.
         """
         entry = self._entries.get(summary.name)
         # The session uses the cached configuration, which is read again before a server starts.

@@ -163,8 +163,8 @@ class Database:
         try:
             if self._read_stamp() == (0, 0, 0):
                 self._side.executescript(f"BEGIN IMMEDIATE; {SCHEMA} COMMIT;")
-            # The schema is written before WAL mode begins, so that the stamp is in the database file
-            # itself before the WAL can contain anything.
+            # The schema is written before WAL mode begins, so that the stamp is in the
+            # database itself before the WAL can contain anything.
             self._side.execute("PRAGMA journal_mode = WAL")
         finally:
             lease.release()

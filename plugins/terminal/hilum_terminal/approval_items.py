@@ -1,4 +1,4 @@
-"""The items that wait for the user (calls, questions and plans) and the user's decisions on them."""
+"""The items that wait for the user (calls, questions and plans), and the user's decisions."""
 
 from __future__ import annotations
 

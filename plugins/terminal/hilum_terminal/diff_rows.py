@@ -99,7 +99,7 @@ def diff_rows(
         diff: The diff, which is untrusted text from a tool.
         width: Available width in columns.
         theme: The styles.
-        max_rows: Maximum number of rows, 0 for all. With a limit, each line takes one row, and the last
+        max_rows: Maximum number of rows, 0 for all. With a limit, each line takes one row; the last
             row says how many rows are left out; without one, long lines are wrapped.
         numbers: Whether to show line numbers if there is enough room.
         header: Whether to begin each file with its name and the numbers of changed lines.

@@ -202,7 +202,7 @@ def thinking_rows(
         theme: The styles.
         seconds: Duration of the model's thinking in seconds.
         unfolded: Whether to show the text; otherwise, only its last line is shown.
-        max_rows: Maximum number of rows in the expanded panel, 0 for all; only the last ones are shown.
+        max_rows: Maximum number of rows in the expanded panel, 0 for all; the last are shown.
         ended: Whether the model has finished thinking.
     """
     if not thinking:

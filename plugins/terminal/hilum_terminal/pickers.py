@@ -184,7 +184,7 @@ class Picker(Generic[Entry]):
             self._found = range(len(self._entries))
 
     def rows(self, width: int, max_rows: int, theme: Theme, now: float = 0.0) -> list[str]:
-        """Return the title with the filter, the list, and the preview, in at most ``max_rows`` rows."""
+        """Return the title with the filter, the list and the preview: at most ``max_rows`` rows."""
         self.cursor = None
         if max_rows <= 0 or width <= 0:
             return []

@@ -1,8 +1,8 @@
 """The images that the user pastes: found in a prompt's text, and read when the prompt is sent.
 
-The text of a prompt refers to an image by its path, as in ``[image #1: /tmp/plan.png]``. The reference
-stays part of the text while the prompt is queued, given back or edited. Only paths that the user
-pasted as images count, so that a reference in a pasted text attaches nothing.
+The text of a prompt refers to an image by its path, as in ``[image #1: /tmp/plan.png]``. The
+reference stays part of the text while the prompt is queued, given back or edited. Only paths that
+the user pasted as images count, so that a reference in a pasted text attaches nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class PromptImages:
         self._paths += [path for path in paths if path not in self._paths]
 
     def find(self, text: str) -> list[str]:
-        """Return the paths of the pasted images that a prompt refers to, in the order of the text."""
+        """Return the paths of the pasted images that a prompt refers to, in their order."""
         places = [(text.find(f": {path}]"), path) for path in self._paths]
         return [path for place, path in sorted(places) if place >= 0]
 
@@ -59,8 +59,8 @@ class PromptImages:
         The file exists until the program ends.
 
         Raises:
-            UsageError: The clipboard contains no image that models accept, or no program can read the
-            clipboard.
+            UsageError: The clipboard contains no image that models accept, or no program can read
+                the clipboard.
         """
         data = await _read_clipboard()
         if not data:

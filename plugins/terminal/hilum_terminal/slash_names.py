@@ -1,11 +1,11 @@
-"""Names commands as the user enters them in a conversation: ``/trust`` instead of ``hilum trust``."""
+"""Names commands as they are entered in a conversation: ``/trust``, not ``hilum trust``."""
 
 from __future__ import annotations
 
 import re
 
-# The sub-commands of hilum that are commands in a conversation, too. The others start a program that
-# needs the terminal, such as ``hilum run``.
+# The sub-commands of hilum that are commands in a conversation, too. The others, such as
+# ``hilum run``, start a program that needs the terminal.
 _NAMES = (
     "agents",
     "config",

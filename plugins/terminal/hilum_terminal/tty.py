@@ -209,8 +209,8 @@ class Tty:
     def resume(self) -> bool:
         """Set raw mode again after the process was stopped from outside, as with SIGSTOP.
 
-        Call this method after SIGCONT. The shell has changed the modes in the meantime. The call has
-        no effect while the terminal is lent, or while another process group uses it.
+        Call this method after SIGCONT. The shell has changed the modes in the meantime. The call
+        has no effect while the terminal is lent, or while another process group uses it.
 
         Returns:
             Whether the mode was set. The rows on the terminal must then be drawn again.

@@ -134,7 +134,7 @@ class Prompt(Entry, tag="prompt"):
 
     Attributes:
         text: The prompt from the user or another agent; empty for a run that continues another one.
-        typed: What the user typed if a plugin replaced the text, as for a command such as ``/init``.
+        typed: What the user typed if a plugin replaced the text, as for the command ``/init``.
         model: The model of the run.
         mode: The mode of the run.
         attached: Text from another program, such as piped input, which is data, not instructions.

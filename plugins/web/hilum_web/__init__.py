@@ -1,4 +1,4 @@
-"""Web search and web pages for the agent, and the address check for plugins that use the network."""
+"""Web search and web pages for the agent, and the address check for other plugins."""
 
 from __future__ import annotations
 

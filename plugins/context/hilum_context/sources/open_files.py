@@ -50,7 +50,8 @@ class OpenFiles(ContextSource[list[tuple[FileText, str]]]):
     ) -> Iterator[ContextPiece]:
         """Yield each file, truncated to its share of the budget."""
         for text, source in found:
-            # Each file gets a share of the remaining budget, so that the first one leaves room for others.
+            # Each file gets a share of the remaining budget, so that the first one leaves room for
+            # others.
             room = min(int(SHARE * context.tokens_left), context.settings.open_file_tokens)
             if room < MIN_TOKENS:
                 context.omit(self.type, text.path, "no tokens are left for it", named=True)

@@ -1,4 +1,4 @@
-"""Reads the secrets in the user's settings and the keys that hilum keeps, so that they are redacted."""
+"""Reads the secrets in the user's settings and the keys that hilum keeps, to redact them."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class Memories:
             alike = _select(file, [memory.scope], only, "ORDER BY m.id DESC", (about, *given))
             key = comparison_key(memory.text)
             for known in alike:
-                # A text that differs only in case confirms the stored memory; it is not stored again.
+                # A text that differs only in case confirms the memory; it is not stored again.
                 if comparison_key(known.text) == key:
                     file.execute("UPDATE memories SET updated = ? WHERE id = ?", (now, known.id))
                     return WriteResult(msgspec.structs.replace(known, updated=now), "same")

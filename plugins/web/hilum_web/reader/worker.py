@@ -1,8 +1,8 @@
 """The process that reads one page.
 
 The process reads a line of JSON and the page from standard input, and writes lines of JSON to
-standard output. Parsing a malicious page could take hours or use all memory, so the process has limits
-and is killed from outside.
+standard output. Parsing a malicious page could take hours or use all memory, so the process has
+limits and is killed from outside.
 """
 
 from __future__ import annotations
