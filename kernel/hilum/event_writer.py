@@ -86,8 +86,10 @@ class EventWriter:
         if isinstance(event, ev.CallDone) and agent.conversation.run is not None:
             started = agent.run.calls[event.result.call_id].started
         agent.conversation.apply(event)
+        if started is None:
+            return
         result = event.result  # type: ignore[attr-defined]
-        if started is None or not may_have_changed(started, result):
+        if not may_have_changed(started, result):
             return
         for other in self._agents.values():
             if other is not agent:

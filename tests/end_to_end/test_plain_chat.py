@@ -673,4 +673,4 @@ async def test_a_terminal_that_does_not_read(cli):
         await trio.sleep(2)
         terminal.process.send_signal(signal.SIGTERM)
         with trio.fail_after(15):
-            await terminal.process.wait()
+            assert await terminal.process.wait() == 128 + signal.SIGTERM

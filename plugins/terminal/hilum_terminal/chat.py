@@ -207,10 +207,19 @@ class ChatCommands:
             draft: Text to insert into the input.
             same: Whether the new session is a copy of this session, which keeps the mode, model and
                 policy.
+
+        Raises:
+            UsageError: The session cannot be opened; the conversation shows why, and the previous
+                session is open again.
         """
         conversation = self._face.conversation
         conversation.reopen(resume, draft, same=same or not resume)
         await conversation.opened.wait()
+        if resume and self.session.id != resume:
+            raise UsageError(
+                f"Session {resume} was not opened; this is still {self.session.id}.",
+                hint="/resume lists the conversations in this folder.",
+            )
 
     def set_draft(self, text: str) -> None:
         """Insert text into the input."""

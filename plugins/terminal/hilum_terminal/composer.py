@@ -133,6 +133,8 @@ class Composer:
         self._values = slash.ArgumentValues()
         self._files = Files()
         self._after_control_x = False
+        # Number of images that are being read from the clipboard.
+        self._pastes = 0
         # Drafts that began with a paste, kept while the user browses the history.
         self._pasted_drafts: set[str] = set()
         # Prompts that begin with a slash but are not commands.
@@ -267,6 +269,9 @@ class Composer:
         text = self.editor.expand()
         if not text.strip():
             return
+        if self._pastes:
+            self._owner.show_notice("hilum is reading the clipboard …")
+            return
         self._owner.remember_images(self.editor.image_paths)
         is_typed = self._is_typed()
         if not is_typed and text.lstrip().startswith("/"):
@@ -278,7 +283,11 @@ class Composer:
 
     async def _paste_clipboard(self) -> None:
         """Insert the image in the clipboard."""
-        path = await self._owner.save_clipboard()
+        self._pastes += 1
+        try:
+            path = await self._owner.save_clipboard()
+        finally:
+            self._pastes -= 1
         self.editor.attach_image(path)
         self._draft_changed()
         self._owner.changed()

@@ -158,8 +158,9 @@ class Drawing:
             parked=layout.parked,
             now=trio.current_time(),
         )
-        if data:
-            self._tty.write(data)
+        self._tty.write(data)
+        # Besides frames, the buffer may contain a bell or a text for the clipboard.
+        if self._tty.has_output:
             await self._tty.flush()
         if self._commits:
             self.redraw()

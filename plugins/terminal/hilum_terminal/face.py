@@ -570,7 +570,8 @@ class Face:
         if not choices:
             self.say(empty or "There is nothing to choose.")
             return None
-        result = await self.overlays.show(Picker(title, choices, selected=selected, empty=empty))
+        picker = Picker(title, choices, selected=selected, empty=empty, is_guarded=True)
+        result = await self.overlays.show(picker)
         return result.entry if isinstance(result, Picked) else None
 
     async def confirm(self, question: str, *, yes: str, no: str = "No", details: str = "") -> bool:

@@ -12,7 +12,14 @@ import attrs
 
 from hilum_terminal.completion import FuzzyIndex
 from hilum_terminal.keys import Key, Paste
-from hilum_terminal.prompts import CANCEL_KEYS, Cancelled, LineField, exact_rows, key_label
+from hilum_terminal.prompts import (
+    CANCEL_KEYS,
+    Cancelled,
+    KeyGuard,
+    LineField,
+    exact_rows,
+    key_label,
+)
 from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import cells, cut, one_line, pad
 
@@ -76,6 +83,8 @@ class Picker(Generic[Entry]):
         empty: Text to show if there are no entries.
         actions: Additional actions: names of keys ("ctrl-d") and of their actions ("delete"). An
             action does not close the picker; see ``replace``.
+        is_guarded: Whether Enter does not choose right after the picker appeared, because the user
+            may have pressed it for something else.
     """
 
     def __init__(
@@ -86,12 +95,14 @@ class Picker(Generic[Entry]):
         selected: int = 0,
         empty: str = "",
         actions: Mapping[str, str] | None = None,
+        is_guarded: bool = False,
     ) -> None:
         self.title = title
         self.field = LineField()
         self.cursor: tuple[int, int] | None = None
         self._empty = empty or "There is nothing to choose from."
         self._actions = dict(actions or {})
+        self._guard = KeyGuard() if is_guarded else None
         self._page = _PAGE
         self._previews: dict[int, str] = {}
         self._preview_rows: list[str] = []
@@ -133,13 +144,14 @@ class Picker(Generic[Entry]):
 
         Args:
             key: The key; pasted text is added to the filter and never chooses an entry.
-            now: Time in seconds; unused, but part of the interface of all prompts.
+            now: Time in seconds.
         """
         if isinstance(key, Key):
             if key.name in CANCEL_KEYS:
                 return Cancelled()
             if key.name == "enter":
-                return self._pick("")
+                is_early = self._guard is not None and self._guard.holds(now)
+                return None if is_early else self._pick("")
             if key.name in self._actions:
                 return self._pick(self._actions[key.name])
             if self._move(key.name):
@@ -188,6 +200,8 @@ class Picker(Generic[Entry]):
         self.cursor = None
         if max_rows <= 0 or width <= 0:
             return []
+        if self._guard is not None:
+            self._guard.drawn(now)
         head = self._head(width, theme)
         hints = self._hints(width, theme) if max_rows >= 6 else []
         room = max_rows - 1 - len(hints)

@@ -158,6 +158,7 @@ class PlainFace:
         )
         self._nursery: trio.Nursery | None = None
         self._is_leaving = False
+        self._signal = 0
         self._last_interrupt = -TWICE_SECONDS
         # Commands ask one question at a time, and hilum asks about no waiting item meanwhile,
         # because a "yes" must have only one meaning.
@@ -213,7 +214,8 @@ class PlainFace:
                 with trio.move_on_after(SETTLE_TIMEOUT):
                     await self._settle()
                 nursery.cancel_scope.cancel()
-        return code
+        # The same exit code that shells report for a program that was ended by a signal.
+        return 128 + self._signal if self._signal else code
 
     def _leave(self) -> None:
         """End the conversation, even while a question is open."""
@@ -243,6 +245,7 @@ class PlainFace:
                 if number == signal.SIGINT:
                     self._interrupt()
                 else:
+                    self._signal = number
                     self._leave()
 
     def _interrupt(self) -> None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # Maximum number of sessions to list, and of the newest ones that get a preview.
 MAX_LISTED = 200
+# Opening a session writes this many events.
+EVENTS_OF_OPENING = 2
 MAX_PREVIEWED = 40
 # Number of a session's last events that are used for its preview.
 PREVIEW_EVENTS = 60
@@ -140,7 +142,8 @@ async def _list_sessions(chat: Chat) -> list[Choice]:
     session = chat.session
     store = session.kernel.store
     infos = await store.list(spell_folder(session.workspace.root))
-    others = [info for info in infos if info.id != session.id and info.events]
+    # A session without a prompt has only the events of its opening.
+    others = [info for info in infos if info.id != session.id and info.events > EVENTS_OF_OPENING]
     choices = []
     for number, info in enumerate(others[:MAX_LISTED]):
         preview = f"{info.id}\n{info.title}"

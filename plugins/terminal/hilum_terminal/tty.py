@@ -7,6 +7,7 @@ restored to its original state.
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import select
 import signal
@@ -30,6 +31,8 @@ EXIT_TIMEOUT = 0.5
 """Time limit, in seconds, for the last frame when the program ends normally."""
 EMERGENCY_TIMEOUT = 0.2
 """Time limit, in seconds, for the last bytes when the process is killed by a signal."""
+OWN_RESUME_SECONDS = 1.0
+"""Seconds after the end of ``suspend`` in which SIGCONT does not mean a stop from outside."""
 # Sequences that turn on bracketed paste and focus reports.
 _PASTE_ON = b"\x1b[?2004h"
 _FOCUS_ON = b"\x1b[?1004h"
@@ -86,6 +89,7 @@ class Tty:
         self.gone = False
         self.is_lent = False
         self.last_words = ""
+        self._resumed_at = -math.inf
 
     async def __aenter__(self) -> Tty:
         """Open the terminal and set raw mode.
@@ -159,6 +163,11 @@ class Tty:
                 self._lose()
             return data
 
+    @property
+    def has_output(self) -> bool:
+        """Whether bytes wait for the next ``flush``."""
+        return bool(self._buffer)
+
     def write(self, data: bytes) -> None:
         """Add bytes to the buffer that the next ``flush`` sends."""
         if not self.gone:
@@ -203,6 +212,7 @@ class Tty:
             # The process is suspended inside this call.
             os.kill(0, signal.SIGTSTP)
             signal.signal(signal.SIGTSTP, handler)
+            self._resumed_at = time.monotonic()
             # The user may have changed the terminal modes in the shell.
             self._save_attributes()
 
@@ -216,6 +226,9 @@ class Tty:
             Whether the mode was set. The rows on the terminal must then be drawn again.
         """
         if self.gone or self.is_lent or not self._raw:
+            return False
+        # The signal that ended `suspend`, after which everything has been redrawn.
+        if time.monotonic() - self._resumed_at < OWN_RESUME_SECONDS:
             return False
         try:
             is_foreground = os.tcgetpgrp(self._fd) == os.getpgrp()

@@ -180,3 +180,13 @@ def test_five_thousand_entries_are_fast(word):
         slowest = max(slowest, time.process_time() - before)
     # About 15 ms; the limit only notices another order of growth.
     assert slowest < 0.15
+
+
+def test_enter_does_not_choose_before_the_picker_can_be_read():
+    """It may have been typed ahead; the typed letters still filter."""
+    picker = Picker("Trust?", [Entry("yes"), Entry("no")], is_guarded=True)
+    picker.handle(Key("text", "y"), 100.0)
+    assert picker.handle(Key("enter"), 100.0) is None
+    picker.rows(40, 8, PLAIN, 100.1)
+    assert picker.handle(Key("enter"), 100.2) is None
+    assert picker.handle(Key("enter"), 100.5).entry.label == "yes"

@@ -318,6 +318,8 @@ async def main():
             os.kill(os.getppid(), signal.SIGUSR1)
             await trio.sleep_forever()
         await tty.suspend()
+        # This SIGCONT must not draw everything again.
+        assert tty.resume() is False
         assert returned == [1]
         assert not termios.tcgetattr(0)[3] & termios.ECHO
         tty.write(screen.frame(["more"], ["live"], tty.size(), None))
