@@ -64,6 +64,10 @@ class Audience(Protocol):
         """Show an error."""
         ...
 
+    def show_bug(self, error: Exception) -> None:
+        """Show an unexpected error with its traceback; the conversation continues."""
+        ...
+
     async def ask_trust(self, folder: str) -> str | None:
         """Ask whether the user trusts a folder; return the resulting approval policy, if any."""
         ...
@@ -292,23 +296,31 @@ class Conversation:
         before = session.began_at
         count = 0
         async for item in session.events(deltas=True):
-            changes = view.apply(item)
-            if isinstance(item, Event) and item.seq <= before:
-                if item.seq == before:
+            is_earlier = isinstance(item, Event) and item.seq <= before
+            try:
+                changes = view.apply(item)
+                if not is_earlier:
+                    self._show(item, changes)
+                elif isinstance(item, Event) and item.seq == before:
                     self._show_earlier(session)
-                count += 1
-                if count % 500 == 0:
-                    # Reading a long session must not delay the handling of keys.
-                    await trio.lowlevel.checkpoint()
-                continue
-            self.transcript.apply(item, changes, time.time())
-            self._react(item, changes)
-            if any(part in _WAITING_PARTS for part in changes.parts):
-                self._audience.note_waiting()
-            self._audience.changed()
+            except Exception as error:
+                # An event that cannot be shown must not end the runs of the conversation.
+                self._audience.show_bug(error)
+            count += 1
+            if is_earlier and count % 500 == 0:
+                # Reading a long session must not delay the handling of keys.
+                await trio.lowlevel.checkpoint()
         broken = session.journal.broken
         if broken is not None:
             self._audience.show_error(broken)
+
+    def _show(self, item: Event | Delta, changes: Changes) -> None:
+        """Show a new event or chunk of output."""
+        self.transcript.apply(item, changes, time.time())
+        self._react(item, changes)
+        if any(part in _WAITING_PARTS for part in changes.parts):
+            self._audience.note_waiting()
+        self._audience.changed()
 
     def _show_earlier(self, session: Session) -> None:
         """Show the last entries of a resumed session, so that the user sees where it stopped."""

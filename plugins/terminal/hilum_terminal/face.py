@@ -30,7 +30,7 @@ from hilum_terminal.conversation import Conversation
 from hilum_terminal.drawing import Drawing, Layout
 from hilum_terminal.history import History, history_file
 from hilum_terminal.keys import FocusChange, Key, KeyDecoder, Paste
-from hilum_terminal.live_rows import LiveRows
+from hilum_terminal.live_rows import SPINNER_SECONDS, LiveRows
 from hilum_terminal.overlays import Overlays
 from hilum_terminal.pickers import Picked, Picker
 from hilum_terminal.printed_lines import PrintedLines
@@ -59,8 +59,6 @@ BUG_TEXT = (
 PAUSE_SECONDS = 0.5
 # Seconds without a key press after which the user is assumed to be away.
 AWAY_SECONDS = 60.0
-# Seconds between frames of the spinner.
-SPINNER_SECONDS = 0.12
 STOPPING = "Stopping …"
 KEYS = """\
 Enter       send; while the agent works: it reads the text after its current call
@@ -166,7 +164,7 @@ class Face:
             try:
                 await task()
             except Exception as error:
-                self._show_bug(error)
+                self.show_bug(error)
                 # An error that recurs immediately must not cause a busy loop.
                 await trio.sleep(PAUSE_SECONDS)
             else:
@@ -205,7 +203,7 @@ class Face:
                 except HilumError as error:
                     self.show_error(error)
                 except Exception as error:
-                    self._show_bug(error)
+                    self.show_bug(error)
             self.drawing.redraw(at_once=True)
             self._changed.set()
 
@@ -220,9 +218,10 @@ class Face:
         except HilumError as error:
             self.show_error(error)
         except Exception as error:
-            self._show_bug(error)
+            self.show_bug(error)
 
-    def _show_bug(self, error: Exception) -> None:
+    def show_bug(self, error: Exception) -> None:
+        """Show an unexpected error with its traceback; the conversation continues."""
         text = "".join(traceback.format_exception(error))
         self.conversation.transcript.note(f"{text}\n{BUG_TEXT}", "bad")
 

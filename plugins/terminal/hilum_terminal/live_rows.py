@@ -35,9 +35,7 @@ _STATES: dict[str, State] = {
     "answering": "answering",
     "working": "working",
 }
-FRAME_SECONDS = 0.12
-MAX_INPUT_ROWS = 10
-UNFOLD_KEY = "ctrl-o"
+SPINNER_SECONDS = 0.12
 # Seconds between checks of the repository's branch.
 BRANCH_SECONDS = 3.0
 
@@ -294,7 +292,7 @@ class LiveRows:
         return f"{session.mode.name}, {session.approve}"
 
     def _spinner(self) -> str:
-        return SPINNER[int(trio.current_time() / FRAME_SECONDS) % len(SPINNER)]
+        return SPINNER[int(trio.current_time() / SPINNER_SECONDS) % len(SPINNER)]
 
     def _state(self, others: int) -> State:
         conversation = self._face.conversation

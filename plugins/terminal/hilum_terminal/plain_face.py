@@ -236,7 +236,11 @@ class PlainFace:
         except HilumError as error:
             self.show_error(error)
         except Exception as error:
-            self.say("".join(traceback.format_exception(error)) + BUG_TEXT)
+            self.show_bug(error)
+
+    def show_bug(self, error: Exception) -> None:
+        """Write an unexpected error with its traceback; the conversation continues."""
+        self.say("".join(traceback.format_exception(error)) + BUG_TEXT)
 
     async def _watch_signals(self) -> None:
         numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
