@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Sequence
 
 from hilum.errors import E_BAD_ARGS, E_NOT_FOUND, UsageError
 from hilum.messages import Image
 
-MAX_BYTES = 5_000_000
-"""Maximum size of an image in bytes. Model providers reject larger images."""
+MAX_BYTES = 3_900_000
+"""Maximum size of an image in bytes.
+
+Providers reject larger images, and a conversation that contains one. Anthropic's limit of 5 MiB
+applies to the base64 text, which is a third longer than the image.
+"""
+MAX_TOTAL_BYTES = 15_000_000
+"""Maximum size of all images in one prompt, in bytes: as base64, less than Anthropic's and Gemini's
+limits for a request."""
 MAX_IMAGES = 20
 """Maximum number of images in one prompt. Model providers reject requests with many images."""
 # The first bytes of the formats that all providers accept. WebP has its size in between.
@@ -36,10 +44,7 @@ def read_image(path: str | os.PathLike[str]) -> Image:
     """
     shown = os.fspath(path)
     try:
-        # Opening a pipe would wait for a writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = _read_file(path)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(
@@ -47,7 +52,7 @@ def read_image(path: str | os.PathLike[str]) -> Image:
             code=E_NOT_FOUND,
             hint="Check the path.",
         ) from None
-    media_type = find_media_type(data or b"")
+    media_type = find_media_type(data)
     if not media_type:
         raise UsageError(
             f"{shown} is not a PNG, JPEG, GIF or WebP image.",
@@ -57,6 +62,24 @@ def read_image(path: str | os.PathLike[str]) -> Image:
     image = Image(media_type, data)
     check_images([image], shown)
     return image
+
+
+def _read_file(path: str | os.PathLike[str]) -> bytes:
+    """Return the beginning of a regular file, one byte more than an image may have.
+
+    Raises:
+        OSError: The file cannot be read, or is no regular file.
+        ValueError: The path is invalid.
+    """
+    # Opening a pipe would wait for a writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError("it is not a regular file")
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(MAX_BYTES + 1)
+    finally:
+        os.close(descriptor)
 
 
 def find_media_type(data: bytes) -> str:
@@ -85,10 +108,16 @@ def check_images(images: Sequence[Image], name: str = "An image") -> None:
             code=E_BAD_ARGS,
             hint="Send them in several prompts.",
         )
+    if sum(len(image.data) for image in images) > MAX_TOTAL_BYTES:
+        raise UsageError(
+            f"The images are larger than {MAX_TOTAL_BYTES // 1_000_000} MB together.",
+            code=E_BAD_ARGS,
+            hint="Send them in several prompts, or make them smaller.",
+        )
     for image in images:
         if len(image.data) > MAX_BYTES:
             raise UsageError(
-                f"{name} is larger than {MAX_BYTES // 1_000_000} MB.",
+                f"{name} is larger than {MAX_BYTES / 1_000_000:.1f} MB.",
                 code=E_BAD_ARGS,
                 hint="Make the image smaller.",
             )

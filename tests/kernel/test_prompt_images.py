@@ -33,7 +33,8 @@ async def test_an_image_reaches_the_model_and_the_log(bench):
     ("images", "words"),
     [
         ([Image("image/png", PNG)] * (MAX_IMAGES + 1), "maximum is 20"),
-        ([Image("image/png", PNG + b"x" * MAX_BYTES)], "larger than 5 MB"),
+        ([Image("image/png", PNG + b"x" * MAX_BYTES)], "larger than 3.9 MB"),
+        ([Image("image/png", PNG + b"x" * 3_000_000)] * 6, "15 MB together"),
         ([Image("image/svg+xml", b"<svg/>")], "not a PNG"),
         ([Image("image/png", b"")], "not a PNG"),
     ],
@@ -82,7 +83,7 @@ def test_files_that_are_no_images_are_refused(tmp_path: Path):
         "a.png": E_BAD_ARGS,
         "empty.png": E_BAD_ARGS,
         "large.png": E_BAD_ARGS,
-        "pipe.png": E_BAD_ARGS,
+        "pipe.png": E_NOT_FOUND,
         tmp_path.name: E_NOT_FOUND,
         "missing.png": E_NOT_FOUND,
         "a\0b": E_NOT_FOUND,

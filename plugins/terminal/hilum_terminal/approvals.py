@@ -388,8 +388,8 @@ class ApprovalPrompt:
             return self._handle_field(key, now)
         if self._current == self._edited:
             # Typed for the editor, or before the edited text is shown.
-            is_text = isinstance(key, Paste) or key.name == "text"
-            return Routed(composer=(key,)) if is_text else Routed()
+            ignored = isinstance(key, Key) and key.name in ("enter", "tab", *_MOVES)
+            return Routed() if ignored else Routed(composer=(key,))
         if isinstance(key, Paste):
             return self._return(key, now)
         if self._held is not None:

@@ -386,12 +386,17 @@ class ChatCommands:
     async def _answer_with_comment(self, answer: Answer) -> None:
         """Send the comment on a call, and then allow the call.
 
-        In this order, the agent reads the comment together with the result of the call.
+        In this order, the agent reads the comment together with the result of the call. A call
+        whose comment cannot be delivered does not run, because the comment may be a condition.
         """
-        await self._face.conversation.steer(answer.comment)
         try:
+            agent = next(each.agent for each in self.view.waiting if each.id == answer.id)
+            await self.session.steer(answer.comment, agent=agent)
             self._answer_call(answer)
+        except StopIteration:  # the call no longer waits
+            self._face.give_back([answer.comment])
         except HilumError as error:
+            self._face.give_back([answer.comment])
             self.show_error(error)
             self._face.reopen_item(answer.id)
             self.note_waiting()
@@ -432,10 +437,12 @@ class ChatCommands:
     async def _end_edit(self, identity: str) -> None:
         """Show an item as edited, and let the user answer it again."""
         waiting = self._waiting
-        if waiting is not None and self._waiting_of is self._face.conversation.session:
-            await waiting.describe()
-            self._face.show_waiting(waiting.items(clock_offset()))
-        self._face.end_edit(identity)
+        try:
+            if waiting is not None and self._waiting_of is self._face.conversation.session:
+                await waiting.describe()
+                self._face.show_waiting(waiting.items(clock_offset()))
+        finally:
+            self._face.end_edit(identity)
 
     async def _edit_arguments(self, identity: str) -> None:
         item = self._find(identity)
@@ -472,6 +479,14 @@ class ChatCommands:
             questions.answer(result.id, result.answers)
 
     async def _decide_plan(self, decision: PlanDecision) -> None:
+        try:
+            await self._carry_out_decision(decision)
+        finally:
+            if decision.decision == "edit":
+                await self._end_edit(decision.id)
+        self.note_waiting()
+
+    async def _carry_out_decision(self, decision: PlanDecision) -> None:
         plans = self.session.plugin(Plans)
         waiting = self._waiting
         if plans is None or waiting is None:
@@ -492,9 +507,6 @@ class ChatCommands:
             self.show_error(error)
             # The plan still waits.
             self._face.reopen_item(decision.id)
-        if decision.decision == "edit":
-            await self._end_edit(decision.id)
-        self.note_waiting()
 
 
 def describe_folder(folder: Path) -> str:

@@ -34,6 +34,10 @@ from hilum_terminal.shell_line import ShellLine, run_shell_line
 from hilum_terminal.transcript import Transcript
 
 # The parts of the view that determine which items wait for the user.
+OLD_IMAGE = (
+    "! An image in this text is not sent, because it was pasted before hilum started. Paste its path"
+    " again to send it."
+)
 _WAITING_PARTS = ("waiting", "proposal", "actors")
 # Number of entries to show again when a session is resumed.
 SHOWN_AGAIN = 30
@@ -295,6 +299,7 @@ class Conversation:
         view = self.view
         before = session.began_at
         count = 0
+        shown_bugs: set[str] = set()
         async for item in session.events(deltas=True):
             is_earlier = isinstance(item, Event) and item.seq <= before
             try:
@@ -304,8 +309,11 @@ class Conversation:
                 elif isinstance(item, Event) and item.seq == before:
                     self._show_earlier(session)
             except Exception as error:
-                # An event that cannot be shown must not end the runs of the conversation.
-                self._audience.show_bug(error)
+                # An event that cannot be shown must not end the runs of the conversation. The same
+                # error may follow with each piece of an answer.
+                if repr(error) not in shown_bugs:
+                    shown_bugs.add(repr(error))
+                    self._audience.show_bug(error)
             count += 1
             if is_earlier and count % 500 == 0:
                 # Reading a long session must not delay the handling of keys.
@@ -316,10 +324,10 @@ class Conversation:
 
     def _show(self, item: Event | Delta, changes: Changes) -> None:
         """Show a new event or chunk of output."""
-        self.transcript.apply(item, changes, time.time())
-        self._react(item, changes)
         if any(part in _WAITING_PARTS for part in changes.parts):
             self._audience.note_waiting()
+        self.transcript.apply(item, changes, time.time())
+        self._react(item, changes)
         self._audience.changed()
 
     def _show_earlier(self, session: Session) -> None:
@@ -434,6 +442,8 @@ class Conversation:
             images = await self.images.read(text)
             if images:
                 self._warn_without_images(session)
+            if self.images.has_others(text):
+                self.transcript.note(OLD_IMAGE, "warning")
             run = await session.prompt(text, attached=attached, images=images)
             is_sent = True
         except HilumError as error:
@@ -450,12 +460,12 @@ class Conversation:
 
     def _warn_without_images(self, session: Session) -> None:
         """Warn the user if the session's model does not accept images."""
-        model = self.view.lead_actor.model or session.model
         try:
-            info = session.kernel.router.model(model).info if model else None
+            model = session.kernel.router.current(session.agents[self.view.lead])
+            info = session.kernel.router.model(model).info
         except HilumError:  # the prompt itself reports the error
             return
-        if info is not None and not info.images:
+        if not info.images:
             text = f"! {model} does not accept images; it reads only that an image was sent."
             self.transcript.note(text, "warning")
 

@@ -60,6 +60,7 @@ PAUSE_SECONDS = 0.5
 # Seconds without a key press after which the user is assumed to be away.
 AWAY_SECONDS = 60.0
 STOPPING = "Stopping …"
+OPEN_PASTE = "The paste has not ended yet. If it was cut off, Esc or Ctrl-C ends it."
 KEYS = """\
 Enter       send; while the agent works: it reads the text after its current call
 Tab         complete; while the agent works: send the text when it has finished
@@ -190,6 +191,8 @@ class Face:
                 with trio.move_on_after(PASTE_SECONDS):
                     data = await self.tty.read()
                 keys = self._decoder.pause_paste() if data is None else self._decoder.feed(data)
+                if data is None and not keys:
+                    self.show_notice(OPEN_PASTE, 2 * PASTE_SECONDS)
             else:
                 data = await self.tty.read()
                 keys = self._decoder.feed(data)

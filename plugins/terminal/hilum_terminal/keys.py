@@ -146,7 +146,8 @@ _PRIVATE_CODES = range(57344, 63744)
 # These key names are merged, because without kitty's protocol the keys send the same bytes.
 _SAME_KEYS = {"ctrl-[": "esc", "ctrl-i": "tab", "ctrl-m": "enter", "ctrl-@": "ctrl-space"}
 
-_CTRL_C = "\x03"
+# Esc and Ctrl-C alone, also as kitty and xterm (modifyOtherKeys) send them.
+_PASTE_ENDERS = frozenset({_ESC, "\x03", "\x1b[27u", "\x1b[99;5u", "\x1b[27;5;99~"})
 
 _SHIFT = 1
 _ALT = 2
@@ -234,7 +235,7 @@ class KeyDecoder:
         keys: list[Input] = []
         if self._is_paused:
             self._is_paused = False
-            if piece in (_ESC, _CTRL_C):
+            if piece in _PASTE_ENDERS:
                 self._paste = None
                 self._unfinished = ""
         data = self._unfinished + piece if self._unfinished else piece

@@ -8,6 +8,7 @@ the user pasted as images count, so that a reference in a pasted text attaches n
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,7 @@ import trio
 from hilum import Image, UsageError, read_image
 from hilum.errors import E_NOT_FOUND, E_NOT_INSTALLED
 
+_REFERENCE = re.compile(r"\[image #\d+: [^\n\]]")
 CLIPBOARD_TIMEOUT = 5.0
 """Time limit, in seconds, for the program that reads the clipboard."""
 _X11 = ("xclip", "-selection", "clipboard", "-target", "image/png", "-out")
@@ -42,6 +44,10 @@ class PromptImages:
         places = [(text.find(f": {path}]"), path) for path in self._paths]
         return [path for place, path in sorted(places) if place >= 0]
 
+    def has_others(self, text: str) -> bool:
+        """Return whether a prompt refers to images that were not pasted since the program started."""
+        return len(_REFERENCE.findall(text)) > len(self.find(text))
+
     async def read(self, text: str) -> list[Image]:
         """Read the images that a prompt refers to.
 
@@ -50,7 +56,9 @@ class PromptImages:
         """
         images = []
         for path in self.find(text):
-            images.append(await trio.to_thread.run_sync(read_image, path))
+            # A network file system may not answer.
+            read = await trio.to_thread.run_sync(read_image, path, abandon_on_cancel=True)
+            images.append(read)
         return images
 
     async def save_clipboard(self) -> str:

@@ -13,7 +13,7 @@ class RewindPoint:
     """A prompt that the user can go back to.
 
     Attributes:
-        text: The prompt.
+        text: The prompt as the user typed it.
         at: Unix time at which the prompt's run began.
         run: Id of its run.
         before: Number of the last event before the prompt.
@@ -36,18 +36,22 @@ def find_rewind_points(events: Iterable[Event], agent: str = "main") -> list[Rew
     # The number of the last event before each prompt that has not started; 0 if the prompt was
     # queued.
     waiting: dict[str, int] = {}
+    # What the user typed, by run, if a plugin replaced the text of the prompt.
+    typed: dict[str, str] = {}
     running = ""
     for event in events:
         if event.agent != agent:
             continue
         if isinstance(event, PromptQueued):
             # A prompt that waits for another run comes after the end of that run.
+            typed[event.run] = event.typed
             is_behind = bool(running or waiting)
             waiting[event.run] = 0 if is_behind else event.seq - 1
         elif isinstance(event, RunStarted):
             running = event.run
             before = waiting.pop(event.run, 0) or event.seq - 1
-            points.append(RewindPoint(event.text, event.at, event.run, before))
+            text = typed.pop(event.run, "") or event.text
+            points.append(RewindPoint(text, event.at, event.run, before))
         elif isinstance(event, RunRetried):
             running = event.run
         elif isinstance(event, RunEnded):

@@ -100,12 +100,12 @@ async def fork(chat: Chat, arguments: str) -> None:
 
 async def reopen_copy(chat: Chat, copy: str, draft: str = "") -> None:
     """Open a copy of the session, and delete the copy if it cannot be opened."""
-    store = chat.session.kernel.store
     try:
         await chat.reopen(resume=copy, draft=draft, same=True)
     except HilumError:
+        # The previous session is open again, with another kernel.
         with suppress(HilumError):
-            await store.delete(copy)
+            await chat.session.kernel.store.delete(copy)
         raise
 
 

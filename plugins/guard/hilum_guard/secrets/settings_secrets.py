@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,8 @@ class SettingsRedactor:
         self._files = (config / SETTINGS, config / KEYS)
         self._stamps: tuple[tuple[int, int] | None, ...] = ()
         self._secrets: dict[str, str] = {}
+        # Threads must not publish an older redactor after a newer one.
+        self._lock = threading.Lock()
         self._redactor = self._refresh()
 
     def __call__(self, text: str, *, guess: bool = True, settings: bool = False) -> str:
@@ -42,6 +46,10 @@ class SettingsRedactor:
         return self._refresh()(text, guess=guess, settings=settings)
 
     def _refresh(self) -> Redactor:
+        with self._lock:
+            return self._refresh_alone()
+
+    def _refresh_alone(self) -> Redactor:
         stamps = tuple(map(_read_stamp, self._files))
         if stamps != self._stamps:
             found = read_settings_secrets(self._files[0].parent)
@@ -70,9 +78,16 @@ def read_settings_secrets(config: Path) -> dict[str, str]:
 
     Keys in the system's keyring are not included: commands and files do not contain them.
     """
+    stamps = [_read_stamp(config / name) for name in (SETTINGS, KEYS)]
+    return dict(_read_secrets(config, *stamps))
+
+
+@functools.lru_cache(maxsize=4)
+def _read_secrets(config: Path, *stamps: tuple[int, int] | None) -> dict[str, str]:
+    """Read the secrets. The stamps of the files tell whether an earlier result is still valid."""
     return {
-        **find_settings_secrets(_read_table(config / "settings.toml")),
-        **find_settings_secrets(_read_table(config / "keys.toml"), "keys"),
+        **find_settings_secrets(_read_table(config / SETTINGS)),
+        **find_settings_secrets(_read_table(config / KEYS), "keys"),
     }
 
 
