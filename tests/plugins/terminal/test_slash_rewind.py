@@ -2,6 +2,7 @@
 
 import hilum_files
 import hilum_store
+import msgspec
 import pytest
 import trio
 from hilum import UsageError, tool
@@ -102,6 +103,13 @@ def test_each_started_prompt_is_a_point_after_all_earlier_work():
         if found != expected:
             wrong.append((events, found))
     assert not wrong
+
+
+def test_a_command_is_found_as_it_was_typed():
+    """Not as the instructions that a plugin made of it."""
+    typed = msgspec.structs.replace(queued(3, "r1"), typed="/init")
+    (point,) = find_rewind_points([typed, started(4, "r1")])
+    assert point.text == "/init"
 
 
 # --- choosing -------------------------------------------------------------------------------------
