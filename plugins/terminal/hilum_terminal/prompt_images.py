@@ -18,7 +18,7 @@ import trio
 from hilum import Image, UsageError, read_image
 from hilum.errors import E_NOT_FOUND, E_NOT_INSTALLED
 
-_REFERENCE = re.compile(r"\[image #\d+: [^\n\]]")
+_REFERENCE = re.compile(r"\[image #\d+: ([^\n\]]+)\]")
 CLIPBOARD_TIMEOUT = 5.0
 """Time limit, in seconds, for the program that reads the clipboard."""
 _X11 = ("xclip", "-selection", "clipboard", "-target", "image/png", "-out")
@@ -45,8 +45,8 @@ class PromptImages:
         return [path for place, path in sorted(places) if place >= 0]
 
     def has_others(self, text: str) -> bool:
-        """Return whether a prompt refers to images that were not pasted since the program started."""
-        return len(_REFERENCE.findall(text)) > len(self.find(text))
+        """Return whether a prompt refers to images that the user has not pasted since the start."""
+        return any(path not in self._paths for path in _REFERENCE.findall(text))
 
     async def read(self, text: str) -> list[Image]:
         """Read the images that a prompt refers to.
