@@ -100,6 +100,11 @@ class ChatFace(Protocol):
         """Return a context in which another program may use the terminal."""
         ...
 
+    @property
+    def shows_previews(self) -> bool:
+        """Whether ``choose`` shows the preview of the selected choice."""
+        ...
+
     async def choose(
         self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
     ) -> Choice | None:
@@ -146,6 +151,11 @@ class ChatCommands:
     def view(self) -> SessionView:
         """The view of the session."""
         return self._face.conversation.view
+
+    @property
+    def shows_previews(self) -> bool:
+        """Whether ``choose`` shows the preview of the selected choice."""
+        return self._face.shows_previews
 
     def say(self, text: str, *, style: Style = "plain") -> None:
         """Write text above the input."""

@@ -67,6 +67,11 @@ class Chat(Protocol):
         """The view of the session's events."""
         ...
 
+    @property
+    def shows_previews(self) -> bool:
+        """Whether ``choose`` shows the preview of the selected choice."""
+        ...
+
     def say(self, text: str, *, style: Style = "plain") -> None:
         """Write text above the input."""
 

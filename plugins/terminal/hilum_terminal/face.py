@@ -92,6 +92,8 @@ class Face:
         options: The options of the conversation.
     """
 
+    shows_previews = True
+
     def __init__(self, options: ChatOptions) -> None:
         self.options = options
         self.theme: Theme = find_theme(options.environ)

@@ -140,6 +140,8 @@ class PlainFace:
         options: The options of the conversation.
     """
 
+    shows_previews = False
+
     def __init__(self, options: ChatOptions) -> None:
         self.options = options
         self.theme: Theme = PLAIN

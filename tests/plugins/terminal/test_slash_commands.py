@@ -268,7 +268,7 @@ async def test_diff_undo_and_redo_act_on_this_session():
         await chat.type("/diff --list")
         assert chat.commands == [["diff", "--list", "--session", chat.session.id]]
         dry_run = (await chat.type("/undo --dry-run")).splitlines()
-        assert dry_run[:2] == ["By the prompt: second", "deleted b.txt (+0 −1)"]
+        assert dry_run[:2] == ["By the prompt: second", "will delete b.txt (+0 −1)"]
         assert "Nothing was changed." in await chat.type("/undo")
         assert files_in(chat) == ["a.txt", "b.txt"]
         assert "/redo restores" in await chat.type("/undo", True)
@@ -298,6 +298,91 @@ async def test_an_undo_says_what_it_keeps_and_skips():
         await chat.type("/undo", True)
         assert "Skipped: gone.txt" in chat.details[-1]
         assert files_in(chat) == ["gone.txt"]
+
+
+async def test_undo_call_lists_calls_and_undoes_the_chosen_one_only():
+    edit = use("edit_file", path="a.txt", old_string="two\n", new_string="TWO\n")
+    answers = [
+        *write("a.txt", "one\ntwo\n"),
+        [use("write_file", path="b.txt", content="b\n"), edit],
+        say("Done."),
+    ]
+    async with open_chat(hilum_files, answers=answers) as chat:
+        assert "No call" in await chat.type("/undo call")
+        await chat.session.run("first")
+        await chat.session.run("second prompt")
+        assert await chat.type("/undo call", None) == ""
+        labels = chat.labels()
+        assert [label.split(" · ")[0] for label in labels] == [
+            "edit_file a.txt",
+            "write_file b.txt",
+            "write_file a.txt",
+        ]
+        assert labels[0].endswith("· second prompt")
+        assert "+1 −1" in labels[0]
+        preview = chat.questions[-1][1][1].preview
+        assert "will delete b.txt (+0 −1)" in preview
+        assert "Prompt: second prompt" in preview
+        assert "/redo restores" in await chat.type("/undo call", "write_file b.txt")
+        assert files_in(chat) == ["a.txt"]
+        assert (chat.bench.workspace / "a.txt").read_text() == "one\nTWO\n"
+        # The undone call is not listed any more.
+        await chat.type("/undo call", None)
+        assert len(chat.labels()) == 2
+        said = await chat.type("/undo call --dry-run", "edit_file")
+        assert "will change a.txt (+1 −1)" in said
+        assert (chat.bench.workspace / "a.txt").read_text() == "one\nTWO\n"
+
+
+async def test_undo_call_reports_a_conflict_before_it_changes_anything():
+    answers = [
+        *write("a.txt", "one\n"),
+        use("edit_file", path="a.txt", old_string="one", new_string="two"),
+        say("Done."),
+    ]
+    async with open_chat(hilum_files, answers=answers) as chat:
+        await chat.session.run("first")
+        await chat.session.run("second")
+        path = chat.bench.workspace / "a.txt"
+        path.write_text("three\n")
+        said = await chat.type("/undo call", "edit_file a.txt")
+        assert "cannot be undone" in chat.labels()[0]
+        assert "Skipped: a.txt: " in chat.questions[-1][1][0].preview
+        assert "Nothing would be changed." in said
+        assert "Skipped: a.txt: " in said
+        assert path.read_text() == "three\n"
+        # The file is changed while the list is open.
+        path.write_text("two\n")
+        assert "Skipped" not in await chat.type("/undo call --dry-run", "edit_file a.txt")
+
+
+async def test_undo_call_keeps_later_changes_only_after_a_question():
+    answers = [
+        *write("a.txt", "1\n2\n3\n4\n5\n6\n7\n8\n9\n"),
+        use("edit_file", path="a.txt", old_string="2\n", new_string="two\n"),
+        say("Done."),
+    ]
+    async with open_chat(hilum_files, answers=answers) as chat:
+        await chat.session.run("first")
+        await chat.session.run("second")
+        path = chat.bench.workspace / "a.txt"
+        path.write_text(path.read_text().replace("8", "eight"))
+        assert "Nothing was changed" in await chat.type("/undo call", "edit_file", False)
+        assert "merged with later changes" in chat.labels(-2)[0]
+        assert "which is kept: a.txt" in chat.details[-1]
+        await chat.type("/undo call", "edit_file", True)
+        assert path.read_text() == "1\n2\n3\n4\n5\n6\n7\neight\n9\n"
+
+
+async def test_undo_call_without_previews_shows_the_changes_and_asks():
+    async with open_chat(hilum_files, answers=write("a.txt", "one\n")) as chat:
+        chat.shows_previews = False
+        await chat.session.run("first")
+        said = await chat.type("/undo call", 0, False)
+        assert "will delete a.txt (+0 −1)" in said
+        assert files_in(chat) == ["a.txt"]
+        await chat.type("/undo call", 0, True)
+        assert files_in(chat) == []
 
 
 async def test_without_the_files_plugin_an_undo_is_an_error():

@@ -196,7 +196,7 @@ async def test_conversation_and_files_go_back_together(three_prompts):
         assert texts_of(chat.session) == ["first", "second"]
         assert chat.draft == "third"
         # What changes was shown before the question, with what does not change.
-        assert "deleted b.txt (+0 −2)" in said
+        assert "will delete b.txt (+0 −2)" in said
         assert "- three" in said
         assert "Not undone: what was sent over the network" in chat.details[-1]
         assert f"hilum undo undo --session {old}" in said
