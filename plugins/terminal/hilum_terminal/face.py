@@ -37,7 +37,7 @@ from hilum_terminal.printed_lines import PrintedLines
 from hilum_terminal.prompts import Confirmed, ConfirmPrompt, Entered, TextPrompt
 from hilum_terminal.screen import terminal_reflows
 from hilum_terminal.settings import TerminalSettings
-from hilum_terminal.slash_names import name_slash_commands
+from hilum_terminal.slash_names import name_next_step
 from hilum_terminal.styles import Theme, find_theme
 from hilum_terminal.transcript import Block, Transcript
 from hilum_terminal.tty import Tty
@@ -526,8 +526,9 @@ class Face:
     def show_error(self, error: HilumError) -> None:
         """Show an error with its code and its hint."""
         text = f"✗ {error.code}: {error.message}"
-        if error.hint:
-            text += f"\n{name_slash_commands(error.hint)}"
+        hint = name_next_step(error.code, error.hint)
+        if hint:
+            text += f"\n{hint}"
         self.conversation.transcript.note(text, "bad")
 
     def say(self, text: str) -> None:

@@ -48,7 +48,7 @@ from hilum_terminal.plain_questions import (
 from hilum_terminal.plain_terminal import PlainTerminal
 from hilum_terminal.printed_lines import PrintedLines
 from hilum_terminal.settings import TerminalSettings
-from hilum_terminal.slash_names import name_slash_commands
+from hilum_terminal.slash_names import name_next_step
 from hilum_terminal.styles import PLAIN, Theme
 from hilum_terminal.text_width import escape_text, one_line, wrap_text
 from hilum_terminal.transcript import Block, Transcript
@@ -661,7 +661,8 @@ class PlainFace:
     def show_error(self, error: HilumError) -> None:
         """Show an error with its code and its hint."""
         text = f"{error.code}: {error.message}"
-        self.say(f"{text}\n{name_slash_commands(error.hint)}" if error.hint else text)
+        hint = name_next_step(error.code, error.hint)
+        self.say(f"{text}\n{hint}" if hint else text)
 
     def show_notice(self, text: str, seconds: float = 3.0) -> None:
         """Write a line."""
