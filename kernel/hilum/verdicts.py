@@ -57,6 +57,7 @@ async def permit(
     call: ToolCall,
     tool: Tool,
     before_asking: Callable[[ToolCall], Awaitable[None]],
+    precheck: Callable[[ToolCall], Awaitable[None]],
 ) -> Judgement:
     """Judge a call, and request the user's approval if necessary.
 
@@ -67,12 +68,14 @@ async def permit(
         tool: Its tool.
         before_asking: Called before the user is asked, with the call as rewritten by the gates;
             waits until the user may be asked about this call.
+        precheck: Called right before a new question; raises an error if the call cannot succeed.
 
     Returns:
         The call that may run.
 
     Raises:
         ToolDenied: The call must not run.
+        ToolError: The precheck found that the call cannot succeed.
     """
     approved: Verdict | None = None
     rewritten_by: tuple[str, ...] = ()
@@ -95,7 +98,7 @@ async def permit(
             )
         if verdict.kind == "ask":
             await before_asking(judged.call)
-            await _approve(agent, state, judged.call, tool, verdict)
+            await _approve(agent, state, judged.call, tool, verdict, precheck)
             approved = verdict
             if state.edited is not None:
                 edited = replace(judged.call, arguments=state.edited)
@@ -265,12 +268,18 @@ def _session_questions(agent: Agent, tool: Tool, is_settled: bool) -> Iterator[V
 
 
 async def _approve(
-    agent: Agent, state: CallState, call: ToolCall, tool: Tool, verdict: Verdict
+    agent: Agent,
+    state: CallState,
+    call: ToolCall,
+    tool: Tool,
+    verdict: Verdict,
+    precheck: Callable[[ToolCall], Awaitable[None]],
 ) -> None:
     """Wait for the user's answer.
 
     Raises:
         ToolDenied: The user refused, did not answer in time, or is not present.
+        ToolError: The call cannot succeed, so the user is not asked.
     """
     session = agent.session
     asked = state.asked
@@ -288,6 +297,9 @@ async def _approve(
             denied = ToolDenied(f"{UNATTENDED}: {verdict.reason}")
             denied.rule = verdict.rule
             raise denied
+        # The precheck comes after the gates, because its error may tell the model about a file that
+        # a gate does not let it see.
+        await precheck(call)
         answer = await _ask(agent, state, call, tool, verdict)
     if answer.accepted:
         return
