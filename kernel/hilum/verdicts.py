@@ -68,7 +68,7 @@ async def permit(
         tool: Its tool.
         before_asking: Called before the user is asked, with the call as rewritten by the gates;
             waits until the user may be asked about this call.
-        precheck: Called right before a new question; raises an error if the call cannot succeed.
+        precheck: Called before a new question; raises an error if the call cannot succeed.
 
     Returns:
         The call that may run.
@@ -97,8 +97,13 @@ async def permit(
                 "The effect of the call changed after approval was requested.", code=verdict.code
             )
         if verdict.kind == "ask":
+            # The precheck comes after the gates, because its error may tell the model about a file
+            # that a gate does not let it see. It comes before the wait for earlier calls, because
+            # the questions must be asked in the order of the calls.
+            if agent.session.attended and _find_answer(state, judged.call, verdict) is None:
+                await precheck(judged.call)
             await before_asking(judged.call)
-            await _approve(agent, state, judged.call, tool, verdict, precheck)
+            await _approve(agent, state, judged.call, tool, verdict)
             approved = verdict
             if state.edited is not None:
                 edited = replace(judged.call, arguments=state.edited)
@@ -268,38 +273,21 @@ def _session_questions(agent: Agent, tool: Tool, is_settled: bool) -> Iterator[V
 
 
 async def _approve(
-    agent: Agent,
-    state: CallState,
-    call: ToolCall,
-    tool: Tool,
-    verdict: Verdict,
-    precheck: Callable[[ToolCall], Awaitable[None]],
+    agent: Agent, state: CallState, call: ToolCall, tool: Tool, verdict: Verdict
 ) -> None:
     """Wait for the user's answer.
 
     Raises:
         ToolDenied: The user refused, did not answer in time, or is not present.
-        ToolError: The call cannot succeed, so the user is not asked.
     """
     session = agent.session
-    asked = state.asked
-    answer = None
-    # An answer from before a resume counts only if the question is exactly the same.
-    if asked is not None and asked.call == call and asked.scope == verdict.scope:
-        answer = state.answered
-    # The log contains the edited arguments without their secrets, so the edited call cannot run
-    # after a resume.
-    if answer is not None and answer.arguments is not None and state.edited is None:
-        answer = None
+    answer = _find_answer(state, call, verdict)
     if answer is None:
         # The call is denied immediately, because nobody would answer within the time limit.
         if not session.attended:
             denied = ToolDenied(f"{UNATTENDED}: {verdict.reason}")
             denied.rule = verdict.rule
             raise denied
-        # The precheck comes after the gates, because its error may tell the model about a file that
-        # a gate does not let it see.
-        await precheck(call)
         answer = await _ask(agent, state, call, tool, verdict)
     if answer.accepted:
         return
@@ -312,6 +300,20 @@ async def _approve(
     if not reason.endswith((".", "!", "?", "…")):
         reason += "."
     raise ToolDenied(f"{who} the call: {reason}", code="E_REJECTED", hint="Change your plan.")
+
+
+def _find_answer(state: CallState, call: ToolCall, verdict: Verdict) -> ApprovalAnswered | None:
+    """Return the user's answer from before a resume, if there is one."""
+    asked = state.asked
+    # The answer counts only if the question is exactly the same.
+    if asked is None or asked.call != call or asked.scope != verdict.scope:
+        return None
+    answer = state.answered
+    # The log contains the edited arguments without their secrets, so the edited call cannot run
+    # after a resume.
+    if answer is not None and answer.arguments is not None and state.edited is None:
+        return None
+    return answer
 
 
 async def _ask(

@@ -126,3 +126,31 @@ async def test_a_stop_ends_a_precheck(bench, tools, ran):
         assert (await run.wait()).state == "stopped"
     assert kit.of(ApprovalAsked) == []
     assert ran == []
+
+
+async def test_questions_come_in_the_order_of_the_calls(bench):
+    """Prechecks take different times."""
+    first = trio.Event()
+
+    async def check(call: Call) -> None:
+        if call.arguments["n"] == 0:
+            await first.wait()
+        else:
+            first.set()
+
+    @tool(risk="write", precheck=check)
+    def write(n: int) -> str:
+        """Write."""
+        return "written"
+
+    calls = use("write", n=0) + use("write", n=1) + use("write", n=2)
+    kit = await bench(plugin("tools", write), answers=[calls, "ok"], approve="ask_first")
+    run = await kit.start("x")
+    for n in range(3):
+        await kit.wait_for(ApprovalAsked, lambda asked, n=n: f'"n":{n}' in asked.call.arguments)
+    asked = kit.of(ApprovalAsked)
+    assert [each.call.arguments for each in asked] == ['{"n":0}', '{"n":1}', '{"n":2}']
+    for each in asked:
+        kit.session.answer(each.id, True)
+    with kit.guard():
+        await run.wait()
