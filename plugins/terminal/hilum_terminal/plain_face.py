@@ -355,6 +355,8 @@ class PlainFace:
     def _answer_question(self, question: _OpenQuestion, line: str) -> None:
         if question.is_open:
             question.answer(line)
+            # The next line may arrive before the command continues, and is not an answer.
+            self._question = None
         elif question.secret:
             # The line may be the secret, so the agent must not read it.
             self.say("That line came before the question, and was dropped. Type it again.")
