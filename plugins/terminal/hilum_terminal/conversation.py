@@ -27,6 +27,12 @@ from hilum.events import (
 from hilum.store import MemoryStore
 from hilum_view import Answer, Card, Changes, Outcome, Prompt, SessionView
 
+from hilum_terminal.left_prompts import (
+    LeftPrompt,
+    describe_left_prompts,
+    drop_left_prompts,
+    find_left_prompts,
+)
 from hilum_terminal.options import ChatOptions
 from hilum_terminal.prompt_images import PromptImages
 from hilum_terminal.settings import TerminalSettings
@@ -154,6 +160,8 @@ class Conversation:
         self._next: Start | None = None
         self.images = PromptImages()
         self._attached: list[str] = []
+        # The prompts of an earlier process that were given back, and are still in the queue.
+        self._unsent: list[LeftPrompt] = []
         # The ids of the prompts and messages that were sent while the agent was working, in order.
         self._sent: list[str] = []
         self._opening: trio.CancelScope | None = None
@@ -241,6 +249,7 @@ class Conversation:
         self.retry = None
         self.used_context = 0
         self._attached = []
+        self._unsent = []
         self._sent = []
         self.transcript = self._audience.make_transcript(self.view)
         self.stored_id = "" if isinstance(session.kernel.store, MemoryStore) else session.id
@@ -258,7 +267,11 @@ class Conversation:
         """Stop everything before the session closes, so that the log has an end for each run."""
         for scope in self._shell_scopes:
             scope.cancel()
-        session.stop()
+        if not self._unsent:
+            session.stop()
+        # The user has not decided about the prompts that were given back, so they are kept.
+        for identity in list(session.runs) if self._unsent else ():
+            session.stop(run=identity)
         with trio.move_on_after(MAX_STOP):
             for run in list(session.runs.values()):
                 await run.wait()
@@ -338,16 +351,35 @@ class Conversation:
             self.transcript.note(f"… {len(entries) - len(shown)} earlier entries", "dim")
         self.transcript.replay(shown)
         actor = self.view.lead_actor
-        if session.agents[self.view.lead].conversation.pending:
+        if session.agents[self.view.lead].conversation.run is not None:
             self.transcript.note(
                 "The last run was cut off. /continue continues it; a new prompt abandons it.",
                 "warning",
             )
         elif actor.proposal is not None:
             self.transcript.note("A plan waits for your decision.", "warning")
+        self._give_back_unsent(session)
         # The items were looked for before the log was read.
         self._audience.note_waiting()
         self._audience.changed()
+
+    def _give_back_unsent(self, session: Session) -> None:
+        """Return the prompts that waited when an earlier process ended to the input."""
+        self._unsent = find_left_prompts(session)
+        if not self._unsent:
+            return
+        self.transcript.note(describe_left_prompts(self._unsent), "warning")
+        for prompt in self._unsent:
+            self.images.restore(prompt.text, prompt.images)
+            if prompt.attached:
+                self._attached.append(prompt.attached)
+        self._audience.give_back([prompt.text for prompt in self._unsent])
+
+    def _drop_unsent(self, session: Session) -> None:
+        """Remove the prompts that were given back from the queue."""
+        left = self._unsent
+        self._unsent = []
+        drop_left_prompts(session, left)
 
     def _react(self, item: Event | Delta, changes: Changes) -> None:
         """Track state that the view does not contain, and notify the user."""
@@ -425,7 +457,7 @@ class Conversation:
         agent = session.agents.get(self.view.lead)
         starting = agent.starting if agent is not None else ""
         queued = self.view.lead_actor.queued
-        return [text for run, text in queued.items() if run != starting]
+        return [text for run, text in queued.items() if run != starting and run in session.runs]
 
     @property
     def has_prompts(self) -> bool:
@@ -444,6 +476,7 @@ class Conversation:
                 self._warn_without_images(session)
             if self.images.has_others(text):
                 self.transcript.note(OLD_IMAGE, "warning")
+            self._drop_unsent(session)
             run = await session.prompt(text, attached=attached, images=images)
             is_sent = True
         except HilumError as error:
@@ -557,6 +590,11 @@ class Conversation:
         """Continue a run that was cut off, or start the last run again."""
         session = self.session
         if session is None or self._nursery is None:
+            return
+        try:
+            self._drop_unsent(session)
+        except HilumError as error:
+            self._audience.show_error(error)
             return
         if not session.resume():
             self._nursery.start_soon(self._retry, session)
