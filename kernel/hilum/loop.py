@@ -187,7 +187,7 @@ def give_up(agent: Agent, state: State, code: str, error: str, hint: str = "") -
         # The run failed before its start was logged, for example because there is no model. The
         # event for its end needs one for its start.
         prompt = _find_prompt(agent)
-        message = UserMessage(_prompt_parts(prompt))
+        message = UserMessage(_prompt_parts(prompt)).without_image_data()
         agent.session.emit(RunStarted(text=prompt.text, message=message), agent, prompt.run)
     # Every call needs a result, because providers reject a conversation with a call that has no
     # result.
@@ -292,6 +292,8 @@ async def _begin(agent: Agent) -> None:
     fitting = fit(blocks, request.budget)
     context = [Text(render(block), f"context:{block.type}") for block in fitting]
     message = UserMessage((*_prompt_parts(prompt), *context))
+    # The log already contains the images in the event of the prompt.
+    message = message.without_image_data()
     started = RunStarted(text=prompt.text, message=message, model=model, mode=agent.mode.name)
     await session.redaction.prepare(started, by_model=bool(agent.parent))
     session.emit(started, agent, prompt.run)
