@@ -40,7 +40,6 @@ from hilum_terminal.approval_texts import (
     count_calls,
     describe_covered,
     describe_item,
-    fold_rows,
     inline,
     title_of,
 )
@@ -48,12 +47,9 @@ from hilum_terminal.keys import Key, Paste
 from hilum_terminal.prompts import (
     KeyGuard,
     LineField,
-    choice_rows,
-    exact_rows,
-    fit_rows,
     key_label,
-    paragraph,
 )
+from hilum_terminal.row_layout import choice_rows, exact_rows, fit_rows, fold_rows, paragraph
 from hilum_terminal.styles import Style, Theme
 from hilum_terminal.text_width import cells, cut, escape_text, one_line
 

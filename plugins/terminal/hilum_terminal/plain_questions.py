@@ -26,7 +26,7 @@ from hilum_terminal.approval_items import (
     WaitingQuestion,
 )
 from hilum_terminal.approvals import EDITED_NOTE
-from hilum_terminal.prompts import exact_rows
+from hilum_terminal.row_layout import exact_rows
 from hilum_terminal.styles import PLAIN
 from hilum_terminal.text_width import escape_text, one_line, wrap_text
 
