@@ -5,7 +5,7 @@ from __future__ import annotations
 from hilum_terminal.approval_items import Item, WaitingCall, WaitingPlan, WaitingQuestion
 from hilum_terminal.row_layout import exact_rows, paragraph
 from hilum_terminal.styles import Theme
-from hilum_terminal.text_width import ELLIPSIS, cut, escape_text, one_line
+from hilum_terminal.text_width import ELLIPSIS, cut, one_line
 
 MAX_DESCRIPTION = 40_000
 """Maximum number of characters to lay out; the middle of a longer description is left out."""
@@ -45,16 +45,6 @@ def title_of(item: Item) -> str:
         case WaitingPlan():
             return "Your version of the plan" if item.edited else "Carry out this plan?"
     return "A question"
-
-
-def describe_covered(item: WaitingCall) -> str:
-    """Return what a lasting approval covers, on one line."""
-    return inline(item.covers or item.scope or f"all calls of {item.tool}")
-
-
-def inline(text: str) -> str:
-    """Return untrusted text as a part of a row; newlines are shown as ``\\n``."""
-    return escape_text(text).replace("\n", "\\n").replace("\t", " ")
 
 
 def count_calls(count: int) -> str:

@@ -24,6 +24,7 @@ import trio
 from hilum_view import Approval, Card, SessionView, format_duration
 
 from hilum_terminal.approval_items import EditCall, Item, PlanDecision, ShowWhole, WaitingCall
+from hilum_terminal.approval_rules import find_also_covered
 from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.chat_protocol import Choice
 from hilum_terminal.face_base import FaceBase
@@ -36,7 +37,6 @@ from hilum_terminal.plain_questions import (
     answer_rows,
     cancel,
     describe_result,
-    find_also_covered,
     question_rows,
     read_reply,
 )
