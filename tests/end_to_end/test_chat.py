@@ -439,3 +439,30 @@ async def test_padding_does_not_hide_what_a_command_does(cli, asks):
         await screen.wait_for("[y] yes, once")
         assert "touch pwned" in screen.text
         assert "blank rows" in screen.text
+
+
+async def test_copy_uses_the_clipboard_of_the_display(cli, tmp_path):
+    """A long answer is copied by a program; without one, hilum says that nothing was copied."""
+    answer = "word " * 16_000
+    program = tmp_path / "wl-copy"
+    program.write_text(f"#!/bin/sh\ncat > {tmp_path}/copied\n")
+    program.chmod(0o755)
+    path = f"{tmp_path}:{cli.env.get('PATH', '/usr/bin:/bin')}"
+    bare = {"DISPLAY": "", "SSH_CONNECTION": "", "WSL_DISTRO_NAME": ""}
+    async with (
+        cli.model(say(answer)),
+        cli.on_screen(**bare, WAYLAND_DISPLAY="wayland-0", PATH=path) as screen,
+    ):
+        await screen.wait_for(READY)
+        await screen.type("Write.\r")
+        await screen.wait_for("1 turn")
+        await screen.type("/copy\r")
+        await screen.wait_for("with wl-copy")
+        assert (tmp_path / "copied").read_text() == answer.strip()
+        assert b"]52;" not in screen.raw
+    async with cli.model(), cli.on_screen("-c", **bare, WAYLAND_DISPLAY="") as screen:
+        await screen.wait_for(READY)
+        await screen.type("/copy\r")
+        await screen.wait_for("E_TOO_LARGE")
+        assert "Nothing was copied" in screen.text
+        assert b"]52;" not in screen.raw

@@ -161,9 +161,9 @@ class ChatCommands:
         """Insert text into the input."""
         self._face.give_back([text])
 
-    async def copy(self, text: str) -> None:
-        """Copy text to the clipboard, if the terminal allows it."""
-        self._face.copy(text)
+    async def copy(self, text: str) -> str:
+        """Copy text to the clipboard, and return how it was copied."""
+        return await self._face.copy(text)
 
     def quit(self) -> None:
         """End the program."""

@@ -13,13 +13,14 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 import trio
-from hilum import HilumError, make_redactor
+from hilum import HilumError, UsageError, make_redactor
+from hilum.errors import E_TOO_LARGE
 from hilum.settings import use_environment
 from hilum_view import SessionView
 
 from hilum_terminal.approval_items import Item, WaitingCall
 from hilum_terminal.approvals import ApprovalPrompt, Routed, route_key
-from hilum_terminal.attention import attention, clipboard
+from hilum_terminal.attention import attention
 from hilum_terminal.chat_protocol import Choice
 from hilum_terminal.composer import Composer
 from hilum_terminal.drawing import Drawing, Layout
@@ -33,6 +34,7 @@ from hilum_terminal.prompts import Confirmed, ConfirmPrompt, Entered, TextPrompt
 from hilum_terminal.screen import terminal_reflows
 from hilum_terminal.settings import TerminalSettings
 from hilum_terminal.styles import Style, find_theme
+from hilum_terminal.system_clipboard import MAX_TERMINAL_TEXT, terminal_copy
 from hilum_terminal.transcript import Block, Transcript
 from hilum_terminal.tty import Tty
 
@@ -394,10 +396,23 @@ class Face(FaceBase):
         self.tty.write(attention(way, text))
         self.drawing.redraw()
 
-    def copy(self, text: str) -> None:
-        """Copy text to the clipboard, if the terminal allows it (OSC 52)."""
-        self.tty.write(clipboard(text))
+    def _copy_by_terminal(self, text: str) -> str:
+        data = terminal_copy(text)
+        if not data:
+            return ""
+        self.tty.write(data)
         self.drawing.redraw()
+        return "through the terminal, if it allows this (OSC 52)"
+
+    def _offer_text(self, text: str) -> str:
+        size = len(text.encode(errors="replace"))
+        raise UsageError(
+            f"The text has {size:,} bytes, and a terminal copies at most {MAX_TERMINAL_TEXT:,}."
+            " Nothing was copied.",
+            code=E_TOO_LARGE,
+            hint="Install wl-clipboard (Wayland) or xclip (X11), or write the conversation to a file"
+            " with `/export FILE`.",
+        )
 
     def lend(self) -> AbstractAsyncContextManager[None]:
         """Return a context in which another program may use the terminal."""

@@ -23,6 +23,7 @@ from hilum_terminal.input_kinds import read_input
 from hilum_terminal.printed_lines import PrintedLines
 from hilum_terminal.slash_names import name_slash_commands
 from hilum_terminal.styles import Style, Theme
+from hilum_terminal.system_clipboard import SystemClipboard
 from hilum_terminal.transcript import Block, Transcript
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class FaceBase(ABC):
         theme: The colors.
         conversation: The conversation that the face shows.
         commands: The object that carries out commands and decisions.
+        clipboard: The system's clipboard.
     """
 
     theme: Theme
@@ -59,6 +61,7 @@ class FaceBase(ABC):
 
     def __init__(self, options: ChatOptions) -> None:
         self.options = options
+        self.clipboard = SystemClipboard(options.environ, self.spawn)
         self._actions = ActionQueue()
         self._nursery: trio.Nursery | None = None
         self._signal = 0
@@ -94,6 +97,7 @@ class FaceBase(ABC):
                 with trio.move_on_after(SETTLE_TIMEOUT):
                     await self._settle()
                 nursery.cancel_scope.cancel()
+            await self.clipboard.aclose()
         # The same exit code that shells report for a program that was ended by a signal.
         return 128 + self._signal if self._signal else code
 
@@ -247,7 +251,7 @@ class FaceBase(ABC):
 
     async def save_clipboard(self) -> str:
         """Save the image in the clipboard to a file, and return the file's path."""
-        return await self.conversation.images.save_clipboard()
+        return await self.conversation.images.save_clipboard(self.clipboard)
 
     async def edit_draft(self, text: str) -> str:
         """Let the user edit text in an editor, and return the edited text."""
@@ -355,9 +359,32 @@ class FaceBase(ABC):
     def changed(self) -> None:
         """Show what has changed in the view."""
 
+    async def copy(self, text: str) -> str:
+        """Copy text to the clipboard, and return how it was copied.
+
+        Raises:
+            UsageError: Neither a program nor the terminal can copy the text.
+        """
+        program, is_lasting = await self.clipboard.copy(text)
+        if is_lasting:
+            return f"with {program}"
+        if program:
+            # A terminal that allows this keeps the text when hilum ends.
+            self._copy_by_terminal(text)
+            return f"with {program}, which may hold it only until hilum ends"
+        return self._copy_by_terminal(text) or self._offer_text(text)
+
     @abstractmethod
-    def copy(self, text: str) -> None:
-        """Copy text to the clipboard."""
+    def _copy_by_terminal(self, text: str) -> str:
+        """Copy text through the terminal, and return how; empty if the terminal refuses it."""
+
+    @abstractmethod
+    def _offer_text(self, text: str) -> str:
+        """Give the user a text that cannot be copied, and return how.
+
+        Raises:
+            UsageError: There is no way.
+        """
 
     @abstractmethod
     def lend(self) -> AbstractAsyncContextManager[None]:

@@ -124,8 +124,12 @@ class FaceProtocol(Asker, Protocol):
         """Insert texts that the agent has not read into the user's draft again."""
         ...
 
-    def copy(self, text: str) -> None:
-        """Copy text to the clipboard."""
+    async def copy(self, text: str) -> str:
+        """Copy text to the clipboard, and return how it was copied.
+
+        Raises:
+            UsageError: The text cannot be copied.
+        """
         ...
 
     def lend(self) -> AbstractAsyncContextManager[None]:

@@ -576,9 +576,13 @@ class PlainFace(FaceBase):
         if session is not None and session.settings(TerminalSettings).notify != "off":
             self._put(_Bell())
 
-    def copy(self, text: str) -> None:
-        """Write the text, because a simple terminal has no clipboard."""
+    def _copy_by_terminal(self, text: str) -> str:
+        # The sequence that copies text must not be written to a simple terminal.
+        return ""
+
+    def _offer_text(self, text: str) -> str:
         self.say(text)
+        return "as the lines above, because no program can access a clipboard"
 
     def lend(self) -> AbstractAsyncContextManager[None]:
         """Return a context in which another program may use the terminal."""
