@@ -177,8 +177,7 @@ class ChatCommands:
 
     async def ask_trust(self, folder: str) -> str | None:
         """Ask whether the user trusts a folder; return the resulting approval policy, if any."""
-        decision = await ask_trust(self, folder)
-        return decision.approve
+        return await ask_trust(self, folder)
 
     async def welcome(self) -> None:
         """Greet the user in a new session, and help them choose a model if there is none."""
