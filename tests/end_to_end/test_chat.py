@@ -427,6 +427,32 @@ async def test_a_key_for_the_editor_does_not_allow_the_call(cli, asks):
         assert (cli.workspace / "b.py").read_text() == "two\n"
 
 
+async def test_what_is_typed_for_the_editor_is_neither_lost_nor_misread(cli, asks):
+    """Keys arrive together with the one that opens the editor, before it has the terminal."""
+    editor = cli.folder / "editor"
+    editor.write_text('#!/bin/sh\nsed -i s/one/two/ "$1"\n')
+    editor.chmod(0o755)
+    async with (
+        cli.model(asks("write_file", path="b.py", content="one\n"), say("Written.")) as server,
+        cli.on_screen(VISUAL=str(editor)) as screen,
+    ):
+        await screen.wait_for(READY)
+        await screen.type("one\x07typed\r")
+        await screen.wait_for("What you typed before")
+        assert "twotyped" in screen.text
+        assert not server.requests
+        await screen.type("\x03")
+        await screen.type("Write it\r")
+        await screen.wait_for("[e] edit first")
+        await trio.sleep(0.6)
+        # Esc would stop the run, and "y" would approve the call.
+        await screen.type("e\r\x1b\x1b[Ay\r")
+        await screen.wait_for("were edited")
+        assert not (cli.workspace / "b.py").exists()
+        assert "waiting" in screen.text or "yes, once" in screen.text
+        assert len(server.requests) == 1
+
+
 async def test_padding_does_not_hide_what_a_command_does(cli, asks):
     """Blank lines are counted instead of shown."""
     command = "echo start" + "\n" * 500 + "touch pwned" + "\n" * 500 + "echo end"

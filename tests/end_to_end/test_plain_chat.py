@@ -392,6 +392,30 @@ def three_writes() -> AssistantMessage:
     return AssistantMessage(tuple(calls), stop="calls")
 
 
+async def test_a_line_typed_before_the_editor_opens_is_no_answer(cli, asks):
+    editor = cli.folder / "editor"
+    editor.write_text('#!/bin/sh\nsed -i s/one/two/ "$1"\n')
+    editor.chmod(0o755)
+    write = asks("write_file", path="b.py", content="one\n")
+    async with (
+        cli.model(write, say("Written.")) as server,
+        cli.on_screen("--plain", VISUAL=str(editor)) as screen,
+    ):
+        await screen.wait_for(READY)
+        await screen.type("Write\n")
+        await reply(screen, "view: the whole call", "edit\nyes\n:wq")
+        await screen.wait_for("Not sent: :wq")
+        assert "Not sent: yes" in screen.text
+        await screen.wait_for("The arguments were edited")
+        assert not (cli.workspace / "b.py").exists()
+        await reply(screen, "The arguments were edited", "yes")
+        await screen.wait_for("Written.")
+        assert (cli.workspace / "b.py").read_text() == "two\n"
+        # The lines were not sent to the agent either.
+        assert len(server.requests) == 2
+        await leave(screen)
+
+
 async def test_several_wait(cli, plugin):
     """Each is asked about by itself; a lasting answer names the others that it covers."""
     clock = plugin(

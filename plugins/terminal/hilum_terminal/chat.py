@@ -115,7 +115,11 @@ class ChatCommands:
 
     async def edit(self, text: str, suffix: str = ".md") -> str:
         """Let the user edit text in an editor, and return the edited text."""
-        return await edit_text(text, suffix, self._face.lend())
+        self._face.hold_keys()
+        try:
+            return await edit_text(text, suffix, self._face.lend())
+        finally:
+            self._face.release_keys()
 
     async def run_hilum(self, arguments: Sequence[str]) -> CommandOutput:
         """Run a ``hilum`` command as a child process in the session's folder."""
@@ -299,10 +303,14 @@ class ChatCommands:
             case ShowWhole():
                 self._show_whole(result.id)
             case EditCall():
+                # Released by ``_end_edit``.
+                self._face.hold_keys()
                 self._face.spawn(lambda: self._edit_call(result.id))
             case QuestionAnswer():
                 self._answer_question(result)
             case PlanDecision():
+                if result.decision == "edit":
+                    self._face.hold_keys()
                 self._face.spawn(lambda: self._decide_plan(result))
 
     def _answer_call(self, answer: Answer) -> None:
@@ -374,6 +382,7 @@ class ChatCommands:
                 self._face.show_waiting(waiting.items(clock_offset()))
         finally:
             self._face.end_edit(identity)
+            self._face.release_keys()
 
     async def _edit_arguments(self, identity: str) -> None:
         item = self._find(identity)

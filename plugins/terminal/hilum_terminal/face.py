@@ -101,6 +101,8 @@ class Face(FaceBase):
         self._notice_until = 0.0
         self._last: dict[str, float] = {}
         self._decoder = KeyDecoder()
+        # What was typed while an editor was opening.
+        self._held: list[Key | Paste] = []
         self._last_key = 0.0
         self._changed = trio.Event()
 
@@ -227,6 +229,10 @@ class Face(FaceBase):
         if isinstance(key, FocusChange):
             self.is_watched = key.focused
             return
+        if self._holds_keys:
+            self.approvals.note_key(now)
+            self._held.append(key)
+            return
         if isinstance(key, Key) and self._handle_everywhere(key):
             return
         if self.overlays.is_open:
@@ -237,6 +243,13 @@ class Face(FaceBase):
             self._take_routed(route_key(self.approvals, key, now))
             return
         self._compose(key)
+
+    def _return_held(self) -> None:
+        held = self._held
+        self._held = []
+        if self.composer.add_held(held):
+            self.show_notice("What you typed before the editor opened is in the input.", 5.0)
+        self.changed()
 
     def _handle_everywhere(self, key: Key) -> bool:
         """Handle a global key, and return whether the key is global."""

@@ -65,6 +65,8 @@ class FaceBase(ABC):
         self._actions = ActionQueue()
         self._nursery: trio.Nursery | None = None
         self._signal = 0
+        # Number of editors that are opening or open.
+        self._editors = 0
 
     def _open_conversation(self) -> None:
         self.conversation = Conversation(self.options, self)
@@ -252,6 +254,28 @@ class FaceBase(ABC):
     async def save_clipboard(self) -> str:
         """Save the image in the clipboard to a file, and return the file's path."""
         return await self.conversation.images.save_clipboard(self.clipboard)
+
+    def hold_keys(self) -> None:
+        """Hold what the user types, because it is meant for an editor that is opening.
+
+        Until the editor has the terminal, hilum still reads the keys. They must neither be lost nor
+        answer a question or stop the run.
+        """
+        self._editors += 1
+
+    def release_keys(self) -> None:
+        """Stop holding keys, and return to the user what was typed in the meantime."""
+        self._editors -= 1
+        if not self._editors:
+            self._return_held()
+
+    @property
+    def _holds_keys(self) -> bool:
+        return self._editors > 0
+
+    @abstractmethod
+    def _return_held(self) -> None:
+        """Return to the user what was typed while an editor was opening."""
 
     async def edit_draft(self, text: str) -> str:
         """Let the user edit text in an editor, and return the edited text."""

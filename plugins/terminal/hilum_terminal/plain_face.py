@@ -142,6 +142,8 @@ class PlainFace(FaceBase):
         self._wrote = trio.Event()
         self._is_leaving = False
         self._last_interrupt = -TWICE_SECONDS
+        # The lines that were typed while an editor was opening.
+        self._held: list[str] = []
         # Commands ask one question at a time, and hilum asks about no waiting item meanwhile,
         # because a "yes" must have only one meaning.
         self._one_question = trio.Lock()
@@ -289,7 +291,9 @@ class PlainFace(FaceBase):
         if question is None or not question.secret:
             # The terminal has echoed the newline.
             self._at_line_start = True
-        if question is not None:
+        if self._holds_keys:
+            self._held.append(line)
+        elif question is not None:
             self._answer_question(question, line)
         elif self._asked is not None and self._answer_item(self._asked, line):
             return
@@ -297,6 +301,11 @@ class PlainFace(FaceBase):
             self.show_keys()
         elif line.strip():
             self.submit(line)
+
+    def _return_held(self) -> None:
+        held = self._held
+        self._held = []
+        self.give_back([line for line in held if line.strip()])
 
     def _answer_question(self, question: _OpenQuestion, line: str) -> None:
         if question.is_open:
