@@ -229,14 +229,14 @@ class Face(FaceBase):
         if isinstance(key, FocusChange):
             self.is_watched = key.focused
             return
+        # A question that opens while the user types must not take the next key for an answer.
+        self.approvals.note_key(now)
         if self._holds_keys:
-            self.approvals.note_key(now)
             self._held.append(key)
             return
         if isinstance(key, Key) and self._handle_everywhere(key):
             return
         if self.overlays.is_open:
-            self.approvals.note_key(now)
             self.overlays.handle(key, now)
             return
         if self.approvals.current is not None:
