@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from full_disk import FULL_DISK
 from hilum.messages import AssistantMessage, Text
 from hilum_replay import Fault
 
@@ -21,6 +22,13 @@ READY = "ready · agent"
 ESC = "\x1b"
 SHIFT_TAB = "\x1b[Z"
 UP = "\x1b[A"
+HOOK = """
+from hilum import hookimpl
+
+@hookimpl
+def provide_tools():
+    return []
+"""
 
 
 def say(text: str) -> AssistantMessage:
@@ -492,3 +500,24 @@ async def test_copy_uses_the_clipboard_of_the_display(cli, tmp_path):
         await screen.wait_for("E_TOO_LARGE")
         assert "Nothing was copied" in screen.text
         assert b"]52;" not in screen.raw
+
+
+async def test_a_question_ends_when_the_log_cannot_be_written(cli, asks):
+    """Its keys would do nothing, because no answer can be written."""
+    plugin = cli.folder / "full_disk.py"
+    plugin.write_text(FULL_DISK + HOOK)
+    async with (
+        cli.model(asks("write_file", path="b.py", content="one\n"), say("Written.")),
+        cli.on_screen("--plugin", str(plugin)) as screen,
+    ):
+        await screen.wait_for(READY)
+        await screen.type("Write it\r")
+        await screen.wait_for("[e] edit first")
+        (cli.workspace / "full").touch()
+        await screen.type(SHIFT_TAB + SHIFT_TAB)
+        await trio.sleep(0.4)
+        await screen.type("y")
+        await screen.wait_for("E_STORE")
+        await screen.wait_for("No longer waiting: the log of the conversation cannot be written")
+        assert "[e] edit first" not in screen.text
+        assert not (cli.workspace / "b.py").exists()

@@ -10,6 +10,7 @@ import time
 
 import pytest
 import trio
+from full_disk import FULL_DISK
 from hilum.messages import AssistantMessage, Text, ToolCall
 
 READY = "/help the commands"
@@ -414,6 +415,31 @@ async def test_a_line_typed_before_the_editor_opens_is_no_answer(cli, asks):
         # The lines were not sent to the agent either.
         assert len(server.requests) == 2
         await leave(screen)
+
+
+async def test_a_question_ends_when_the_log_cannot_be_written(cli, asks, plugin):
+    """The question must not stay open, because no answer can reach it."""
+    write = asks("write_file", path="b.py", content="one\n")
+    async with (
+        cli.model(write, say("Written.")),
+        cli.on_screen("--plain", *plugin(FULL_DISK)) as screen,
+    ):
+        await screen.wait_for(READY)
+        await screen.type("Write\n")
+        await screen.wait_for("view: the whole call")
+        (cli.workspace / "full").touch()
+        await reply(screen, "view: the whole call", "yes")
+        await screen.wait_for("E_STORE")
+        await screen.wait_for("hilum takes no answer")
+        asked = screen.text.count("view: the whole call")
+        await screen.type("?\n")
+        await screen.wait_until(lambda: screen.text.count("Type a prompt and") == 2, "the help")
+        assert screen.text.count("view: the whole call") == asked == 1
+        assert "Allowed" not in screen.text
+        assert not (cli.workspace / "b.py").exists()
+        await screen.type(CTRL_D)
+        # The exit code of E_STORE.
+        assert await screen.end() == 5
 
 
 async def test_several_wait(cli, plugin):

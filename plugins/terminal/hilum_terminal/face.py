@@ -24,7 +24,7 @@ from hilum_terminal.attention import attention
 from hilum_terminal.chat_protocol import Choice
 from hilum_terminal.composer import Composer
 from hilum_terminal.drawing import Drawing, Layout
-from hilum_terminal.face_base import STOPPING, FaceBase
+from hilum_terminal.face_base import BROKEN_LOG, STOPPING, FaceBase
 from hilum_terminal.history import History, history_file
 from hilum_terminal.keys import FocusChange, Key, KeyDecoder, Paste
 from hilum_terminal.live_rows import SPINNER_SECONDS, LiveRows
@@ -453,6 +453,8 @@ class Face(FaceBase):
         """Show the items that wait for the user."""
         now = trio.current_time()
         ended = "" if self.conversation.is_working else "the run has ended"
+        if self.conversation.is_broken:
+            ended = BROKEN_LOG
         known = {item.id for item in self.approvals.waiting}
         routed = self.approvals.update(items, now, ended=ended)
         for item in items:

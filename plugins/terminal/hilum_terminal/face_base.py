@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 BUG_TEXT = (
     "This is a bug in hilum: please report it with the lines above. The conversation continues."
 )
+BROKEN_LOG = "the log of the conversation cannot be written, so hilum takes no answer"
 # Seconds until a failed task is restarted.
 PAUSE_SECONDS = 0.5
 # Time limit, in seconds, for writing the last lines when hilum ends, because the terminal may be

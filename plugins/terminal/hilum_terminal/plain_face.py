@@ -27,7 +27,7 @@ from hilum_terminal.approval_items import EditCall, Item, PlanDecision, ShowWhol
 from hilum_terminal.approval_rules import find_also_covered
 from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.chat_protocol import Choice
-from hilum_terminal.face_base import FaceBase
+from hilum_terminal.face_base import BROKEN_LOG, FaceBase
 from hilum_terminal.plain_questions import (
     AskedItem,
     Misfit,
@@ -410,7 +410,10 @@ class PlainFace(FaceBase):
             item = self._seen.pop(identity)
             card = self._cards_of_seen.pop(identity, None)
             if identity not in self._answered:
-                self.say(f"No longer waiting: {_describe_end(item, card)}.")
+                why = _describe_end(item, card)
+                if self.conversation.is_broken:
+                    why = BROKEN_LOG
+                self.say(f"No longer waiting: {why}.")
         self._answered &= ids
         self._items = tuple(items)
         for item in items:
@@ -422,7 +425,8 @@ class PlainFace(FaceBase):
     def _ask_next(self) -> None:
         """Ask again about the last item, or about the first one if the last one no longer waits."""
         waiting = [item for item in self._items if item.id not in self._answered]
-        if self._question is not None or not waiting:
+        # If the log cannot be written, nothing can be answered.
+        if self._question is not None or not waiting or self.conversation.is_broken:
             self._asked = None
             return
         asked = self._asked
@@ -524,13 +528,15 @@ class PlainFace(FaceBase):
             self.commands.decide(reply[0])
             return
         self._asked = None
-        self.say(describe_result(reply[0]))
         # Other calls that a lasting approval listed may have ended or changed in the meantime.
         unchanged = {item.id for item in waiting if item in asked.also}
         for result in reply:
             if result is reply[0] or result.id in unchanged:
                 self._answered.add(result.id)
                 self.commands.decide(result)
+        # An answer that could not be delivered has opened the item again.
+        if reply[0].id in self._answered:
+            self.say(describe_result(reply[0]))
         self._ask_next()
 
     def reopen_item(self, identity: str) -> None:
