@@ -288,6 +288,9 @@ class PlainFace(FaceBase):
     def _take_line(self, line: str) -> None:
         """Pass a line to the open question or, if there is none, send it."""
         question = self._question
+        if question is not None and question.answered.is_set():
+            # This line arrived together with the answer, before the command could go on.
+            question = None
         if question is None or not question.secret:
             # The terminal has echoed the newline.
             self._at_line_start = True
