@@ -243,6 +243,7 @@ class Conversation:
         self._attached = []
         self._sent = []
         self.transcript = self._audience.make_transcript(self.view)
+        self.transcript.turn_times_from = session.settings(TerminalSettings).turn_times_from
         self.stored_id = "" if isinstance(session.kernel.store, MemoryStore) else session.id
         self._audience.note_waiting()
 

@@ -178,9 +178,11 @@ BUILT_IN: tuple[SlashCommand, ...] = (
     SlashCommand(
         "cost",
         "Show tokens and cost by model, agent, plugin and tool",
+        "[turns]",
         group="model",
         target="slash_usage:show_cost",
         aliases=("usage",),
+        words=("turns",),
     ),
     SlashCommand(
         "setup",

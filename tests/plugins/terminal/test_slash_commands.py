@@ -332,6 +332,32 @@ async def test_cost_is_shown_by_model_agent_plugin_and_tool():
             assert row[1:3] == ["1", "0"]
 
 
+async def test_cost_turns_lists_each_model_call_with_its_duration():
+    usage = Usage(input=1_000, cached=400, output=50, cost=0.25)
+    answers = [
+        use("write_file", path="a.txt", content="one\n"),
+        say("Done.", usage=usage),
+        say("Again."),
+    ]
+    async with open_chat(hilum_files, answers=answers) as chat:
+        assert "No model has been called" in await chat.type("/cost turns")
+        await chat.session.run("write it")
+        await chat.session.run("once more")
+        lines = (await chat.type("/cost turns")).splitlines()
+        assert "write it" in lines
+        assert "once more" in lines
+        words = [line.split() for line in lines]
+        header = ["TURN", "TIME", "CALLS", "INPUT", "CACHED", "OUTPUT", "COST"]
+        assert words.count(header) == 2
+        turns = [row for row in words if row and row[0] in ("1", "2")]
+        assert [row[0] for row in turns] == ["1", "2", "1"]
+        # The calls of each turn, and the tokens of the second one.
+        assert [row[-5] for row in turns] == ["1", "0", "0"]
+        assert turns[1][-4:] == ["1,000", "40%", "50", "$0.25"]
+        await chat.type("/cost nonsense")
+        assert "/cost turns lists" in chat.error
+
+
 async def test_context_shows_the_parts_of_the_window():
     rules = plugin("rules", build_prompt_layer=lambda: Layer(40, "rules", "Be brief. " * 200))
     usage = Usage(input=2_000, cached=1_500, output=5)
