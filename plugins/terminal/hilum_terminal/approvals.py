@@ -243,6 +243,11 @@ class ApprovalPrompt:
             self._edited = ""
             self._guard.reset()
 
+    def hide(self) -> None:
+        """Let no key answer the prompt until it is drawn again, because something covers it."""
+        self._held = None
+        self._guard.reset()
+
     def take_shown(self) -> list[str]:
         """Return the ids of the items that were shown in full for the first time.
 
@@ -531,6 +536,7 @@ class ApprovalPrompt:
                 _Option("n", "no", "no, with a reason"),
                 _Option("l", "later", "decide later"),
                 _Option("v", "view", "show whole"),
+                _Option("w", "full", "full screen"),
             ]
         if isinstance(item, WaitingQuestion):
             return self._question_options(item)
@@ -564,6 +570,7 @@ class ApprovalPrompt:
         options.append(_Option("n", "no", "no, with a reason"))
         options.append(_Option("c", "comment", "yes, with a comment"))
         options.append(_Option("v", "view", "show whole"))
+        options.append(_Option("w", "full", "full screen"))
         return options
 
     def _question_options(self, item: WaitingQuestion) -> list[_Option]:
@@ -577,6 +584,7 @@ class ApprovalPrompt:
         options.append(_Option("o", "own", "own answer"))
         options.append(_Option("l", "leave", "the agent decides"))
         options.append(_Option("v", "view", "show whole"))
+        options.append(_Option("w", "full", "full screen"))
         return options
 
     def _batch(self) -> list[WaitingCall]:
@@ -642,6 +650,8 @@ class ApprovalPrompt:
                 return (EditCall(item.id),)
             case "view":
                 return (ShowWhole(item.id),)
+            case "full":
+                return (ShowWhole(item.id, full_screen=True),)
         return ()
 
     def _grant(self, item: WaitingCall, remember: Remember) -> tuple[Result, ...]:
@@ -661,6 +671,8 @@ class ApprovalPrompt:
                 self._set_step("reason")
             case "view":
                 return (ShowWhole(item.id),)
+            case "full":
+                return (ShowWhole(item.id, full_screen=True),)
         return ()
 
     def _choose_for_question(self, item: WaitingQuestion, option: _Option) -> tuple[Result, ...]:
@@ -671,6 +683,8 @@ class ApprovalPrompt:
                 return self._answer([QuestionAnswer(item.id)])
             case "view":
                 return (ShowWhole(item.id),)
+            case "full":
+                return (ShowWhole(item.id, full_screen=True),)
             case name:
                 self._selected = int(name.removeprefix("option "))
                 self._toggle(self._selected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -35,7 +36,10 @@ from hilum_terminal.approval_items import (
     WaitingCall,
     WaitingQuestion,
 )
+from hilum_terminal.approval_texts import title_of
+from hilum_terminal.approvals import COUNTDOWN
 from hilum_terminal.chat_protocol import Choice, CommandOutput
+from hilum_terminal.full_view import FullView, Page
 from hilum_terminal.setup import describe_policy, ensure_model
 from hilum_terminal.styles import Style, Theme
 from hilum_terminal.text_editor import edit_text
@@ -86,6 +90,10 @@ class ChatFace(Protocol):
 
     def end_edit(self, identity: str) -> None:
         """Let an item that was open in the user's editor be answered again."""
+        ...
+
+    def open_full_view(self, view: FullView) -> None:
+        """Show a text in the full-screen view."""
         ...
 
     def copy(self, text: str) -> None:
@@ -366,7 +374,7 @@ class ChatCommands:
             case Answer():
                 self._answer_call(result)
             case ShowWhole():
-                self._show_whole(result.id)
+                self._show_whole(result)
             case EditCall():
                 self._face.spawn(lambda: self._edit_call(result.id))
             case QuestionAnswer():
@@ -407,9 +415,9 @@ class ChatCommands:
         items = self._waiting.items(clock_offset())
         return next((item for item in items if item.id == identity), None)
 
-    def _show_whole(self, identity: str) -> None:
-        """Write all details about a call or a plan to the scrollback."""
-        item = self._find(identity)
+    def _show_whole(self, request: ShowWhole) -> None:
+        """Show all details about a call or a plan, in the scrollback or in the full-screen view."""
+        item = self._find(request.id)
         if item is None:
             return
         make_rows = getattr(item, "make_rows", None)
@@ -425,7 +433,22 @@ class ChatCommands:
                 return list(make_rows(width, theme))
             return wrap_text(escape_text(text), width)
 
-        self._face.commit(Block("note", make, len(text)))
+        if request.full_screen:
+            page = Page(
+                title_of(item), make, len(text), lambda: self._describe_wait(request.id, item)
+            )
+            self._face.open_full_view(FullView([page]))
+        else:
+            self._face.commit(Block("note", make, len(text)))
+
+    def _describe_wait(self, identity: str, item: Item) -> str:
+        """Return how long an item still waits, for the full-screen view."""
+        if self._find(identity) is None:
+            return "no longer waiting"
+        left = item.deadline - trio.current_time()
+        if item.deadline and left <= COUNTDOWN:
+            return f"{math.ceil(left)} s left" if left > 0 else "time is up"
+        return ""
 
     async def _edit_call(self, identity: str) -> None:
         """Let the user edit a call's arguments; the edited call still needs approval."""

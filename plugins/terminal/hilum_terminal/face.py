@@ -28,6 +28,7 @@ from hilum_terminal.chat_protocol import Chat, Choice
 from hilum_terminal.composer import Composer
 from hilum_terminal.conversation import Conversation
 from hilum_terminal.drawing import Drawing, Layout
+from hilum_terminal.full_view import FullView
 from hilum_terminal.history import History, history_file
 from hilum_terminal.keys import FocusChange, Key, KeyDecoder, Paste
 from hilum_terminal.live_rows import SPINNER_SECONDS, LiveRows
@@ -71,6 +72,7 @@ Shift-Tab   answer what waits for you, or return to the input
 Up, Down    earlier inputs; Ctrl-R searches them
 Alt-Up      take the last queued message back
 Ctrl-O      show the last call in full; again: the call before it
+Alt-O       open it in a full-screen view; q returns
 Ctrl-T      in an empty input: show all todo items and agents, or fewer
 Alt-M       next mode
 Ctrl-G      edit the input in $EDITOR
@@ -147,6 +149,7 @@ class Face:
                 except HilumError as error:
                     self.show_error(error)
                     code = error.exit_code
+                self.drawing.close_full()
                 with trio.move_on_after(2):
                     await self.drawing.settle()
                 self._say_goodbye()
@@ -272,7 +275,8 @@ class Face:
         while True:
             now = trio.current_time()
             # A question that the user cannot see must not take the focus.
-            if not self.overlays.is_open and not self.tty.is_lent:
+            is_hidden = self.overlays.is_open or self.drawing.full is not None
+            if not is_hidden and not self.tty.is_lent:
                 routed = self.approvals.tick(now, draft_empty=self.composer.is_empty)
                 self._take_routed(routed)
             moment = self._next_moment(now)
@@ -300,6 +304,12 @@ class Face:
             self.is_watched = key.focused
             return
         if isinstance(key, Key) and self._handle_everywhere(key):
+            return
+        if self.drawing.full is not None:
+            self.approvals.note_key(now)
+            if self.drawing.full.handle(key):
+                self.drawing.close_full()
+                self.approvals.hide()
             return
         if self.overlays.is_open:
             self.approvals.note_key(now)
@@ -340,6 +350,8 @@ class Face:
                 self._leave_twice("ctrl-d", "Ctrl-D")
             case "ctrl-o":
                 self.live.unfold_last()
+            case "alt-o":
+                self.live.open_last()
             case "alt-m":
                 self.commands.next_mode()
             case "alt-up":
@@ -536,6 +548,10 @@ class Face:
         """Write a finished block above the input."""
         self.drawing.commit(block)
 
+    def open_full_view(self, view: FullView) -> None:
+        """Show a text in the full-screen view until the user closes it."""
+        self.drawing.open_full(view)
+
     def show_notice(self, text: str, seconds: float = 3.0) -> None:
         """Show a notice above the input for a few seconds."""
         self.notice = text
@@ -624,7 +640,8 @@ class Face:
         return layout
 
     def _returned(self) -> None:
-        self.drawing.redraw(at_once=True)
+        # Another program wrote to the alternate screen, too.
+        self.drawing.restart()
 
 
 def redact(text: str) -> str:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import trio
 from hilum import BackgroundCommands, Session
-from hilum_view import Answer, Card
+from hilum_view import Answer, Card, SessionView
 
+from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.cards import card_rows, finished_card_rows, streaming_call_rows
 from hilum_terminal.drawing import Layout
+from hilum_terminal.full_view import FullView, Page
 from hilum_terminal.markdown_rows import render_tail
 from hilum_terminal.panels import agent_rows, queue_rows, thinking_rows, todo_rows
 from hilum_terminal.repository import find_branch
@@ -38,6 +40,18 @@ _STATES: dict[str, State] = {
 SPINNER_SECONDS = 0.12
 # Seconds between checks of the repository's branch.
 BRANCH_SECONDS = 3.0
+
+
+def _make_page(card: Card, view: SessionView) -> Page:
+    """Return a call with its whole result as a page of the full-screen view."""
+    action = describe_action(card.call.name, card.arguments)
+
+    def make(width: int, theme: Theme) -> list[str]:
+        return finished_card_rows(
+            card, view, width=width, theme=theme, unfolded=True, unfold_key=""
+        )
+
+    return Page(str(action), make, len(card.text) + len(card.arguments))
 
 
 class LiveRows:
@@ -112,6 +126,21 @@ class LiveRows:
             return finished_card_rows(card, view, width=width, theme=theme, unfolded=True)
 
         self._face.commit(Block("card", make, len(card.text)))
+
+    def open_last(self) -> None:
+        """Open the call that was unfolded last, or the last call, in the full-screen view."""
+        conversation = self._face.conversation
+        cards = list(conversation.transcript.cards)
+        if not cards:
+            self._face.show_notice("There is no call yet.")
+            return
+        index = len(cards) - 1
+        # Ctrl-O may have chosen an earlier call.
+        if self._newest_unfolded is cards[-1] and self._unfolded:
+            index = len(cards) - self._unfolded
+        view = conversation.view
+        pages = [_make_page(card, view) for card in cards]
+        self._face.open_full_view(FullView(pages, index))
 
     # --- frames -----------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.chat import ChatCommands
 from hilum_terminal.chat_protocol import Choice
 from hilum_terminal.conversation import Conversation
+from hilum_terminal.full_view import FullView
 from hilum_terminal.plain_questions import (
     AskedItem,
     Misfit,
@@ -618,6 +619,13 @@ class PlainFace:
         """Return a transcript for a new session, which is written line by line."""
         self._forget_session()
         return Transcript(view, self.commit)
+
+    def open_full_view(self, view: FullView) -> None:
+        """Write the text of the view instead: in plain lines, nothing covers the screen."""
+        page = view.page
+        self.commit(
+            Block("note", lambda width, theme: list(page.make_rows(width, theme)), page.size)
+        )
 
     def commit(self, block: Block) -> None:
         """Write a finished block."""
