@@ -570,6 +570,20 @@ class BackgroundCommands(Protocol):
         """Return the commands that are running."""
         ...
 
+    def move_waiting(self) -> int:
+        """Move the commands that agents are waiting for to the background, on behalf of the user.
+
+        The calls return at once, with the output so far and the ids of the commands, which
+        continue to run.
+
+        Returns:
+            The number of commands that are moved; 0 if no agent is waiting for a command.
+
+        Raises:
+            ToolError: Too many commands are already in the background.
+        """
+        ...
+
 
 @runtime_checkable
 class Confinement(Protocol):

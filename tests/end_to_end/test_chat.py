@@ -439,3 +439,34 @@ async def test_padding_does_not_hide_what_a_command_does(cli, asks):
         await screen.wait_for("[y] yes, once")
         assert "touch pwned" in screen.text
         assert "blank rows" in screen.text
+
+
+async def test_ctrl_b_moves_a_command_to_the_background(cli, asks):
+    """The agent goes on at once; the command goes on, too, until the user stops it."""
+    command = "echo begun; sleep 1000"
+    async with (
+        cli.model(asks("run_terminal_cmd", command=command), say("It runs.")) as server,
+        cli.on_screen("--approve", "auto") as screen,
+    ):
+        await screen.wait_for(READY)
+        await screen.type("Run it\r")
+        await screen.wait_for("    begun")
+        # In a draft, the key moves the cursor.
+        await screen.type("a draft\x02X")
+        await screen.wait_for("a drafXt")
+        await screen.type("\x03")
+        await screen.wait_for("The draft is in the history")
+        assert "in the background" not in screen.text
+        await screen.type("\x02")
+        await screen.wait_for("It runs.")
+        assert "▸ $ echo begun" in screen.text
+        assert "still running in the background as s1" in screen.text
+        result = str(server.requests[-1].body)
+        assert "The user moved the command to the background after " in result
+        assert "begun" in result.partition("Its output so far:")[2]
+        await screen.type("/ps\r")
+        await screen.wait_for("s1  command ·")
+        await screen.type("/stop s1\r")
+        await screen.wait_for("Stopped: s1")
+        await screen.type("\x02")
+        await screen.wait_for("The agent is not waiting for a command.")

@@ -73,6 +73,7 @@ Up, Down    earlier inputs; Ctrl-R searches them
 Alt-Up      take the last queued message back
 Ctrl-O      show the last call in full; again: the call before it
 Alt-O       open it in a full-screen view; q returns
+Ctrl-B      in an empty input: move the running command to the background
 Ctrl-T      in an empty input: show all todo items and agents, or fewer
 Alt-M       next mode
 Ctrl-G      edit the input in $EDITOR
@@ -336,6 +337,10 @@ class Face:
         # In a nonempty draft, Ctrl-T transposes two characters.
         if key == Key("ctrl-t") and self.composer.is_empty:
             self.live.toggle_panels()
+            return
+        # In a nonempty draft, Ctrl-B moves the cursor.
+        if key == Key("ctrl-b") and self.composer.is_empty:
+            self.spawn(lambda: self.commands.run("/background"))
             return
         if self.composer.handle(key):
             return

@@ -105,6 +105,12 @@ BUILT_IN: tuple[SlashCommand, ...] = (
         "ps", "List background commands and agents", target="slash_background:list_running"
     ),
     SlashCommand(
+        "background",
+        "Move the command that the agent waits for to the background",
+        target="slash_background:move_to_background",
+        aliases=("bg",),
+    ),
+    SlashCommand(
         "stop",
         "Stop a background command or agent",
         "[ID|all]",

@@ -426,6 +426,21 @@ async def test_background_commands_are_listed_and_stopped():
         assert await chat.type("/stop all") == "Stopped: nothing"
 
 
+async def test_the_command_that_the_agent_waits_for_moves_to_the_background():
+    answers = [use("run_terminal_cmd", command="sleep 100"), say("It runs.")]
+    async with open_chat(hilum_shell, answers=answers) as chat:
+        assert await chat.type("/background") == "The agent is not waiting for a command."
+        run = await chat.session.prompt("start")
+        with chat.bench.guard():
+            while not (said := await chat.type("/bg")).startswith("The command continues"):
+                await trio.lowlevel.checkpoint()
+        end = await run.wait()
+        assert end.state == "completed"
+        assert said.endswith("/ps lists them, /stop ends one of them.")
+        assert "s1  command ·" in await chat.type("/ps")
+        assert await chat.type("/stop s1") == "Stopped: s1"
+
+
 async def test_background_agents_are_listed_and_stopped():
     answers = [pause(1_000), say("never")]
     async with open_chat(hilum_agents, hilum_agents_runs, hilum_files, answers=answers) as chat:
