@@ -58,6 +58,8 @@ class ChatFace(Protocol):
     """The part of a face that commands use."""
 
     theme: Theme
+    # Whether single keys have a meaning, unlike in plain lines.
+    has_keys: bool
 
     @property
     def conversation(self) -> Conversation:
@@ -154,6 +156,11 @@ class ChatCommands:
     def view(self) -> SessionView:
         """The view of the session."""
         return self._face.conversation.view
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether single keys have a meaning, unlike in plain lines."""
+        return self._face.has_keys
 
     def say(self, text: str, *, style: Style = "plain") -> None:
         """Write text above the input."""

@@ -67,6 +67,11 @@ class Chat(Protocol):
         """The view of the session's events."""
         ...
 
+    @property
+    def has_keys(self) -> bool:
+        """Whether single keys have a meaning, unlike in plain lines."""
+        ...
+
     def say(self, text: str, *, style: Style = "plain") -> None:
         """Write text above the input."""
 

@@ -30,6 +30,7 @@ from hilum_terminal.conversation import Conversation
 from hilum_terminal.drawing import Drawing, Layout
 from hilum_terminal.full_view import FullView
 from hilum_terminal.history import History, history_file
+from hilum_terminal.key_bindings import list_keys
 from hilum_terminal.keys import FocusChange, Key, KeyDecoder, Paste
 from hilum_terminal.live_rows import SPINNER_SECONDS, LiveRows
 from hilum_terminal.overlays import Overlays
@@ -62,24 +63,6 @@ PAUSE_SECONDS = 0.5
 AWAY_SECONDS = 60.0
 STOPPING = "Stopping …"
 OPEN_PASTE = "The paste has not ended yet. If it was cut off, Esc or Ctrl-C ends it."
-KEYS = """\
-Enter       send; while the agent works: it reads the text after its current call
-Tab         complete; while the agent works: send the text when it has finished
-Alt-Enter   new line (also Ctrl-J, or a backslash before Enter)
-Esc         stop; twice in an empty input: go back to an earlier message
-Ctrl-C      put the draft into the history; stop; twice: leave
-Shift-Tab   answer what waits for you, or return to the input
-Up, Down    earlier inputs; Ctrl-R searches them
-Alt-Up      take the last queued message back
-Ctrl-O      show the last call in full; again: the call before it
-Alt-O       open it in a full-screen view; q returns
-Ctrl-B      in an empty input: move the running command to the background
-Ctrl-T      in an empty input: show all todo items and agents, or fewer
-Alt-M       next mode
-Ctrl-G      edit the input in $EDITOR
-Ctrl-V      attach the image in the clipboard
-Ctrl-L      draw the screen again; Ctrl-Z suspends hilum
-/ commands · @ files and agents · ! run a command · # remember a sentence"""
 
 
 def run_face(options: ChatOptions) -> int:
@@ -97,6 +80,7 @@ class Face:
 
     def __init__(self, options: ChatOptions) -> None:
         self.options = options
+        self.has_keys = True
         self.theme: Theme = find_theme(options.environ)
         self.tty = Tty(on_leave=lambda: self.drawing.leave(), on_return=lambda: self._returned())
         self.drawing = Drawing(
@@ -492,7 +476,7 @@ class Face:
 
     def show_keys(self) -> None:
         """Show the list of keys."""
-        self.say(KEYS)
+        self.say(list_keys())
 
     async def edit_draft(self, text: str) -> str:
         """Let the user edit text in an editor, and return the edited text."""

@@ -143,6 +143,7 @@ class PlainFace:
 
     def __init__(self, options: ChatOptions) -> None:
         self.options = options
+        self.has_keys = False
         self.theme: Theme = PLAIN
         self.terminal = PlainTerminal(
             on_line=self._take_line, on_end=self._take_end, on_lost=self._leave
