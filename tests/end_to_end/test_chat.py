@@ -470,3 +470,30 @@ async def test_ctrl_b_moves_a_command_to_the_background(cli, asks):
         await screen.wait_for("Stopped: s1")
         await screen.type("\x02")
         await screen.wait_for("The agent is not waiting for a command.")
+
+
+async def test_a_question_in_small_windows(cli, asks):
+    """The danger, the command and the choices have rows before anything else has."""
+    command = "rm -rf src && echo gone"
+    async with (
+        cli.model(asks("run_terminal_cmd", command=command), say("I see.")),
+        cli.on_screen(columns=60, lines=15) as screen,
+    ):
+        await screen.wait_for("ready")
+        await screen.type("Clean up\r")
+        await screen.wait_for("[y] yes")
+        for columns, lines in ((60, 15), (40, 8), (20, 5)):
+            screen.resize(columns, lines)
+            last = "c  v  w" if columns == 20 else "[w]"
+            await screen.wait_until(lambda last=last: last in "\n".join(screen.rows), last)
+            rows = "\n".join(screen.rows)
+            assert "● dangerous" in rows, (columns, rows)
+            assert "! deletes src" in rows, (columns, rows)
+            assert "rm -rf" in rows, (columns, rows)
+        # A text that the user types has a row, too.
+        await screen.type("\x1b[Z")
+        await screen.type("hello")
+        await screen.wait_for("hello")
+        screen.resize(60, 15)
+        await screen.wait_for("dangerous")
+        assert (cli.workspace / "src").exists()

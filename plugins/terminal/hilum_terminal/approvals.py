@@ -524,10 +524,10 @@ class ApprovalPrompt:
         match name:
             case "once":
                 return self._answer([Answer(item.id, True, arguments=item.arguments)])
-            case "session" if cells(describe_covered(item)) <= MAX_COVERED:
+            case "session" if self._shows_covered(item):
                 return self._grant(item, "session")
             case "session":
-                # The label of the choice cannot show everything that an approval covers.
+                # The label of the choice does not show everything that an approval covers.
                 self._set_step("session")
             case "all":
                 self._listed = find_batch(item, self.waiting)
@@ -554,6 +554,10 @@ class ApprovalPrompt:
             case "full":
                 return (ShowWhole(item.id, full_screen=True),)
         return ()
+
+    def _shows_covered(self, item: WaitingCall) -> bool:
+        """Return whether the label of a choice shows everything that a lasting approval covers."""
+        return self._rows.shows_labels and cells(describe_covered(item)) <= MAX_COVERED
 
     def _grant(self, item: WaitingCall, remember: Remember) -> tuple[Result, ...]:
         return self._answer(grant(item, find_also_covered(item, self.waiting), remember))

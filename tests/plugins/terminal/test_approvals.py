@@ -353,6 +353,29 @@ def test_a_small_window_shows_that_a_call_is_dangerous(width, max_rows):
         assert "line 0" in user.screen
 
 
+@pytest.mark.parametrize(("width", "max_rows"), [(60, 12), (40, 7), (40, 4), (40, 2), (24, 4)])
+def test_a_small_window_shows_every_choice(width, max_rows):
+    """Words are left out before choices are."""
+    long = "\n".join(f"line {number}" for number in range(50))
+    user = focused(call(1, description=long), width=width, max_rows=max_rows)
+    choices = "".join(user.rows()[-4:])
+    for key in "ysfencvw":
+        assert f"[{key}]" in choices or f" {key}" in choices or f"▸{key}" in choices, key
+    assert "line 0" in user.screen
+
+
+def test_a_lasting_choice_whose_label_is_left_out_is_confirmed():
+    """The user has not read what it covers."""
+    user = focused(call(1), width=60, max_rows=12)
+    assert "for this session" in user.screen
+    assert len(user.press(letter("s"))) == 1
+    user = focused(call(1), width=40, max_rows=4)
+    assert "for this session" not in user.screen
+    assert user.press(letter("s")) == ()
+    assert "This allows" in user.screen
+    assert len(user.press(letter("y"))) == 1
+
+
 def test_a_dangerous_call_has_no_lasting_choice():
     risky = call(2, dangerous=True, marks=("deletes everything",))
     user = focused(risky, call(1), call(3))
