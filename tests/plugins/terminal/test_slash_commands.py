@@ -268,7 +268,7 @@ async def test_diff_undo_and_redo_act_on_this_session():
         await chat.type("/diff --list")
         assert chat.commands == [["diff", "--list", "--session", chat.session.id]]
         dry_run = (await chat.type("/undo --dry-run")).splitlines()
-        assert dry_run[:2] == ["By the prompt: second", "deleted b.txt (+0 −1)"]
+        assert dry_run[:2] == ["By the prompt: second", "will delete b.txt (+0 −1)"]
         assert "Nothing was changed." in await chat.type("/undo")
         assert files_in(chat) == ["a.txt", "b.txt"]
         assert "/redo restores" in await chat.type("/undo", True)
@@ -277,7 +277,7 @@ async def test_diff_undo_and_redo_act_on_this_session():
         assert (await chat.type("/diff")).splitlines()[0] == "By the prompt: first"
         await chat.type("/undo session", True)
         assert files_in(chat) == []
-        await chat.type("/redo", True)
+        assert "will recreate a.txt" in await chat.type("/redo", True)
         await chat.type("/redo", True)
         assert files_in(chat) == ["a.txt", "b.txt"]
         wrong = []
@@ -296,7 +296,7 @@ async def test_an_undo_says_what_it_keeps_and_skips():
         await chat.session.run("write both")
         (chat.bench.workspace / "gone.txt").write_text("something else\n")
         await chat.type("/undo", True)
-        assert "Skipped: gone.txt" in chat.details[-1]
+        assert "Will be skipped: gone.txt" in chat.details[-1]
         assert files_in(chat) == ["gone.txt"]
 
 
