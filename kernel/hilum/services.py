@@ -599,6 +599,18 @@ class Confinement(Protocol):
         """
         ...
 
+    def explain_refusal(self, output: str) -> str:
+        """Return why the sandbox refused something to a failed command of the user.
+
+        Args:
+            output: The output of the command.
+
+        Returns:
+            A text for the user, which also says what to do; empty if the output does not show that
+            the sandbox refused anything.
+        """
+        ...
+
 
 class PlanProposal(Protocol):
     """A plan that waits for the user's decision."""

@@ -497,3 +497,16 @@ async def test_a_question_in_small_windows(cli, asks):
         screen.resize(60, 15)
         await screen.wait_for("dangerous")
         assert (cli.workspace / "src").exists()
+
+
+async def test_a_shell_line_that_the_sandbox_refuses_is_explained(cli):
+    """The system's message alone does not say who refuses, and what the user can do."""
+    async with cli.model(say("never")), cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        await screen.type("!echo x > .git/hooks/pre-commit\r")
+        await screen.wait_for("✗ ! echo x")
+        await screen.wait_for("Change it in your editor or in another terminal")
+        assert "! The sandbox protects .git/hooks" in screen.text
+        await screen.type("!ls missing-file\r")
+        await screen.wait_for("✗ ! ls")
+        assert screen.text.count("The sandbox") == 1

@@ -397,6 +397,9 @@ def shell_line_rows(line: ShellLine, seconds: float, width: int, theme: Theme) -
         rows.append(theme.paint(cut(f"    … {left_out:,} lines above", width), "dim"))
     for text in output[-MAX_SHELL_ROWS:]:
         rows.append(cut(f"    {text}", width))
+    if line.note:
+        note = f"    ! {escape_text(line.note)}"
+        rows += [theme.paint(row, "warning") for row in wrap_text(note, width, "    ")]
     return rows
 
 
