@@ -1,5 +1,8 @@
 """The full-screen view in a real terminal: the scrollback is as before, and the terminal is sane."""
 
+import os
+import shlex
+import shutil
 import signal
 
 import pytest
@@ -108,3 +111,80 @@ async def test_a_signal_leaves_a_sane_terminal(cli, long_write, number):
         assert "❯ Write it" in screen.text
         assert "To continue: hilum --resume" in screen.text
         assert "line 20" not in screen.text
+
+
+class Tmux:
+    """A tmux server of its own, in which a program runs in a window of 100 × 30."""
+
+    def __init__(self, folder):
+        self._command = ["tmux", "-L", "hilum-full", "-f", os.devnull]
+        self._env = dict(os.environ, TMUX_TMPDIR=str(folder), LC_ALL="C.UTF-8")
+        self._env.pop("TMUX", None)
+
+    async def __call__(self, *arguments):
+        done = await trio.run_process(
+            [*self._command, *arguments], env=self._env, capture_stdout=True
+        )
+        return done.stdout.decode()
+
+    async def content(self):
+        """The scrollback and the screen."""
+        return await self("capture-pane", "-p", "-S", "-")
+
+    async def is_alternate(self):
+        return (await self("display", "-p", "#{alternate_on}")).strip() == "1"
+
+    async def find_program(self):
+        """The process id of the program that the shell in the window runs."""
+        shell = (await self("display", "-p", "#{pane_pid}")).strip()
+        children = await trio.Path(f"/proc/{shell}/task/{shell}/children").read_text()
+        return int(children.split()[0])
+
+    async def wait_for(self, text):
+        """Wait until a text is there; tmux reports no changes, so it is asked again."""
+        with trio.fail_after(20):
+            while text not in await self.content():  # noqa: ASYNC110
+                await trio.sleep(0.05)
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is missing")
+async def test_the_scrollback_of_a_real_terminal_is_not_touched(cli, long_write, tmp_path):
+    """The window gets another size meanwhile, and the end of the program leaves the view, too."""
+    tmux = Tmux(tmp_path)
+    before = "".join(f"before {number}\\n" for number in range(60))
+    async with cli.model(long_write):
+        given = [f"{name}={value}" for name, value in cli.env.items()]
+        start = ["env", "-i", *given, "TERM=xterm-256color", *cli.argv()]
+        command = f"cd {cli.workspace}; printf '{before}'; {shlex.join(start)}; echo exit=$?; cat"
+        await tmux(*"set -g status off ; new-session -d -x 100 -y 30 sh -c".split(), command)
+        try:
+            await tmux.wait_for(READY)
+            await tmux("send-keys", "Write it", "Enter")
+            await tmux.wait_for("[w] full screen")
+            await trio.sleep(0.4)
+            await tmux("send-keys", "w")
+            await tmux.wait_for("q: back")
+            assert await tmux.is_alternate()
+            await tmux("send-keys", "End")
+            await tmux.wait_for("line 199")
+            await tmux("resize-window", "-x", "80", "-y", "20")
+            await tmux.wait_for("of 203")
+            await tmux("send-keys", "q")
+            await tmux.wait_for("[y] yes")
+            assert not await tmux.is_alternate()
+            content = await tmux.content()
+            assert [f"before {number}" for number in range(60)] == [
+                line for line in content.splitlines() if line.startswith("before ")
+            ]
+            assert content.count("❯ Write it") == 1
+            assert content.count("● write_file") == 1
+            await trio.sleep(0.4)
+            await tmux("send-keys", "w")
+            await tmux.wait_for("q: back")
+            os.kill(await tmux.find_program(), signal.SIGTERM)
+            await tmux.wait_for("exit=143")
+            assert not await tmux.is_alternate()
+            assert (await tmux.content()).count("❯ Write it") == 1
+        finally:
+            with trio.CancelScope(shield=True):
+                await tmux("kill-server")

@@ -37,7 +37,7 @@ from hilum_terminal.approval_items import (
     WaitingQuestion,
 )
 from hilum_terminal.approval_rows import COUNTDOWN
-from hilum_terminal.approval_texts import title_of
+from hilum_terminal.approval_texts import MAX_DESCRIPTION, title_of, whole_rows
 from hilum_terminal.chat_protocol import Choice, CommandOutput
 from hilum_terminal.face_protocol import FaceProtocol
 from hilum_terminal.full_view import FullView, Page
@@ -349,9 +349,12 @@ class ChatCommands:
         return next((item for item in items if item.id == identity), None)
 
     def _show_whole(self, request: ShowWhole) -> None:
-        """Show all details about a call or a plan, in the scrollback or in the full-screen view."""
+        """Show a call, a question or a plan in full, in the scrollback or on the whole screen."""
         item = self._find(request.id)
         if item is None:
+            return
+        if request.full_screen:
+            self._open_whole(item)
             return
         make_rows = getattr(item, "make_rows", None)
         if isinstance(item, WaitingCall):
@@ -366,17 +369,21 @@ class ChatCommands:
                 return list(make_rows(width, theme))
             return wrap_text(escape_text(text), width)
 
-        if request.full_screen:
-            page = Page(
-                title_of(item), make, len(text), lambda: self._describe_wait(request.id, item)
-            )
-            self._face.open_full_view(FullView([page]))
-        else:
-            self._face.commit(Block("note", make, len(text)))
+        self._face.commit(Block("note", make, len(text)))
 
-    def _describe_wait(self, identity: str, item: Item) -> str:
+    def _open_whole(self, item: Item) -> None:
+        """Open all details about a call, a question or a plan in the full-screen view."""
+
+        def make(width: int, theme: Theme) -> list[str]:
+            return whole_rows(item, width, theme)
+
+        size = len(item.description) if isinstance(item, WaitingCall) else MAX_DESCRIPTION
+        page = Page(title_of(item), make, size, lambda: self._describe_wait(item))
+        self._face.open_full_view(FullView([page]))
+
+    def _describe_wait(self, item: Item) -> str:
         """Return how long an item still waits, for the full-screen view."""
-        if self._find(identity) is None:
+        if self._find(item.id) is None:
             return "no longer waiting"
         left = item.deadline - trio.current_time()
         if item.deadline and left <= COUNTDOWN:
