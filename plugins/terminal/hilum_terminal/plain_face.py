@@ -28,6 +28,7 @@ from hilum_terminal.approval_rules import find_also_covered
 from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.chat_protocol import Choice
 from hilum_terminal.face_base import BROKEN_LOG, FaceBase
+from hilum_terminal.full_view import FullView
 from hilum_terminal.plain_questions import (
     AskedItem,
     Misfit,
@@ -126,6 +127,8 @@ class PlainFace(FaceBase):
     Args:
         options: The options of the conversation.
     """
+
+    has_keys = False
 
     def __init__(self, options: ChatOptions) -> None:
         super().__init__(options)
@@ -555,6 +558,13 @@ class PlainFace(FaceBase):
         """Return a transcript for a new session, which is written line by line."""
         self._forget_session()
         return Transcript(view, self.commit)
+
+    def open_full_view(self, view: FullView) -> None:
+        """Write the text of the view instead: in plain lines, nothing covers the screen."""
+        page = view.page
+        self.commit(
+            Block("note", lambda width, theme: list(page.make_rows(width, theme)), page.size)
+        )
 
     def commit(self, block: Block) -> None:
         """Write a finished block."""
