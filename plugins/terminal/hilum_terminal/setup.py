@@ -18,8 +18,8 @@ import trio
 from hilum import HilumError, ModelAccess, ModelError, ProviderStatus, UsageError, config_folder
 from hilum.settings import FILE, ChangeError, change
 
-from hilum_terminal.chat_protocol import Choice
-from hilum_terminal.setup_questions import Asker, describe_model
+from hilum_terminal.chat_protocol import Chat, Choice
+from hilum_terminal.model_texts import describe_model
 from hilum_terminal.setup_server import ServerSetup
 from hilum_terminal.text_width import one_line
 
@@ -90,7 +90,7 @@ def describe_policy(session: Session) -> str:
     return f"{text} /approve changes this."
 
 
-async def ensure_model(asker: Asker) -> str:
+async def ensure_model(asker: Chat) -> str:
     """Return the model of a session; ask for one only if none can be used.
 
     Returns:
@@ -110,7 +110,7 @@ async def ensure_model(asker: Asker) -> str:
     return name
 
 
-async def set_up(asker: Asker) -> str:
+async def set_up(asker: Chat) -> str:
     """Let the user choose a model, test it with one request, and store the choice.
 
     Returns:
@@ -132,7 +132,7 @@ async def set_up(asker: Asker) -> str:
 class _SetUp:
     """One pass through the guided setup."""
 
-    def __init__(self, asker: Asker, access: ModelAccess) -> None:
+    def __init__(self, asker: Chat, access: ModelAccess) -> None:
         self._asker = asker
         self._access = access
         self._session = asker.session

@@ -7,8 +7,8 @@ from hilum import HilumError, ModelAccess, ProviderStatus, Session, is_loopback
 from hilum.errors import ModelError
 from hilum.models import ModelInfo
 
-from hilum_terminal.chat_protocol import Choice
-from hilum_terminal.setup_questions import Asker, describe_model
+from hilum_terminal.chat_protocol import Chat, Choice
+from hilum_terminal.model_texts import describe_model
 from hilum_terminal.text_width import one_line
 
 QUESTION = "Base URL of the server, for example http://gpu:8000/v1"
@@ -24,7 +24,7 @@ class ServerSetup:
         address: The address that the user entered last, which is suggested at the next try.
     """
 
-    asker: Asker
+    asker: Chat
     access: ModelAccess
     address: str = ""
 

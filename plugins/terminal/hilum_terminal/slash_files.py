@@ -21,7 +21,8 @@ MAX_DIFF_ROWS = 80
 SCOPES = cast("tuple[str, ...]", get_args(HistoryScope))
 # Maximum number of files and commands to name in a question.
 MAX_NAMED = 10
-_PLANNED = {"created": "will create", "deleted": "will delete", "changed": "will change"}
+# What an undo will do to a file, by the kind of change.
+PLANNED = {"created": "will recreate", "deleted": "will delete", "changed": "will restore"}
 
 
 def find_history(session: Session) -> FileHistory:
@@ -122,13 +123,13 @@ def describe_diff(diff: FileDiff, *, is_planned: bool = False) -> str:
 
     Args:
         diff: The change.
-        is_planned: Whether the change has not been made yet.
+        is_planned: Whether an undo that has not happened yet would make the change.
     """
     details = f" (+{diff.added} −{diff.removed})" if diff.diff else ""
     if diff.note:
         details += f" [{diff.note}]"
-    verb = _PLANNED[diff.what] if is_planned else diff.what
-    return f"{verb} {diff.path}{details}"
+    what = PLANNED[diff.what] if is_planned else diff.what
+    return f"{what} {diff.path}{details}"
 
 
 def say_diffs(chat: Chat, diffs: Sequence[FileDiff], *, is_planned: bool = False) -> None:
@@ -137,14 +138,14 @@ def say_diffs(chat: Chat, diffs: Sequence[FileDiff], *, is_planned: bool = False
     Args:
         chat: The conversation.
         diffs: The changes.
-        is_planned: Whether the changes have not been made yet.
+        is_planned: Whether an undo that has not happened yet would make the changes.
     """
 
     def make_rows(width: int, theme: Theme) -> list[str]:
         rows = []
         for diff in diffs:
-            description = describe_diff(diff, is_planned=is_planned)
-            title = cut(escape_text(description), width)
+            described = describe_diff(diff, is_planned=is_planned)
+            title = cut(escape_text(described), width)
             rows.append(theme.paint(title, "bold"))
             rows += diff_rows(
                 diff.diff, width=width, theme=theme, header=False, max_rows=MAX_DIFF_ROWS
@@ -154,7 +155,7 @@ def say_diffs(chat: Chat, diffs: Sequence[FileDiff], *, is_planned: bool = False
     chat.say_rows(make_rows)
 
 
-# --- what /undo, /redo and /rewind share ------------------------------------------------------------------------------
+# --- what /undo, /redo and /rewind share ----------------------------------------------------------
 
 
 async def confirm_undo(
@@ -201,15 +202,15 @@ def describe_limits(preview: UndoPreview) -> str:
     lines = []
     if preview.merged:
         lines.append(
-            f"Changed since by something else, which is kept: {list_names(preview.merged)}"
+            f"Changed since by something else, which will be kept: {list_names(preview.merged)}"
         )
     for path, why in list(preview.skipped.items())[:MAX_NAMED]:
-        lines.append(f"Skipped: {path}: {why}")
+        lines.append(f"Will be skipped: {path}: {why}")
     if len(preview.skipped) > MAX_NAMED:
-        lines.append(f"… and {len(preview.skipped) - MAX_NAMED} more are skipped")
+        lines.append(f"… and {len(preview.skipped) - MAX_NAMED} more will be skipped")
     if preview.unrecorded:
         commands = list_names(preview.unrecorded)
-        lines.append(f"Unknown, and not undone: the changes of {commands}")
+        lines.append(f"Unknown, and will not be undone: the changes of {commands}")
     return "\n".join(lines)
 
 

@@ -65,7 +65,7 @@ async def undo_chosen_call(chat: Chat, *, only_preview: bool) -> None:
         chat.say("Nothing would be changed.", style="dim")
         say_limits(chat, preview)
         return
-    was_shown = chat.shows_previews and not has_changed
+    was_shown = chat.has_keys and not has_changed
     is_complete = not preview.skipped and not preview.merged
     if only_preview or not was_shown or not is_complete:
         agreed = await confirm_undo(chat, preview, "Undo", only_preview=only_preview)

@@ -241,7 +241,7 @@ async def test_files_that_others_changed_are_listed_and_skipped_by_default():
             assert labels[0] == "Cancel"
             assert labels[1].startswith("Restore 1 file · skip mixed.txt")
             assert labels[2].startswith("Restore 2 files · merge mixed.txt")
-            assert "Skipped: mixed.txt: it was changed since" in said
+            assert "Will be skipped: mixed.txt: it was changed since" in said
             expected = content.replace("five", "FIVE")
             if merge:
                 expected = expected.replace("one", "1")
