@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from hilum_terminal.screen import Screen
+from hilum_terminal.screen import ERASE_BELOW, Screen
 from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import cut, one_line
 from hilum_terminal.transcript import Block, Kind
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
     from hilum_terminal.tty import Tty
 
 FRAME_SECONDS = 1 / 30
-# Number of bytes after which further finished rows are left for the next frame. The response to a
-# key press has to wait for the frame, which takes longer on a slow connection.
-FRAME_BYTES = 4096
+# Number of finished rows above which no further blocks are rendered until rows have been written.
+MAX_WAITING_ROWS = 500
+# Seconds for which finished rows wait after a key press if the terminal is slow.
+HOLD_SECONDS = 0.3
 # Number of source characters above which a block is rendered in a thread.
 THREAD_SIZE = 1000
 
@@ -70,6 +72,14 @@ class Drawing:
         self._dirty = trio.Event()
         self._urgent = trio.Event()
         self._written = trio.Event()
+        self._taken = trio.Event()
+        self._was_parked = False
+        self._held_since = math.inf
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether finished rows wait because the terminal is slow."""
+        return bool(self._waiting or self._commits) and self._tty.pace.is_slow(trio.current_time())
 
     def commit(self, block: Block) -> None:
         """Write a finished block after all earlier ones."""
@@ -106,6 +116,11 @@ class Drawing:
     async def paint(self) -> None:
         """Render finished blocks as rows, in order, until cancelled."""
         async for block in self._blocks:
+            # A slow terminal must not make memory grow: what waits is kept as source text, which the
+            # session holds anyway.
+            while len(self._commits) > MAX_WAITING_ROWS:
+                self._taken = trio.Event()
+                await self._taken.wait()
             width = self._tty.size()[0]
             rows = _without_blank_ends(await self._make_rows(block, width))
             is_apart = block.kind in ("prompt", "text") or block.kind != self._last_kind
@@ -135,14 +150,16 @@ class Drawing:
         while True:
             await self._dirty.wait()
             if not self._urgent.is_set():
-                with trio.move_on_at(last + FRAME_SECONDS):
+                allowed = self._tty.pace.next_frame(trio.current_time())
+                with trio.move_on_at(max(last + FRAME_SECONDS, allowed)):
                     await self._urgent.wait()
+            is_urgent = self._urgent.is_set()
             self._dirty = trio.Event()
             self._urgent = trio.Event()
             last = trio.current_time()
-            await self._draw_frame()
+            await self._draw_frame(is_urgent)
 
-    async def _draw_frame(self) -> None:
+    async def _draw_frame(self, is_urgent: bool) -> None:
         # The size is read before each frame, because the terminal may not report size changes.
         size = self._tty.size()
         try:
@@ -150,8 +167,10 @@ class Drawing:
         except Exception as error:
             text = f"The rows cannot be drawn: {type(error).__name__}: {error}"
             layout = Layout([cut(one_line(text), size[0])])
+        commits = [] if self._must_hold_back(layout, is_urgent) else self._take_commits()
+        self._was_parked = layout.parked
         data = self._screen.frame(
-            self._take_commits(),
+            commits,
             layout.rows,
             size,
             layout.cursor,
@@ -162,18 +181,40 @@ class Drawing:
         # Besides frames, the buffer may contain a bell or a text for the clipboard.
         if self._tty.has_output:
             await self._tty.flush()
-        if self._commits:
+        is_slow = self._tty.pace.is_slow(trio.current_time())
+        if self._commits or (commits and is_slow):
+            # After the last finished rows, the live rows no longer say that some are missing.
             self.redraw()
-        elif not self._waiting:
+        if not self._commits and not self._waiting:
             self._written.set()
+
+    def _must_hold_back(self, layout: Layout, is_urgent: bool) -> bool:
+        """Return whether finished rows wait for a later frame.
+
+        On a slow terminal, the response to a key press, such as the stopped state after Esc, goes
+        first. It may take several frames, so finished rows wait for a moment. They are never held
+        back for longer, so a key that is held down does not stop them.
+        """
+        now = trio.current_time()
+        has_ended = self._was_parked and not layout.parked
+        if self.is_behind and (is_urgent or has_ended):
+            self._held_since = min(self._held_since, now)
+        if self._held_since <= now < self._held_since + HOLD_SECONDS:
+            return True
+        self._held_since = math.inf
+        return False
 
     def _take_commits(self) -> list[str]:
         taken: list[str] = []
         size = 0
-        while self._commits and size < FRAME_BYTES:
+        # The response to a key press has to wait for the frame, which takes longer on a slow
+        # connection.
+        room = self._tty.pace.row_bytes(trio.current_time())
+        while self._commits and size < room:
             row = self._commits.popleft()
-            size += len(row) + 8
+            size += len(row.encode("utf-8", "replace")) + len(ERASE_BELOW)
             taken.append(row)
+        self._taken.set()
         return taken
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import trio
 from hilum import BackgroundCommands, Session
-from hilum_view import Answer, Card
+from hilum_view import Answer, Card, Outcome
 
 from hilum_terminal.cards import card_rows, finished_card_rows, streaming_call_rows
 from hilum_terminal.drawing import Layout
@@ -243,6 +243,7 @@ class LiveRows:
         # Three rows are reserved for the input.
         head = face.approvals.rows(width, max(room - 3, 1), face.theme, now)
         question_cursor = face.approvals.cursor
+        head += self._backlog_rows(width)
         if face.notice:
             head.append(face.theme.paint(cut(face.notice, width), "dim"))
         composer, cursor = face.composer.rows(width, max(room - len(head), 1), face.theme)
@@ -252,6 +253,19 @@ class LiveRows:
         if cursor is None:
             return rows, None
         return rows, (len(head) + cursor[0], cursor[1])
+
+    def _backlog_rows(self, width: int) -> list[str]:
+        """Return a row with the end of the last run, while a slow terminal shows earlier rows."""
+        conversation = self._face.conversation
+        if conversation.is_working or not self._face.drawing.is_behind:
+            return []
+        text = "Earlier output is still being written."
+        view = conversation.view
+        for entry in reversed(view.entries):
+            if isinstance(entry, Outcome) and entry.agent == view.lead:
+                text = f"{entry.end.state.replace('_', ' ')} · {text[0].lower()}{text[1:]}"
+                break
+        return [self._face.theme.paint(cut(text, width), "warning")]
 
     def _status(self, width: int) -> str:
         face = self._face

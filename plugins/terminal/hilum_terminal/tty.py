@@ -20,6 +20,8 @@ from typing import Any, TypeAlias
 import trio
 from hilum.errors import UsageError
 
+from hilum_terminal.pace import Pace
+
 try:
     import termios
 except ImportError:  # Windows
@@ -62,6 +64,7 @@ class Tty:
         gone: Whether the terminal is gone, because it was closed or its connection was lost.
         is_lent: Whether another program is using the terminal. Bytes that are written meanwhile are
             sent after the terminal is back.
+        pace: The speed of the terminal.
         last_words: Text to write after the terminal has been restored, when the context ends.
     """
 
@@ -86,6 +89,7 @@ class Tty:
         self._returned = trio.Event()
         self._reading: trio.CancelScope | None = None
         self._handlers: dict[signal.Signals, Any] = {}
+        self.pace = Pace()
         self.gone = False
         self.is_lent = False
         self.last_words = ""
@@ -330,12 +334,16 @@ class Tty:
         while data and not self.gone:
             try:
                 sent = os.write(self._fd, data)
-            except (BlockingIOError, InterruptedError):
+            except InterruptedError:
+                continue
+            except BlockingIOError:
+                self.pace.record_full(trio.current_time())
                 await trio.lowlevel.wait_writable(self._fd)
                 continue
             except OSError:
                 self._lose()
                 return
+            self.pace.record_sent(sent, trio.current_time())
             del data[:sent]
 
     def _send_last_bytes(self) -> None:
