@@ -148,7 +148,9 @@ class Drawing:
         """Draw frames until cancelled: at most 30 per second, except after key presses."""
         last = -FRAME_SECONDS
         while True:
-            await self._dirty.wait()
+            # After a resize, rows that were left out for a moment are drawn again.
+            with trio.move_on_at(self._calm_end(last)):
+                await self._dirty.wait()
             if not self._urgent.is_set():
                 allowed = self._tty.pace.next_frame(trio.current_time())
                 with trio.move_on_at(max(last + FRAME_SECONDS, allowed)):
@@ -158,6 +160,10 @@ class Drawing:
             self._urgent = trio.Event()
             last = trio.current_time()
             await self._draw_frame(is_urgent)
+
+    def _calm_end(self, last: float) -> float:
+        end = self._screen.calm_until
+        return end if end > last else math.inf
 
     async def _draw_frame(self, is_urgent: bool) -> None:
         # The size is read before each frame, because the terminal may not report size changes.
