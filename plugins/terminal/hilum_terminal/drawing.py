@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
+from hilum_terminal.markdown_rows import load_renderer
 from hilum_terminal.screen import ERASE_BELOW, Screen
 from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import cut, one_line
@@ -115,6 +116,7 @@ class Drawing:
 
     async def paint(self) -> None:
         """Render finished blocks as rows, in order, until cancelled."""
+        is_loaded = False
         async for block in self._blocks:
             # A slow terminal must not make memory grow: what waits is kept as source text, which the
             # session holds anyway.
@@ -133,6 +135,10 @@ class Drawing:
             self.redraw()
             if not self._waiting and not self._commits:
                 self._written.set()
+            if not is_loaded:
+                # The first block is the greeting in plain text, which must not wait for this.
+                is_loaded = True
+                await trio.to_thread.run_sync(load_renderer, self.theme)
 
     async def _make_rows(self, block: Block, width: int) -> list[str]:
         try:
