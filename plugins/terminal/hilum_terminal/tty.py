@@ -42,6 +42,20 @@ _FOCUS_ON = b"\x1b[?1004h"
 _MODES_OFF = b"\x1b[m\x1b[?7h\x1b[?2004l\x1b[?1004l\x1b[?25h\x1b[?2026l"
 # Cancels an escape sequence that was sent only in part.
 _CANCEL_SEQUENCE = b"\x18"
+# Signals that end a process and that a Python program can handle, if another process sends them.
+# After a fault in C code (SIGSEGV, SIGBUS, or SIGABRT from `abort`), no Python code runs any more.
+_FATAL_SIGNALS = (
+    "SIGTERM",
+    "SIGHUP",
+    "SIGQUIT",
+    "SIGABRT",
+    "SIGALRM",
+    "SIGVTALRM",
+    "SIGPROF",
+    "SIGUSR1",
+    "SIGUSR2",
+    "SIGXCPU",
+)
 _FALLBACK_SIZE = (80, 24)
 
 _Attributes: TypeAlias = list[Any]
@@ -57,8 +71,8 @@ class Tty:
         on_return: Function to call when the terminal is back after ``lent`` or ``suspend`` and
             everything must be redrawn.
         focus_reports: Whether the terminal should report when its window gains or loses the focus.
-        handle_signals: Whether SIGTERM and SIGHUP restore the terminal before they end the process,
-            unless the program handles them itself.
+        handle_signals: Whether signals that end the process, such as SIGTERM and SIGABRT, restore
+            the terminal first, unless the program handles them itself.
 
     Attributes:
         gone: Whether the terminal is gone, because it was closed or its connection was lost.
@@ -376,7 +390,8 @@ class Tty:
     def _install_handlers(self) -> None:
         if not self._handle_signals:
             return
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for name in _FATAL_SIGNALS:
+            number = signal.Signals[name]
             # If the program handles or ignores the signal itself, leave this handling unchanged.
             if signal.getsignal(number) is signal.SIG_DFL:
                 self._handlers[number] = signal.signal(number, self._die)
