@@ -10,6 +10,7 @@ import time
 
 import pytest
 import trio
+from full_disk import FULL_DISK
 from hilum.messages import AssistantMessage, Text, ToolCall
 
 READY = "/help the commands"
@@ -146,6 +147,15 @@ async def test_commands_and_questions_of_commands(cli):
         await screen.type("/exit\n")
         assert await screen.end() == 0
         check_plain(screen)
+
+
+async def test_a_line_that_arrives_together_with_an_answer_is_not_lost(cli):
+    async with cli.model(say("One.")), cli.on_screen("--plain") as screen:
+        await screen.wait_for(READY)
+        await screen.type("/model\n")
+        await reply(screen, "Number, or Enter to leave it:", "1\nHello")
+        await screen.wait_for("One.")
+        await leave(screen)
 
 
 async def test_a_text_that_begins_with_a_space_is_never_a_command(cli):
@@ -392,6 +402,55 @@ def three_writes() -> AssistantMessage:
     return AssistantMessage(tuple(calls), stop="calls")
 
 
+async def test_a_line_typed_before_the_editor_opens_is_no_answer(cli, asks):
+    editor = cli.folder / "editor"
+    editor.write_text('#!/bin/sh\nsed -i s/one/two/ "$1"\n')
+    editor.chmod(0o755)
+    write = asks("write_file", path="b.py", content="one\n")
+    async with (
+        cli.model(write, say("Written.")) as server,
+        cli.on_screen("--plain", VISUAL=str(editor)) as screen,
+    ):
+        await screen.wait_for(READY)
+        await screen.type("Write\n")
+        await reply(screen, "view: the whole call", "edit\nyes\n:wq")
+        await screen.wait_for("Not sent: :wq")
+        assert "Not sent: yes" in screen.text
+        await screen.wait_for("The arguments were edited")
+        assert not (cli.workspace / "b.py").exists()
+        await reply(screen, "The arguments were edited", "yes")
+        await screen.wait_for("Written.")
+        assert (cli.workspace / "b.py").read_text() == "two\n"
+        # The lines were not sent to the agent either.
+        assert len(server.requests) == 2
+        await leave(screen)
+
+
+async def test_a_question_ends_when_the_log_cannot_be_written(cli, asks, plugin):
+    """The question must not stay open, because no answer can reach it."""
+    write = asks("write_file", path="b.py", content="one\n")
+    async with (
+        cli.model(write, say("Written.")),
+        cli.on_screen("--plain", *plugin(FULL_DISK)) as screen,
+    ):
+        await screen.wait_for(READY)
+        await screen.type("Write\n")
+        await screen.wait_for("view: the whole call")
+        (cli.workspace / "full").touch()
+        await reply(screen, "view: the whole call", "yes")
+        await screen.wait_for("E_STORE")
+        await screen.wait_for("hilum takes no answer")
+        asked = screen.text.count("view: the whole call")
+        await screen.type("?\n")
+        await screen.wait_until(lambda: screen.text.count("Type a prompt and") == 2, "the help")
+        assert screen.text.count("view: the whole call") == asked == 1
+        assert "Allowed" not in screen.text
+        assert not (cli.workspace / "b.py").exists()
+        await screen.type(CTRL_D)
+        # The exit code of E_STORE.
+        assert await screen.end() == 5
+
+
 async def test_several_wait(cli, plugin):
     """Each is asked about by itself; a lasting answer names the others that it covers."""
     clock = plugin(
@@ -557,6 +616,31 @@ async def test_ctrl_c_stops_the_run_and_leaves_the_second_time(cli):
         await screen.type(CTRL_C)
         assert await screen.end() == 0
         assert screen.current_modes == screen.modes
+
+
+async def test_ctrl_c_cancels_a_command(cli):
+    """A command and a shell line are cancelled, and the next input is carried out."""
+    requested = trio.Event()
+
+    async def hang(*_: object) -> None:
+        requested.set()
+        await trio.sleep_forever()
+
+    async with cli.model(hang, say("One.")), cli.on_screen("--plain") as screen:
+        await screen.wait_for(READY)
+        await screen.type("/models test\n")
+        await requested.wait()
+        # Only hilum gets this signal; Ctrl-C would also end the child process directly.
+        screen.process.send_signal(signal.SIGINT)
+        await screen.wait_for("Stopped: /models test")
+        started = cli.workspace / "started"
+        await screen.type("!touch started; sleep 100\n")
+        await screen.wait_until(started.exists, "the shell line")
+        await screen.type(CTRL_C)
+        await screen.wait_for("Stopping")
+        await screen.type("Hello\n")
+        await screen.wait_for("One.")
+        await leave(screen)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

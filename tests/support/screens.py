@@ -1,5 +1,6 @@
 """A terminal that interprets what a program writes, as a person would see it."""
 
+import copy
 import fcntl
 import os
 import struct
@@ -12,6 +13,33 @@ import trio
 
 # Seconds between two reads of a slow terminal.
 SLOW_READ_SECONDS = 0.01
+
+
+class AlternatingScreen(pyte.HistoryScreen):
+    """A screen with an alternate screen (mode 1049), which pyte lacks.
+
+    Attributes:
+        is_alternate: Whether the alternate screen is shown.
+    """
+
+    is_alternate = False
+
+    def set_mode(self, *modes: int, **options: bool) -> None:
+        """Switch modes on; 1049 keeps the normal screen and shows an empty one."""
+        if 1049 in modes and options.get("private") and not self.is_alternate:
+            self.is_alternate = True
+            self._normal = (copy.deepcopy(self.buffer), copy.copy(self.cursor), self.history)
+            self.erase_in_display(2)
+            self.history = self.history._replace(top=self.history.top.copy())
+        super().set_mode(*modes, **options)
+
+    def reset_mode(self, *modes: int, **options: bool) -> None:
+        """Switch modes off; 1049 brings back the normal screen."""
+        if 1049 in modes and options.get("private") and self.is_alternate:
+            self.is_alternate = False
+            self.buffer, self.cursor, self.history = self._normal
+            self.dirty.update(range(self.lines))
+        super().reset_mode(*modes, **options)
 
 
 class Screen:
@@ -46,7 +74,7 @@ class Screen:
         self.modes = termios.tcgetattr(other_end)
         self._other_end = other_end
         self._rate = rate
-        self._screen = pyte.HistoryScreen(columns, lines, history=100_000, ratio=0.5)
+        self._screen = AlternatingScreen(columns, lines, history=100_000, ratio=0.5)
         self._stream = pyte.ByteStream(self._screen)
         self._changed = trio.Event()
         self.closed = False
@@ -87,6 +115,11 @@ class Screen:
         """The rows on the screen, without trailing blanks."""
         # pyte's own `display` fails if one half of a wide letter was overwritten.
         return [self._join(self._screen.buffer[line]) for line in range(self._screen.lines)]
+
+    @property
+    def is_alternate(self) -> bool:
+        """Whether the alternate screen is shown."""
+        return self._screen.is_alternate
 
     @property
     def scrollback(self) -> list[str]:

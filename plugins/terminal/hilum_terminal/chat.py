@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 import trio
@@ -35,7 +36,11 @@ from hilum_terminal.approval_items import (
     WaitingCall,
     WaitingQuestion,
 )
+from hilum_terminal.approval_rows import COUNTDOWN
+from hilum_terminal.approval_texts import MAX_DESCRIPTION, title_of, whole_rows
 from hilum_terminal.chat_protocol import Choice, CommandOutput
+from hilum_terminal.face_protocol import FaceProtocol
+from hilum_terminal.full_view import FullView, Page
 from hilum_terminal.setup import describe_policy, ensure_model
 from hilum_terminal.styles import Style, Theme
 from hilum_terminal.text_editor import edit_text
@@ -45,74 +50,9 @@ from hilum_terminal.trust_question import ask_trust
 from hilum_terminal.waiting_items import WaitingItems
 
 if TYPE_CHECKING:
-    from hilum_terminal.conversation import Conversation
+    pass
 
 PROGRAM = "from hilum.__main__ import main; raise SystemExit(main())"
-
-
-class ChatFace(Protocol):
-    """The part of a face that commands use."""
-
-    theme: Theme
-
-    @property
-    def conversation(self) -> Conversation:
-        """The conversation that the face shows."""
-        ...
-
-    def commit(self, block: Block) -> None:
-        """Write a finished block."""
-        ...
-
-    def show_error(self, error: HilumError) -> None:
-        """Show an error."""
-        ...
-
-    def give_back(self, texts: list[str]) -> None:
-        """Insert texts into the draft."""
-        ...
-
-    def show_notice(self, text: str, seconds: float = 3.0) -> None:
-        """Show a notice for a few seconds."""
-        ...
-
-    def show_waiting(self, items: Sequence[Item]) -> None:
-        """Show the items that wait for the user."""
-        ...
-
-    def reopen_item(self, identity: str) -> None:
-        """Show an item again, because its answer could not be delivered."""
-        ...
-
-    def end_edit(self, identity: str) -> None:
-        """Let an item that was open in the user's editor be answered again."""
-        ...
-
-    def copy(self, text: str) -> None:
-        """Copy text to the clipboard."""
-        ...
-
-    def spawn(self, action: Callable[[], Awaitable[Any]]) -> None:
-        """Start an async action that runs concurrently with everything else."""
-        ...
-
-    def lend(self) -> AbstractAsyncContextManager[None]:
-        """Return a context in which another program may use the terminal."""
-        ...
-
-    async def choose(
-        self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
-    ) -> Choice | None:
-        """Let the user choose."""
-        ...
-
-    async def confirm(self, question: str, *, yes: str, no: str = "No", details: str = "") -> bool:
-        """Ask a yes-or-no question; "no" is selected."""
-        ...
-
-    async def ask(self, question: str, *, default: str = "", secret: bool = False) -> str | None:
-        """Ask for a line of text."""
-        ...
 
 
 class ChatCommands:
@@ -122,7 +62,7 @@ class ChatCommands:
         face: The face that shows the conversation.
     """
 
-    def __init__(self, face: ChatFace) -> None:
+    def __init__(self, face: FaceProtocol) -> None:
         self._face = face
         self._waiting: WaitingItems | None = None
         self._waiting_of: Session | None = None
@@ -146,6 +86,11 @@ class ChatCommands:
     def view(self) -> SessionView:
         """The view of the session."""
         return self._face.conversation.view
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether single keys have a meaning, unlike in plain lines."""
+        return self._face.has_keys
 
     def say(self, text: str, *, style: Style = "plain") -> None:
         """Write text above the input."""
@@ -179,7 +124,11 @@ class ChatCommands:
 
     async def edit(self, text: str, suffix: str = ".md") -> str:
         """Let the user edit text in an editor, and return the edited text."""
-        return await edit_text(text, suffix, self._face.lend())
+        self._face.hold_keys()
+        try:
+            return await edit_text(text, suffix, self._face.lend())
+        finally:
+            self._face.release_keys()
 
     async def run_hilum(self, arguments: Sequence[str]) -> CommandOutput:
         """Run a ``hilum`` command as a child process in the session's folder."""
@@ -225,9 +174,9 @@ class ChatCommands:
         """Insert text into the input."""
         self._face.give_back([text])
 
-    async def copy(self, text: str) -> None:
-        """Copy text to the clipboard, if the terminal allows it."""
-        self._face.copy(text)
+    async def copy(self, text: str) -> str:
+        """Copy text to the clipboard, and return how it was copied."""
+        return await self._face.copy(text)
 
     def quit(self) -> None:
         """End the program."""
@@ -241,8 +190,7 @@ class ChatCommands:
 
     async def ask_trust(self, folder: str) -> str | None:
         """Ask whether the user trusts a folder; return the resulting approval policy, if any."""
-        decision = await ask_trust(self, folder)
-        return decision.approve
+        return await ask_trust(self, folder)
 
     async def welcome(self) -> None:
         """Greet the user in a new session, and help them choose a model if there is none."""
@@ -259,10 +207,6 @@ class ChatCommands:
             self.show_error(error)
 
     # --- commands ---------------------------------------------------------------------------------
-
-    def is_command(self, text: str) -> bool:
-        """Return whether the user meant a text as a command."""
-        return slash.is_command(text)
 
     async def run(self, text: str) -> None:
         """Run a command; send any other text as a prompt."""
@@ -366,12 +310,16 @@ class ChatCommands:
             case Answer():
                 self._answer_call(result)
             case ShowWhole():
-                self._show_whole(result.id)
+                self._show_whole(result)
             case EditCall():
+                # Released by ``_end_edit``.
+                self._face.hold_keys()
                 self._face.spawn(lambda: self._edit_call(result.id))
             case QuestionAnswer():
                 self._answer_question(result)
             case PlanDecision():
+                if result.decision == "edit":
+                    self._face.hold_keys()
                 self._face.spawn(lambda: self._decide_plan(result))
 
     def _answer_call(self, answer: Answer) -> None:
@@ -407,10 +355,13 @@ class ChatCommands:
         items = self._waiting.items(clock_offset())
         return next((item for item in items if item.id == identity), None)
 
-    def _show_whole(self, identity: str) -> None:
-        """Write all details about a call or a plan to the scrollback."""
-        item = self._find(identity)
+    def _show_whole(self, request: ShowWhole) -> None:
+        """Show a call, a question or a plan in full, in the scrollback or on the whole screen."""
+        item = self._find(request.id)
         if item is None:
+            return
+        if request.full_screen:
+            self._open_whole(item)
             return
         make_rows = getattr(item, "make_rows", None)
         if isinstance(item, WaitingCall):
@@ -426,6 +377,25 @@ class ChatCommands:
             return wrap_text(escape_text(text), width)
 
         self._face.commit(Block("note", make, len(text)))
+
+    def _open_whole(self, item: Item) -> None:
+        """Open all details about a call, a question or a plan in the full-screen view."""
+
+        def make(width: int, theme: Theme) -> list[str]:
+            return whole_rows(item, width, theme)
+
+        size = len(item.description) if isinstance(item, WaitingCall) else MAX_DESCRIPTION
+        page = Page(title_of(item), make, size, lambda: self._describe_wait(item))
+        self._face.open_full_view(FullView([page]))
+
+    def _describe_wait(self, item: Item) -> str:
+        """Return how long an item still waits, for the full-screen view."""
+        if self._find(item.id) is None:
+            return "no longer waiting"
+        left = item.deadline - trio.current_time()
+        if item.deadline and left <= COUNTDOWN:
+            return f"{math.ceil(left)} s left" if left > 0 else "time is up"
+        return ""
 
     async def _edit_call(self, identity: str) -> None:
         """Let the user edit a call's arguments; the edited call still needs approval."""
@@ -443,6 +413,7 @@ class ChatCommands:
                 self._face.show_waiting(waiting.items(clock_offset()))
         finally:
             self._face.end_edit(identity)
+            self._face.release_keys()
 
     async def _edit_arguments(self, identity: str) -> None:
         item = self._find(identity)

@@ -83,6 +83,7 @@ class Screen:
         cursor: tuple[int, int] | None,
         *,
         parked: bool = False,
+        whole: bool = False,
         now: float = 0.0,
     ) -> bytes:
         """Return the bytes that commit rows and draw the live region; empty if nothing changed.
@@ -97,6 +98,7 @@ class Screen:
                 the input position. While rows are being committed, a parked cursor stays on the
                 region's first row when the terminal changes its size. Otherwise, the real cursor is
                 in the input, where input methods and screen readers expect it.
+            whole: Whether all rows are drawn even while the user drags the window.
             now: The time in seconds. Without a time, the last frame counts as just written, more
                 old rows may stay visible when the terminal becomes narrower, and all rows are
                 drawn even while the user drags the window.
@@ -107,7 +109,7 @@ class Screen:
         if parked and now and self._size not in (None, size):
             self.calm_until = now + CALM_SECONDS
         shown, cursor = _fit(rows, cursor, lines)
-        if parked and now and now < self.calm_until:
+        if parked and not whole and now and now < self.calm_until:
             shown, cursor = _shorten(shown, cursor)
         if cursor is None or parked:
             if cursor is not None:
@@ -246,6 +248,28 @@ def terminal_reflows(environ: Mapping[str, str]) -> bool:
     if environ.get("STY") or environ.get("XTERM_VERSION"):
         return False
     return not term.startswith(("linux", "screen", "vt", "cons"))
+
+
+def encode_full_screen(rows: Sequence[str], size: Size, cursor: tuple[int, int] | None) -> bytes:
+    """Return the bytes that draw all rows of the alternate screen.
+
+    The alternate screen has no scrollback and no rows of other programs, so absolute positions are
+    safe there.
+
+    Args:
+        rows: One row for each line of the terminal.
+        size: Columns and lines of the terminal.
+        cursor: Row index and column of the cursor; None for no cursor.
+    """
+    columns, lines = size
+    parts = [BEGIN_FRAME, HIDE_CURSOR, AUTOWRAP_OFF]
+    for number, row in enumerate(rows[:lines], 1):
+        parts.append(f"\x1b[{number};1H{_line(row, columns, ERASE_LINE)}")
+    parts.append(AUTOWRAP_ON)
+    if cursor is not None:
+        parts.append(f"\x1b[{cursor[0] + 1};{cursor[1] + 1}H{SHOW_CURSOR}")
+    parts.append(END_FRAME)
+    return "".join(parts).encode("utf-8", "replace")
 
 
 def paint_cursor(row: str, column: int) -> str:

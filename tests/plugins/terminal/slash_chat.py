@@ -37,6 +37,7 @@ class FakeChat:
         self.copied: list[str] = []
         self.draft = ""
         self.has_quit = False
+        self.has_keys = True
         self._stack = stack
         self._seen = SessionView()
 
@@ -106,8 +107,9 @@ class FakeChat:
         self._seen = SessionView()
         self.draft = draft
 
-    async def copy(self, text: str) -> None:
+    async def copy(self, text: str) -> str:
         self.copied.append(text)
+        return "somewhere"
 
     def set_draft(self, text: str) -> None:
         self.draft = text

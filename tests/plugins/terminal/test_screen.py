@@ -528,6 +528,15 @@ def test_while_the_window_is_dragged_only_short_rows_are_drawn():
     assert "status of the session" in later
 
 
+def test_a_question_is_drawn_in_full_while_the_window_is_dragged():
+    screen = Screen()
+    rows = ["● dangerous: deletes src recursively", "[y] yes, once  [n] no", "status"]
+    screen.frame([], rows, (80, 24), None, parked=True, whole=True, now=10.0)
+    resized = screen.frame([], rows, (60, 24), None, parked=True, whole=True, now=11.0).decode()
+    assert "deletes src recursively" in resized
+    assert "[y] yes, once  [n] no" in resized
+
+
 def test_without_arriving_output_a_resize_draws_all_rows():
     screen = Screen()
     rows = ["question", "❯ a draft that is long", "status of the session"]

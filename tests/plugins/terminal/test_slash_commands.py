@@ -1,19 +1,24 @@
 """Commands about sessions, settings, files, usage and background work, on real sessions."""
 
+from types import SimpleNamespace
+
 import hilum_agents
 import hilum_agents.runs as hilum_agents_runs
 import hilum_files
 import hilum_prompt
 import hilum_shell
 import hilum_skills
+import msgspec
 import trio
 from hilum import Layer, UsageError
-from hilum.messages import Usage
+from hilum.events import ApprovalAnswered, ApprovalAsked
+from hilum.messages import ToolCall, Usage
 from hilum.models import Price
 from hilum.services import BackgroundCommands
 from hilum.testing import ModelProvider, ScriptedModel, pause, plugin, say, use
 from hilum.window import WindowPart, WindowUse
 from hilum_terminal.chat_protocol import CommandOutput
+from hilum_terminal.slash_program import _was_stored
 from hilum_terminal.slash_usage import context_rows
 from hilum_terminal.styles import PLAIN
 from hilum_view import Prompt
@@ -117,7 +122,10 @@ async def test_copy_takes_the_last_answer_or_its_last_code():
         await chat.type("/copy")
         assert "nothing to copy yet" in chat.error
         await chat.session.run("Write code.")
-        assert await chat.type("/copy code") == "Copied the last block of code (10 characters)."
+        assert (
+            await chat.type("/copy code")
+            == "Copied the last block of code (10 characters) somewhere."
+        )
         await chat.type("/copy")
         assert chat.copied[0] == "last\nlines"
         assert chat.copied[1].startswith("Text.")
@@ -233,6 +241,42 @@ async def test_permissions_show_what_this_session_allows():
         assert chat.commands[-1] == ["permissions", "test", "run_terminal_cmd", "git push"]
 
 
+async def test_permissions_remove_looks_for_a_stored_rule():
+    """A rule is removed only if an approval of this scope was given for later sessions."""
+    scope = "run_terminal_cmd(make *)"
+    other = "run_terminal_cmd(ls *)"
+    events = []
+    for number, (asked, remember) in enumerate([(other, "always"), (scope, "session")]):
+        call = ToolCall(f"c{number}", "run_terminal_cmd", "{}")
+        events.append(ApprovalAsked(id=f"a{number}", call=call, risk="execute", scope=asked))
+        events.append(ApprovalAnswered(id=f"a{number}", accepted=True, remember=remember))
+    pages = []
+
+    def since(position):
+        # One event per page: the whole log must not be read at once.
+        pages.append(position)
+        found = events[position : position + 1]
+        return [msgspec.structs.replace(event, seq=position + 1) for event in found]
+
+    session = SimpleNamespace(journal=SimpleNamespace(since=since))
+    assert not await _was_stored(session, scope)
+    assert pages == [0, 1, 2, 3, 4]
+    pages.clear()
+    assert await _was_stored(session, other)
+    assert pages == [0, 1]
+
+
+async def test_permissions_remove_revokes_an_approval_of_this_session():
+    async with open_chat() as chat:
+        grants = chat.session.agents["main"].conversation.grants
+        grants.add("run_terminal_cmd(make)")
+        assert "No longer allowed" in await chat.type("/permissions remove run_terminal_cmd(make)")
+        # No rule is stored, so the program has nothing to remove.
+        assert chat.commands == []
+        await chat.type("/permissions remove run_terminal_cmd(make)")
+        assert chat.commands == [["permissions", "remove", "run_terminal_cmd(make)"]]
+
+
 async def test_trust_takes_effect_in_the_reopened_session():
     async with open_chat(answers=["Hello."]) as chat:
         await chat.session.run("Greet me.")
@@ -268,7 +312,7 @@ async def test_diff_undo_and_redo_act_on_this_session():
         await chat.type("/diff --list")
         assert chat.commands == [["diff", "--list", "--session", chat.session.id]]
         dry_run = (await chat.type("/undo --dry-run")).splitlines()
-        assert dry_run[:2] == ["By the prompt: second", "deleted b.txt (+0 −1)"]
+        assert dry_run[:2] == ["By the prompt: second", "will delete b.txt (+0 −1)"]
         assert "Nothing was changed." in await chat.type("/undo")
         assert files_in(chat) == ["a.txt", "b.txt"]
         assert "/redo restores" in await chat.type("/undo", True)
@@ -277,7 +321,7 @@ async def test_diff_undo_and_redo_act_on_this_session():
         assert (await chat.type("/diff")).splitlines()[0] == "By the prompt: first"
         await chat.type("/undo session", True)
         assert files_in(chat) == []
-        await chat.type("/redo", True)
+        assert "will recreate a.txt" in await chat.type("/redo", True)
         await chat.type("/redo", True)
         assert files_in(chat) == ["a.txt", "b.txt"]
         wrong = []
@@ -296,7 +340,7 @@ async def test_an_undo_says_what_it_keeps_and_skips():
         await chat.session.run("write both")
         (chat.bench.workspace / "gone.txt").write_text("something else\n")
         await chat.type("/undo", True)
-        assert "Skipped: gone.txt" in chat.details[-1]
+        assert "Will be skipped: gone.txt" in chat.details[-1]
         assert files_in(chat) == ["gone.txt"]
 
 
@@ -330,6 +374,32 @@ async def test_cost_is_shown_by_model_agent_plugin_and_tool():
         for first in ("hilum_files", "write_file"):
             row = next(row for row in words if row[:1] == [first])
             assert row[1:3] == ["1", "0"]
+
+
+async def test_cost_turns_lists_each_model_call_with_its_duration():
+    usage = Usage(input=1_000, cached=400, output=50, cost=0.25)
+    answers = [
+        use("write_file", path="a.txt", content="one\n"),
+        say("Done.", usage=usage),
+        say("Again."),
+    ]
+    async with open_chat(hilum_files, answers=answers) as chat:
+        assert "No model has been called" in await chat.type("/cost turns")
+        await chat.session.run("write it")
+        await chat.session.run("once more")
+        lines = (await chat.type("/cost turns")).splitlines()
+        assert "write it" in lines
+        assert "once more" in lines
+        words = [line.split() for line in lines]
+        header = ["TURN", "TIME", "CALLS", "INPUT", "CACHED", "OUTPUT", "COST"]
+        assert words.count(header) == 2
+        turns = [row for row in words if row and row[0] in ("1", "2")]
+        assert [row[0] for row in turns] == ["1", "2", "1"]
+        # The calls of each turn, and the tokens of the second one.
+        assert [row[-5] for row in turns] == ["1", "0", "0"]
+        assert turns[1][-4:] == ["1,000", "40%", "50", "$0.25"]
+        await chat.type("/cost nonsense")
+        assert "/cost turns lists" in chat.error
 
 
 async def test_context_shows_the_parts_of_the_window():
@@ -398,6 +468,21 @@ async def test_background_commands_are_listed_and_stopped():
         assert await chat.type("/stop", "sleep 200") == "Stopped: s2"
         assert not list(commands.running())
         assert await chat.type("/stop all") == "Stopped: nothing"
+
+
+async def test_the_command_that_the_agent_waits_for_moves_to_the_background():
+    answers = [use("run_terminal_cmd", command="sleep 100"), say("It runs.")]
+    async with open_chat(hilum_shell, answers=answers) as chat:
+        assert await chat.type("/background") == "The agent is not waiting for a command."
+        run = await chat.session.prompt("start")
+        with chat.bench.guard():
+            while not (said := await chat.type("/bg")).startswith("The command continues"):
+                await trio.lowlevel.checkpoint()
+        end = await run.wait()
+        assert end.state == "completed"
+        assert said.endswith("/ps lists them, /stop ends one of them.")
+        assert "s1  command ·" in await chat.type("/ps")
+        assert await chat.type("/stop s1") == "Stopped: s1"
 
 
 async def test_background_agents_are_listed_and_stopped():
