@@ -334,6 +334,8 @@ async def test_a_link_to_a_protected_file_is_shown_for_what_it_is(bench, asked):
     """The reason names the file that would be written, not only the harmless name."""
     kit = await bench(*PLUGINS, approve="auto", files={".git/config": "[core]\n"})
     (kit.workspace / "notes.txt").symlink_to(".git/config")
+    # A write of a file that was not read would be refused without a question.
+    assert (await kit.call("read_file", path="notes.txt")).code == ""
     event = await asked(kit, "write_file", path="notes.txt", content="x")
     assert "notes.txt is .git/config" in event.reason
     assert event.scope == "write_file(/.git/config)"

@@ -301,6 +301,8 @@ async def test_a_form_shows_diffs_and_hosts_like_the_terminal(serve):
         serve(hilum_files, Reach(), files=FILES) as served,
         served.client(elicitation_callback=answers) as client,
     ):
+        # A write of a file that was not read would be refused without a question.
+        await client.call_tool("read_file", {"path": "a.txt"})
         await client.call_tool("write_file", {"path": "a.txt", "content": "two\n"})
         await client.call_tool("reach", {"url": "https://gооgle.example/"})
     diff, host = (params.message for params in seen)
