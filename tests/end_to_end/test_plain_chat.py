@@ -559,6 +559,31 @@ async def test_ctrl_c_stops_the_run_and_leaves_the_second_time(cli):
         assert screen.current_modes == screen.modes
 
 
+async def test_ctrl_c_cancels_a_command(cli):
+    """A command and a shell line are cancelled, and the next input is carried out."""
+    requested = trio.Event()
+
+    async def hang(*_: object) -> None:
+        requested.set()
+        await trio.sleep_forever()
+
+    async with cli.model(hang, say("One.")), cli.on_screen("--plain") as screen:
+        await screen.wait_for(READY)
+        await screen.type("/models test\n")
+        await requested.wait()
+        # Only hilum gets this signal; Ctrl-C would also end the child process directly.
+        screen.process.send_signal(signal.SIGINT)
+        await screen.wait_for("Stopped: /models test")
+        started = cli.workspace / "started"
+        await screen.type("!touch started; sleep 100\n")
+        await screen.wait_until(started.exists, "the shell line")
+        await screen.type(CTRL_C)
+        await screen.wait_for("Stopping")
+        await screen.type("Hello\n")
+        await screen.wait_for("One.")
+        await leave(screen)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 async def test_signals_leave_at_a_run_and_at_a_question(cli, asks, number):
     write = asks("write_file", path="b.py", content="y = 2\n")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from hilum_terminal.approval_items import Item, WaitingCall, WaitingPlan, WaitingQuestion
-from hilum_terminal.prompts import exact_rows, paragraph
+from hilum_terminal.row_layout import exact_rows, paragraph
 from hilum_terminal.styles import Theme
-from hilum_terminal.text_width import ELLIPSIS, cut, escape_text, one_line
+from hilum_terminal.text_width import ELLIPSIS, cut, one_line
 
 MAX_DESCRIPTION = 40_000
 """Maximum number of characters to lay out; the middle of a longer description is left out."""
-TAIL_SHARE = 3
-"""Share of the last rows in a shortened description, as 1/n: padding cannot hide the end."""
 
 
 def describe_item(item: Item, width: int, theme: Theme) -> list[str]:
@@ -39,23 +37,6 @@ def text_rows(text: str, width: int, theme: Theme) -> list[str]:
     return [*exact_rows(text[:half], width), note, *exact_rows(text[-half:], width)]
 
 
-def fold_rows(rows: list[str], max_rows: int, width: int, theme: Theme, hint: str) -> list[str]:
-    """Return at most ``max_rows`` rows: the first, the number of hidden rows, and the last."""
-    if len(rows) <= max_rows or max_rows <= 0:
-        return rows[: max(max_rows, 0)]
-    if max_rows == 1:
-        note = f" {ELLIPSIS} +{len(rows) - 1:,} rows"
-        return [cut(rows[0], max(width - len(note), 0)) + theme.paint(cut(note, width), "warning")]
-    tail = max((max_rows - 1) // TAIL_SHARE, 1) if max_rows > 2 else 0
-    head = max_rows - 1 - tail
-    hidden = len(rows) - head - tail
-    note = f"{ELLIPSIS} {hidden:,} rows hidden"
-    if hint:
-        note += f" · {hint}"
-    shown = theme.paint(cut(note, width), "warning")
-    return [*rows[:head], shown, *rows[len(rows) - tail :]]
-
-
 def title_of(item: Item) -> str:
     """Return the title of an item, on one line."""
     match item:
@@ -64,16 +45,6 @@ def title_of(item: Item) -> str:
         case WaitingPlan():
             return "Your version of the plan" if item.edited else "Carry out this plan?"
     return "A question"
-
-
-def describe_covered(item: WaitingCall) -> str:
-    """Return what a lasting approval covers, on one line."""
-    return inline(item.covers or item.scope or f"all calls of {item.tool}")
-
-
-def inline(text: str) -> str:
-    """Return untrusted text as a part of a row; newlines are shown as ``\\n``."""
-    return escape_text(text).replace("\n", "\\n").replace("\t", " ")
 
 
 def count_calls(count: int) -> str:

@@ -17,9 +17,7 @@ This module performs no I/O and reads no clock: the caller passes the time in se
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 import attrs
 
@@ -36,26 +34,27 @@ from hilum_terminal.approval_items import (
     WaitingPlan,
     WaitingQuestion,
 )
-from hilum_terminal.approval_texts import (
-    count_calls,
-    describe_covered,
-    describe_item,
-    fold_rows,
-    inline,
-    title_of,
+from hilum_terminal.approval_options import (
+    CONFIRM_STEPS,
+    FIELD_STEPS,
+    MAX_COVERED,
+    PLAN_OPTIONS,
+    Option,
+    Step,
+    call_options,
+    confirm_options,
+    question_options,
 )
+from hilum_terminal.approval_rows import COUNTDOWN, ApprovalRows, ShownItem, folded_row
+from hilum_terminal.approval_rules import describe_covered, find_also_covered, find_batch, grant
 from hilum_terminal.keys import Key, Paste
 from hilum_terminal.prompts import (
     KeyGuard,
     LineField,
-    choice_rows,
-    exact_rows,
-    fit_rows,
     key_label,
-    paragraph,
 )
-from hilum_terminal.styles import Style, Theme
-from hilum_terminal.text_width import cells, cut, escape_text, one_line
+from hilum_terminal.styles import Theme
+from hilum_terminal.text_width import cells, cut, escape_text
 
 FOCUS_KEY = "shift-tab"
 """The key that moves the focus between the composer and the prompt.
@@ -69,16 +68,11 @@ IDLE = 1.0
 draft."""
 HOLD = 0.25
 """Seconds for which a letter is held if the prompt took the focus without a key press."""
-COUNTDOWN = 60.0
-"""Seconds before the deadline at which the countdown starts."""
 NOTICE_TIME = 5.0
 """Seconds for which the prompt shows why a call is no longer pending."""
-MAX_COVERED = 60
-"""Maximum width, in columns, of the text in a choice that says what a lasting approval covers."""
 ENTER_NOTE = (
     "Enter does not answer yet. Press the letter of a choice, or select one with the arrow keys."
 )
-EDITED_NOTE = "The arguments were edited; this version will run."
 
 
 @attrs.frozen
@@ -94,19 +88,6 @@ class Routed:
     results: tuple[Result, ...] = ()
 
 
-@attrs.frozen
-class _Option:
-    """A choice: its key, its name, and its label."""
-
-    key: str
-    name: str
-    label: str
-
-
-# What the prompt shows: the choices, a second step, or a text field.
-_Step = Literal["choose", "all", "session", "always", "reason", "comment", "own"]
-_CONFIRM_STEPS = ("all", "session", "always")
-_FIELD_STEPS = ("reason", "comment", "own")
 _MOVES = {"left": -1, "up": -1, "right": 1, "down": 1}
 
 
@@ -136,7 +117,7 @@ class ApprovalPrompt:
         # The item that is open in the user's editor; it cannot be answered meanwhile.
         self._edited = ""
         self._current = ""
-        self._step: _Step = "choose"
+        self._step: Step = "choose"
         self._selected = 0
         self._checked: set[int] = set()
         # The calls that "all" listed: a call that arrives later is not allowed together with them.
@@ -155,8 +136,7 @@ class ApprovalPrompt:
         self._notice_since = 0.0
         self._newly_shown: list[str] = []
         self._shown: set[str] = set()
-        self._body_rows: list[str] = []
-        self._body_of: tuple[Item, int, Theme] | None = None
+        self._rows = ApprovalRows()
 
     # What waits
 
@@ -202,7 +182,7 @@ class ApprovalPrompt:
             ended = "the time limit was reached" if expired else "it was answered elsewhere"
         self._show_notice(f"No longer waiting: {ended.rstrip('.')}.", now)
         field = self._fields.pop(item.id, None)
-        typed = field.text if field is not None and self._step in _FIELD_STEPS else ""
+        typed = field.text if field is not None and self._step in FIELD_STEPS else ""
         if self._held is not None:
             typed = self._held.text
         # The user's next key may still be meant for the item that vanished, and must not answer
@@ -217,7 +197,7 @@ class ApprovalPrompt:
             field = self._fields.pop(before.id, None)
             self._release()
             return (Key("text", field.text),) if field is not None and field.text else ()
-        if self._step in _FIELD_STEPS:
+        if self._step in FIELD_STEPS:
             # The user continues writing; whatever the text, the call is denied.
             return ()
         returned = () if self._held is None else (self._held,)
@@ -271,7 +251,7 @@ class ApprovalPrompt:
         self._set_step("choose")
         self._checked = set()
 
-    def _set_step(self, step: _Step) -> None:
+    def _set_step(self, step: Step) -> None:
         self._step = step
         self._held = None
         self._guard.reset()
@@ -384,7 +364,7 @@ class ApprovalPrompt:
         return Routed(composer=keys)
 
     def _handle_focused(self, key: Key | Paste, now: float) -> Routed:
-        if self._step in _FIELD_STEPS:
+        if self._step in FIELD_STEPS:
             return self._handle_field(key, now)
         if self._current == self._edited:
             # Typed for the editor, or before the edited text is shown.
@@ -425,7 +405,7 @@ class ApprovalPrompt:
         return key.name in ("enter", "tab", *_MOVES)
 
     def _step_back(self) -> None:
-        if self._step in _CONFIRM_STEPS:
+        if self._step in CONFIRM_STEPS:
             self._set_step("choose")
             return
         self._release()
@@ -457,7 +437,7 @@ class ApprovalPrompt:
             chosen = self._checked
         return self._answer_question(chosen)
 
-    def _choose(self, option: _Option) -> tuple[Result, ...]:
+    def _choose(self, option: Option) -> tuple[Result, ...]:
         item = self.current
         if isinstance(item, WaitingCall):
             return self._choose_for_call(item, option.name)
@@ -514,102 +494,26 @@ class ApprovalPrompt:
 
     # Choices
 
-    def _options(self) -> list[_Option]:
+    def _options(self) -> list[Option]:
         """Return the choices in their fixed order, each with its fixed key."""
         item = self.current
-        if self._step in _CONFIRM_STEPS:
-            return [
-                _Option("n", "back", "no, back"),
-                _Option("y", "confirm", self._confirm_label()),
-            ]
+        if self._step in CONFIRM_STEPS:
+            return confirm_options(self._step, len(self._still_listed()))
         if isinstance(item, WaitingCall):
-            return self._call_options(item)
+            waiting = self.waiting
+            batch = find_batch(item, waiting)
+            also = find_also_covered(item, waiting)
+            return call_options(item, batch=len(batch), also=len(also))
         if isinstance(item, WaitingPlan):
-            return [
-                _Option("y", "accept", "carry it out"),
-                _Option("e", "edit", "edit first"),
-                _Option("n", "no", "no, with a reason"),
-                _Option("l", "later", "decide later"),
-                _Option("v", "view", "show whole"),
-            ]
+            return PLAN_OPTIONS
         if isinstance(item, WaitingQuestion):
-            return self._question_options(item)
+            return question_options(item, self._checked)
         return []
-
-    def _confirm_label(self) -> str:
-        if self._step == "always":
-            return "yes, store this rule"
-        if self._step == "session":
-            return "yes, for this session"
-        return f"yes, allow these {len(self._still_listed())} calls"
-
-    def _call_options(self, item: WaitingCall) -> list[_Option]:
-        options = [_Option("y", "once", "yes, once")]
-        # A lasting approval would cover calls that differ from the one that the user edited.
-        lasting = not item.dangerous and item.arguments is None
-        batch = self._batch()
-        if lasting and len(batch) > 1:
-            options.append(_Option("a", "all", f"all {len(batch)} of this answer…"))
-        if lasting:
-            also = len(self._also_granted(item))
-            label = f"{cut(describe_covered(item), MAX_COVERED)} for this session"
-            if also:
-                label += f" (also {also} waiting)"
-            options.append(_Option("s", "session", label))
-        # Without a scope, no rule can describe the call.
-        if lasting and item.scope:
-            options.append(_Option("f", "always", "forever…"))
-        if item.editable:
-            options.append(_Option("e", "edit", "edit first"))
-        options.append(_Option("n", "no", "no, with a reason"))
-        options.append(_Option("c", "comment", "yes, with a comment"))
-        options.append(_Option("v", "view", "show whole"))
-        return options
-
-    def _question_options(self, item: WaitingQuestion) -> list[_Option]:
-        options = []
-        for index, text in enumerate(item.options):
-            label = one_line(text)
-            if item.multiple:
-                label = f"{'[x]' if index in self._checked else '[ ]'} {label}"
-            key = str(index + 1) if index < 9 else ""
-            options.append(_Option(key, f"option {index}", label))
-        options.append(_Option("o", "own", "own answer"))
-        options.append(_Option("l", "leave", "the agent decides"))
-        options.append(_Option("v", "view", "show whole"))
-        return options
-
-    def _batch(self) -> list[WaitingCall]:
-        """Return the waiting calls in the same model answer that can be allowed together."""
-        item = self.current
-        if not isinstance(item, WaitingCall) or not item.answer:
-            return []
-        return [
-            each
-            for each in self.waiting
-            if isinstance(each, WaitingCall)
-            and each.answer == item.answer
-            # hilum always asks about a dangerous call separately.
-            and not each.dangerous
-            and each.arguments is None
-        ]
 
     def _still_listed(self) -> list[WaitingCall]:
         """Return the calls that "all" listed and that still wait unchanged."""
         waiting = self.waiting
         return [call for call in self._listed if call in waiting]
-
-    def _also_granted(self, item: WaitingCall) -> list[WaitingCall]:
-        """Return the other waiting calls that a lasting approval of a call covers."""
-        return [
-            each
-            for each in self.waiting
-            if isinstance(each, WaitingCall)
-            and each.id != item.id
-            and each.grant == item.grant
-            and not each.dangerous
-            and each.arguments is None
-        ]
 
     def _choose_for_call(self, item: WaitingCall, name: str) -> tuple[Result, ...]:
         match name:
@@ -621,7 +525,7 @@ class ApprovalPrompt:
                 # The label of the choice cannot show everything that an approval covers.
                 self._set_step("session")
             case "all":
-                self._listed = tuple(self._batch())
+                self._listed = find_batch(item, self.waiting)
                 self._set_step("all")
             case "always":
                 self._set_step("always")
@@ -645,8 +549,7 @@ class ApprovalPrompt:
         return ()
 
     def _grant(self, item: WaitingCall, remember: Remember) -> tuple[Result, ...]:
-        also = [Answer(each.id, True) for each in self._also_granted(item)]
-        return self._answer([Answer(item.id, True, remember=remember), *also])
+        return self._answer(grant(item, find_also_covered(item, self.waiting), remember))
 
     def _choose_for_plan(self, item: WaitingPlan, name: str) -> tuple[Result, ...]:
         match name:
@@ -663,7 +566,7 @@ class ApprovalPrompt:
                 return (ShowWhole(item.id),)
         return ()
 
-    def _choose_for_question(self, item: WaitingQuestion, option: _Option) -> tuple[Result, ...]:
+    def _choose_for_question(self, item: WaitingQuestion, option: Option) -> tuple[Result, ...]:
         match option.name:
             case "own":
                 self._set_step("own")
@@ -710,16 +613,24 @@ class ApprovalPrompt:
         if item is None:
             return notice[:max_rows]
         if self.is_typing(now) or max_rows == 1:
-            return [self._folded_row(width, theme)]
+            row = folded_row(
+                len(self.waiting),
+                width,
+                theme,
+                focused=self.focused,
+                focus_label=self._focus_label,
+            )
+            return [row]
         self._guard.drawn(now)
         if item.id not in self._shown:
             self._shown.add(item.id)
             self._newly_shown.append(item.id)
         if max_rows < 8:
             notice = []
-        rows = self._item_rows(item, width, max_rows - len(notice), theme, now)
-        if self.cursor is not None:
-            self.cursor = (self.cursor[0] + len(notice), self.cursor[1])
+        rows = self._rows.draw(self._shown_item(item), width, max_rows - len(notice), theme, now)
+        if self._rows.cursor is not None:
+            cursor_row, column = self._rows.cursor
+            self.cursor = (cursor_row + len(notice), column)
         return [cut(row, width) for row in notice + rows]
 
     def _notice_rows(self, width: int, theme: Theme, now: float) -> list[str]:
@@ -729,186 +640,22 @@ class ApprovalPrompt:
             return []
         return [theme.paint(cut(escape_text(self._notice).replace("\n", " "), width), "dim")]
 
-    def _folded_row(self, width: int, theme: Theme) -> str:
-        text = f"● {len(self.waiting)} waiting"
-        if self.focused:
-            return theme.paint(cut(f"{text} · window too small", width), "warning")
-        row = f"{theme.paint(text, 'warning')} · {self._focus_label} to answer"
-        return cut(row, width)
-
-    def _item_rows(
-        self, item: Item, width: int, max_rows: int, theme: Theme, now: float
-    ) -> list[str]:
-        """Return the rows of the shown item.
-
-        If there is little room, what the user needs for a decision comes first: the head, a row of
-        choices, a row of the body, and the marks. The beginning and end of the body, the folder and
-        sandbox, all choices, and the reason follow.
-        """
-        head = self._head(item, width, theme, now)
-        body = self._body(item, width, theme)
-        if max_rows == 2 and self._step not in _FIELD_STEPS:
-            # In a tiny window, the command or change is more useful than the head, which also says
-            # what a dangerous call does.
-            is_dangerous = isinstance(item, WaitingCall) and item.dangerous
-            shown = [head] if is_dangerous else body or [head]
-            return [
-                *fold_rows(shown, 1, width, theme, ""),
-                *self._choice_rows(item, width, 1, theme)[:1],
-            ]
-        marks, place, why = self._facts(item, width, theme)
-        choices = self._choice_rows(item, width, max(max_rows - 2, 1), theme)
-        room = max(max_rows - 2, 0)
-        body_room = min(len(body), 1, room)
-        room -= body_room
-        marks = fit_rows(marks, min(len(marks), room), width)
-        room -= len(marks)
-        more_body = min(len(body) - body_room, 2, room)
-        body_room += more_body
-        room -= more_body
-        place = place[:room]
-        room -= len(place)
-        choice_room = 1 + min(len(choices) - 1, room)
-        room -= choice_room - 1
-        choices = self._choice_rows(item, width, choice_room, theme)
-        why = fit_rows(why, min(len(why), 2, room), width)
-        room -= len(why)
-        body = fold_rows(body, body_room + room, width, theme, self._fold_hint())
-        rows = [head, *why, *marks, *body, *place]
-        if self.focused and self._step in _FIELD_STEPS:
-            row, column = self._field().row(max(width - 2, 1))
-            choices[0] = cut(f"> {row}", width)
-            self.cursor = (len(rows), min(2 + column, width - 1))
-        return [*rows, *choices]
-
-    def _fold_hint(self) -> str:
-        return "" if self._step in _CONFIRM_STEPS else "v shows all"
-
-    def _head(self, item: Item, width: int, theme: Theme, now: float) -> str:
+    def _shown_item(self, item: Item) -> ShownItem:
         waiting = self.waiting
-        parts = []
-        if len(waiting) > 1:
-            parts.append(f"{waiting.index(item) + 1} of {len(waiting)}")
-        dangerous = isinstance(item, WaitingCall) and item.dangerous
-        if dangerous:
-            parts.append("dangerous")
-        left = item.deadline - now
-        if item.deadline and left <= COUNTDOWN:
-            parts.append(f"{math.ceil(left)} s left" if left > 0 else "time is up")
-        if item.agent:
-            parts.append(f"agent {one_line(item.agent, 30)}")
-        parts.append(title_of(item))
-        style: Style = "bad" if dangerous else "warning"
-        return theme.paint(cut("● " + " · ".join(parts), width), style)
-
-    def _facts(
-        self, item: Item, width: int, theme: Theme
-    ) -> tuple[list[str], list[str], list[str]]:
-        """Return the rows for the marks, for the folder and sandbox, and for the reason."""
-        if not isinstance(item, WaitingCall) or self._step in _CONFIRM_STEPS:
-            return [], [], []
-        marks: list[str] = []
-        for mark in item.marks:
-            style: Style = "bad" if item.dangerous else "warning"
-            marks += [theme.paint(row, style) for row in paragraph(f"! {mark}", width)]
-        places = []
-        if item.folder:
-            places.append(f"in {inline(item.folder)}")
-        if item.sandbox:
-            places.append(inline(item.sandbox))
-        joined = " · ".join(places)
-        if cells(joined) <= width:
-            places = [joined] if joined else []
-        place = [theme.paint(cut(row, width), "dim") for row in places]
-        if item.arguments is not None:
-            marks.append(theme.paint(cut(EDITED_NOTE, width), "accent"))
-        why = []
-        if item.why:
-            why = [theme.paint(row, "dim") for row in paragraph(f"Why: {item.why}", width)]
-        return marks, place, why
-
-    def _body(self, item: Item, width: int, theme: Theme) -> list[str]:
-        """Return the rows that describe the item, marked as untrusted text."""
-        # A screen reader would read a vertical line aloud.
-        bar = theme.paint("│ ", "dim") if theme.attributes else "  "
-        if width < 30:
-            bar = ""
-        inner = width - cells(bar)
-        if self._step in _CONFIRM_STEPS and isinstance(item, WaitingCall):
-            rows = self._confirm_rows(item, inner, theme)
-        else:
-            rows = self._cached_body(item, inner, theme)
-        return [bar + row for row in rows]
-
-    def _cached_body(self, item: Item, width: int, theme: Theme) -> list[str]:
-        wanted = (item, width, theme)
-        if self._body_of != wanted:
-            self._body_of = wanted
-            self._body_rows = describe_item(item, width, theme)
-        return self._body_rows
-
-    def _confirm_rows(self, item: WaitingCall, width: int, theme: Theme) -> list[str]:
-        if self._step == "all":
-            rows = []
-            for number, call in enumerate(self._still_listed(), 1):
-                text = one_line(call.description) or title_of(call)
-                rows.append(cut(f"{number}. {text}", width))
-            return rows
-        rows = []
-        if self._step == "always":
-            rows.append("This rule is stored:")
-            rows += [theme.paint(row, "code") for row in exact_rows(item.rule or item.scope, width)]
-            rows += paragraph(
-                f"It allows {describe_covered(item)} in this folder, also in later sessions,"
-                " until you remove it with /permissions.",
-                width,
-            )
-        else:
-            rows += paragraph(
-                f"This allows {describe_covered(item)} until the session ends.", width
-            )
-        also = self._also_granted(item)
-        if also:
-            rows += paragraph(f"It also allows {count_calls(len(also))} waiting now:", width)
-            rows += [cut(one_line(call.description) or title_of(call), width) for call in also]
-        return rows
-
-    def _choice_rows(self, item: Item, width: int, max_rows: int, theme: Theme) -> list[str]:
-        if self.focused and self._step in _FIELD_STEPS:
-            verb = {"own": "answer", "comment": "allow"}.get(self._step, "deny")
-            hint = theme.paint(cut(f"Enter: {verb} · Esc: back", width), "dim")
-            return ["", hint][:max_rows]
-        options = self._options()
-        if isinstance(item, WaitingQuestion):
-            return self._question_rows(item, options, width, max_rows, theme)
-        if not self.focused:
-            return [self._focus_hint(width, theme)]
-        labels = [f"[{option.key}] {option.label}" for option in options]
-        return choice_rows(labels, self._marked, width, max_rows, theme)
-
-    def _question_rows(
-        self, item: WaitingQuestion, options: list[_Option], width: int, max_rows: int, theme: Theme
-    ) -> list[str]:
-        """Return the rows for a question: one per option, then the other choices."""
-        count = len(item.options)
-        listed = []
-        for index, option in enumerate(options[:count]):
-            selected = self.focused and index == self._marked
-            mark = "▸" if selected else " "
-            number = f"{option.key}." if option.key else "-"
-            row = cut(f"{mark}{number} {option.label}", width)
-            listed.append(theme.paint(row, "selected") if selected else row)
-        if not self.focused:
-            return [*fit_rows(listed, max_rows - 1, width), self._focus_hint(width, theme)]
-        labels = [f"[{option.key}] {option.label}" for option in options[count:]]
-        if item.multiple and listed:
-            labels[0] = f"[Space] check · {labels[0]}"
-        # The selected choice is always visible, even if there is little room.
-        others_room = max_rows if self._selected >= count else max_rows - 1
-        others = choice_rows(labels, self._selected - count, width, min(others_room, 2), theme)
-        room = max_rows - len(others)
-        start = min(max(self._selected - room + 1, 0), max(count - room, 0))
-        return [*listed[start : start + room], *others]
+        return ShownItem(
+            item,
+            position=waiting.index(item) + 1,
+            count=len(waiting),
+            step=self._step,
+            options=self._options(),
+            selected=self._selected,
+            marked=self._marked,
+            focused=self.focused,
+            focus_label=self._focus_label,
+            listed=self._still_listed(),
+            also=find_also_covered(item, waiting),
+            field=self._field(),
+        )
 
     @property
     def _marked(self) -> int:
@@ -916,9 +663,6 @@ class ApprovalPrompt:
         is_first_step = self._step == "choose"
         is_chosen = self._focused_by_key or self._has_moved
         return self._selected if is_chosen or not is_first_step else -1
-
-    def _focus_hint(self, width: int, theme: Theme) -> str:
-        return theme.paint(cut(f"{self._focus_label} to answer · your draft stays", width), "dim")
 
 
 def route_key(prompt: ApprovalPrompt, key: Key | Paste, now: float) -> Routed:

@@ -30,9 +30,9 @@ from hilum_terminal.call_descriptions import (
     short_line,
     unwrap_call,
 )
-from hilum_terminal.diff_rows import diff_rows, format_counts, paint_counts, split_columns
+from hilum_terminal.diff_rows import diff_rows, format_counts, paint_counts
 from hilum_terminal.styles import Style, Theme
-from hilum_terminal.text_width import cells, cut, cut_middle, escape_text, one_line, wrap
+from hilum_terminal.text_width import cells, cut, cut_middle, escape_text, one_line, wrap_text
 
 COMMAND_TOOLS = ("run_terminal_cmd", "read_service", "write_service", "stop_service")
 UNFOLD_KEY = "ctrl-o"
@@ -51,9 +51,6 @@ MAX_DIFF_ROWS = 12
 MAX_AGENT_NAME = 24
 MIN_SECONDS = 0.05
 """Minimum duration to show."""
-MAX_WRAPPED = 400
-"""Maximum length, in characters, of lines that are wrapped between words. Longer lines are split at
-the width, because the time for wrapping grows with the square of the length."""
 MIN_SUBJECT = 10
 """Minimum width, in columns, of a call's subject; narrower cards leave out the details."""
 MIN_WIDE = 40
@@ -458,19 +455,6 @@ def _last_lines(text: str, max_rows: int) -> list[str]:
     return lines[-max_rows:]
 
 
-def _wrap_text(text: str, width: int, indent: str = "") -> list[str]:
-    """Wrap escaped text; very long lines are split at any character."""
-    rows: list[str] = []
-    for line in text.expandtabs(4).split("\n"):
-        if len(line) <= MAX_WRAPPED:
-            rows += wrap(line.rstrip(), width, indent)
-            continue
-        room = max(width - len(indent), 1)
-        for start, end in split_columns(line, room):
-            rows.append((indent if start else "") + line[start:end])
-    return rows
-
-
 def _format_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, indent=1)
 
@@ -586,12 +570,12 @@ class _Painter:
 
     def note(self, text: str) -> list[str]:
         """Return rows with wrapped text that hilum wrote."""
-        return self._indented(_wrap_text(escape_text(text), self.room), "dim")
+        return self._indented(wrap_text(escape_text(text), self.room), "dim")
 
     def reason(self, text: str) -> list[str]:
         """Return rows with the reason for a failure."""
         start = text.strip()[: MAX_REASON_ROWS * self.width]
-        rows = _wrap_text(escape_text(start), self.room)
+        rows = wrap_text(escape_text(start), self.room)
         left = len(rows) > MAX_REASON_ROWS or len(start) < len(text.strip())
         shown = [row for row in rows if row.strip()][:MAX_REASON_ROWS]
         if left and shown:
@@ -616,14 +600,14 @@ class _Painter:
         """Return rows with a complete, wrapped text."""
         if not text.strip():
             return []
-        return self._indented(_wrap_text(escape_text(text.strip("\n")), self.room), "plain")
+        return self._indented(wrap_text(escape_text(text.strip("\n")), self.room), "plain")
 
     def arguments(self, card: Card) -> list[str]:
         """Return rows with all arguments."""
         _, text = unwrap_call(card.call.name, card.arguments)
         parsed = parse_arguments(text)
         if parsed is None:
-            return self._indented(_wrap_text(escape_text(text), self.room), "dim")
+            return self._indented(wrap_text(escape_text(text), self.room), "dim")
         rows = []
         for key, value in parsed.items():
             shown = value if isinstance(value, str) else _format_json(value)
@@ -631,9 +615,9 @@ class _Painter:
             name = escape_text(key).replace("\n", " ")
             if "\n" in shown:
                 rows.append(f"{name}:")
-                rows += [f"  {row}" for row in _wrap_text(shown, max(self.room - 2, 2))]
+                rows += [f"  {row}" for row in wrap_text(shown, max(self.room - 2, 2))]
             else:
-                rows += _wrap_text(f"{name}: {shown}", self.room, "  ")
+                rows += wrap_text(f"{name}: {shown}", self.room, "  ")
         return self._indented(rows, "dim")
 
     def _indented(self, rows: Iterable[str], style: Style) -> list[str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 import trio
@@ -36,6 +36,7 @@ from hilum_terminal.approval_items import (
     WaitingQuestion,
 )
 from hilum_terminal.chat_protocol import Choice, CommandOutput
+from hilum_terminal.face_protocol import FaceProtocol
 from hilum_terminal.setup import describe_policy, ensure_model
 from hilum_terminal.styles import Style, Theme
 from hilum_terminal.text_editor import edit_text
@@ -45,74 +46,9 @@ from hilum_terminal.trust_question import ask_trust
 from hilum_terminal.waiting_items import WaitingItems
 
 if TYPE_CHECKING:
-    from hilum_terminal.conversation import Conversation
+    pass
 
 PROGRAM = "from hilum.__main__ import main; raise SystemExit(main())"
-
-
-class ChatFace(Protocol):
-    """The part of a face that commands use."""
-
-    theme: Theme
-
-    @property
-    def conversation(self) -> Conversation:
-        """The conversation that the face shows."""
-        ...
-
-    def commit(self, block: Block) -> None:
-        """Write a finished block."""
-        ...
-
-    def show_error(self, error: HilumError) -> None:
-        """Show an error."""
-        ...
-
-    def give_back(self, texts: list[str]) -> None:
-        """Insert texts into the draft."""
-        ...
-
-    def show_notice(self, text: str, seconds: float = 3.0) -> None:
-        """Show a notice for a few seconds."""
-        ...
-
-    def show_waiting(self, items: Sequence[Item]) -> None:
-        """Show the items that wait for the user."""
-        ...
-
-    def reopen_item(self, identity: str) -> None:
-        """Show an item again, because its answer could not be delivered."""
-        ...
-
-    def end_edit(self, identity: str) -> None:
-        """Let an item that was open in the user's editor be answered again."""
-        ...
-
-    def copy(self, text: str) -> None:
-        """Copy text to the clipboard."""
-        ...
-
-    def spawn(self, action: Callable[[], Awaitable[Any]]) -> None:
-        """Start an async action that runs concurrently with everything else."""
-        ...
-
-    def lend(self) -> AbstractAsyncContextManager[None]:
-        """Return a context in which another program may use the terminal."""
-        ...
-
-    async def choose(
-        self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
-    ) -> Choice | None:
-        """Let the user choose."""
-        ...
-
-    async def confirm(self, question: str, *, yes: str, no: str = "No", details: str = "") -> bool:
-        """Ask a yes-or-no question; "no" is selected."""
-        ...
-
-    async def ask(self, question: str, *, default: str = "", secret: bool = False) -> str | None:
-        """Ask for a line of text."""
-        ...
 
 
 class ChatCommands:
@@ -122,7 +58,7 @@ class ChatCommands:
         face: The face that shows the conversation.
     """
 
-    def __init__(self, face: ChatFace) -> None:
+    def __init__(self, face: FaceProtocol) -> None:
         self._face = face
         self._waiting: WaitingItems | None = None
         self._waiting_of: Session | None = None
@@ -259,10 +195,6 @@ class ChatCommands:
             self.show_error(error)
 
     # --- commands ---------------------------------------------------------------------------------
-
-    def is_command(self, text: str) -> bool:
-        """Return whether the user meant a text as a command."""
-        return slash.is_command(text)
 
     async def run(self, text: str) -> None:
         """Run a command; send any other text as a prompt."""

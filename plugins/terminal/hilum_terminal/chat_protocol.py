@@ -46,35 +46,14 @@ class CommandOutput:
     err: str
 
 
-class Chat(Protocol):
-    """A conversation, as seen by commands.
+class Asker(Protocol):
+    """What a command needs to tell the user something and to ask questions.
 
-    All texts may be untrusted; the conversation escapes them for the terminal. Functions that
-    return rows must escape the text themselves, with ``escape_text``.
-
-    Attributes:
-        session: The open session; another one after ``reopen``.
-        view: The current view of the session.
+    Chat and the face both offer it, so that a question can be asked before a session is open.
     """
-
-    @property
-    def session(self) -> Session:
-        """The open session."""
-        ...
-
-    @property
-    def view(self) -> SessionView:
-        """The view of the session's events."""
-        ...
 
     def say(self, text: str, *, style: Style = "plain") -> None:
         """Write text above the input."""
-
-    def say_markdown(self, text: str) -> None:
-        """Write Markdown above the input."""
-
-    def say_rows(self, make_rows: Callable[[int, Theme], list[str]]) -> None:
-        """Write rows that are laid out for the current width."""
 
     def show_error(self, error: HilumError) -> None:
         """Show an error with its code and hint."""
@@ -100,6 +79,34 @@ class Chat(Protocol):
 
     async def ask(self, question: str, *, default: str = "", secret: bool = False) -> str | None:
         """Ask for a line of text; return ``None`` if the user pressed Esc."""
+
+
+class Chat(Asker, Protocol):
+    """A conversation, as seen by commands.
+
+    All texts may be untrusted; the conversation escapes them for the terminal. Functions that
+    return rows must escape the text themselves, with ``escape_text``.
+
+    Attributes:
+        session: The open session; another one after ``reopen``.
+        view: The current view of the session.
+    """
+
+    @property
+    def session(self) -> Session:
+        """The open session."""
+        ...
+
+    @property
+    def view(self) -> SessionView:
+        """The view of the session's events."""
+        ...
+
+    def say_markdown(self, text: str) -> None:
+        """Write Markdown above the input."""
+
+    def say_rows(self, make_rows: Callable[[int, Theme], list[str]]) -> None:
+        """Write rows that are laid out for the current width."""
 
     async def edit(self, text: str, suffix: str = ".md") -> str:
         """Let the user edit text in an editor, and return the edited text."""

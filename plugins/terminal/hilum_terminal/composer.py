@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
 
 import attrs
 import trio
@@ -12,7 +11,6 @@ from hilum import HilumError, Session, UsageError
 
 from hilum_terminal import slash
 from hilum_terminal.candidates import Files
-from hilum_terminal.chat_protocol import Chat
 from hilum_terminal.completion import (
     Accept,
     Candidate,
@@ -24,8 +22,10 @@ from hilum_terminal.completion import (
     rank_candidates,
 )
 from hilum_terminal.editor import Editor
+from hilum_terminal.face_protocol import FaceProtocol
 from hilum_terminal.history import History
 from hilum_terminal.history_search import HistorySearch
+from hilum_terminal.input_kinds import read_input
 from hilum_terminal.keys import Key, Paste
 from hilum_terminal.styles import Theme
 
@@ -34,72 +34,6 @@ MAX_MENU_ROWS = 8
 MAX_SEARCH_ROWS = 12
 MAX_FILES = 50
 PLACEHOLDER = "What shall we do?   / commands · @ files · ! shell · ? keys"
-
-
-class Owner(Protocol):
-    """The part of the face that the composer uses."""
-
-    def submit(self, text: str, *, afterwards: bool = False, is_typed: bool = True) -> None:
-        """Send a text.
-
-        Args:
-            text: The text, including leading and trailing spaces.
-            afterwards: Whether the text waits for the end of the run instead of steering it.
-            is_typed: Whether the user typed the first character, so that it can mark a command.
-                Text that begins with a pasted character is always a prompt.
-        """
-        ...
-
-    def spawn(self, action: Callable[[], Awaitable[Any]]) -> None:
-        """Start an async action that runs concurrently with everything else."""
-        ...
-
-    def changed(self) -> None:
-        """Redraw soon."""
-        ...
-
-    def show_keys(self) -> None:
-        """Show the list of keys."""
-        ...
-
-    def show_error(self, error: HilumError) -> None:
-        """Show an error."""
-        ...
-
-    def show_notice(self, text: str, seconds: float = 3.0) -> None:
-        """Show a notice for a few seconds."""
-        ...
-
-    def remember_images(self, paths: Sequence[str]) -> None:
-        """Remember that the user pasted images, given by their paths, into the sent text."""
-        ...
-
-    async def save_clipboard(self) -> str:
-        """Save the image in the clipboard to a file, and return the file's path.
-
-        Raises:
-            UsageError: There is no such image.
-        """
-        ...
-
-    async def edit_draft(self, text: str) -> str:
-        """Let the user edit text in an editor, and return the edited text."""
-        ...
-
-    @property
-    def chat(self) -> Chat:
-        """The conversation, as seen by commands."""
-        ...
-
-    @property
-    def opened_session(self) -> Session | None:
-        """The open session; None while a session is being opened."""
-        ...
-
-    @property
-    def is_working(self) -> bool:
-        """Whether the agent is working."""
-        ...
 
 
 class Composer:
@@ -114,7 +48,7 @@ class Composer:
         history: The texts that the user sent earlier.
     """
 
-    def __init__(self, owner: Owner, history: History) -> None:
+    def __init__(self, owner: FaceProtocol, history: History) -> None:
         self.editor = Editor(placeholder=PLACEHOLDER, file_exists=os.path.isfile)
         self._owner = owner
         self.history = history
@@ -187,7 +121,7 @@ class Composer:
         if text.startswith("/"):
             # Prompts that invoke skills also begin with a slash.
             return text in self._pasted_slashes
-        return text.startswith("!") or (text.startswith("#") and "\n" not in text)
+        return read_input(text).kind != "prompt"
 
     def put_away(self) -> None:
         """Clear the draft, and keep it in the history."""

@@ -1,6 +1,6 @@
 """The session of a conversation: opens it, follows its events and sends the user's prompts.
 
-A ``Conversation`` draws nothing. A face reads its attributes and implements ``Audience``.
+A ``Conversation`` draws nothing. A face reads its attributes and implements ``FaceProtocol``.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import time
 from pathlib import Path
-from typing import Protocol
 
 import attrs
 import trio
@@ -27,62 +26,22 @@ from hilum.events import (
 from hilum.store import MemoryStore
 from hilum_view import Answer, Card, Changes, Outcome, Prompt, SessionView
 
+from hilum_terminal.face_protocol import FaceProtocol
 from hilum_terminal.options import ChatOptions
 from hilum_terminal.prompt_images import PromptImages
 from hilum_terminal.settings import TerminalSettings
 from hilum_terminal.shell_line import ShellLine, run_shell_line
-from hilum_terminal.transcript import Transcript
 
-# The parts of the view that determine which items wait for the user.
 OLD_IMAGE = (
     "! An image in this text is not sent, because it was pasted before hilum started. Paste its path"
     " again to send it."
 )
+# The parts of the view that determine which items wait for the user.
 _WAITING_PARTS = ("waiting", "proposal", "actors")
 # Number of entries to show again when a session is resumed.
 SHOWN_AGAIN = 30
 # Time limit, in seconds, for a session's runs to end when the user leaves the session.
 MAX_STOP = 5.0
-
-
-class Audience(Protocol):
-    """The methods that a conversation calls on the face that shows it."""
-
-    def make_transcript(self, view: SessionView) -> Transcript:
-        """Return the transcript that finished entries are written to."""
-        ...
-
-    def changed(self) -> None:
-        """Redraw: something has changed."""
-        ...
-
-    def note_waiting(self) -> None:
-        """Request a new check of the items that wait for the user."""
-        ...
-
-    def give_back(self, texts: list[str]) -> None:
-        """Insert texts that the agent has not read into the user's draft again."""
-        ...
-
-    def show_error(self, error: HilumError) -> None:
-        """Show an error."""
-        ...
-
-    def show_bug(self, error: Exception) -> None:
-        """Show an unexpected error with its traceback; the conversation continues."""
-        ...
-
-    async def ask_trust(self, folder: str) -> str | None:
-        """Ask whether the user trusts a folder; return the resulting approval policy, if any."""
-        ...
-
-    async def welcome(self) -> None:
-        """Greet the user in a new session, and help them choose a model if there is none."""
-        ...
-
-    def call_attention(self, text: str) -> None:
-        """Notify the user, if the terminal is in the background."""
-        ...
 
 
 @attrs.frozen
@@ -123,7 +82,7 @@ class Conversation:
 
     Args:
         options: The options of the conversation.
-        audience: The face that shows the conversation.
+        face: The face that shows the conversation.
 
     Attributes:
         session: The open session; None while it opens or closes.
@@ -137,18 +96,18 @@ class Conversation:
         stops: Number of times that the user has stopped the agent.
     """
 
-    def __init__(self, options: ChatOptions, audience: Audience) -> None:
+    def __init__(self, options: ChatOptions, face: FaceProtocol) -> None:
         self.options = options
         self.session: Session | None = None
         self.view = SessionView()
-        self.transcript = audience.make_transcript(self.view)
+        self.transcript = face.make_transcript(self.view)
         self.shells: list[ShellLine] = []
         self.stored_id = ""
         self.opened = trio.Event()
         self.retry: Retry | None = None
         self.used_context = 0
         self.stops = 0
-        self._audience = audience
+        self._face = face
         self._left = False
         self._leaving = trio.Event()
         self._next: Start | None = None
@@ -179,7 +138,7 @@ class Conversation:
             except HilumError as error:
                 if not stored or start.resume == stored:
                     raise
-                self._audience.show_error(error)
+                self._face.show_error(error)
                 # Return to the previous session, so that nothing is lost.
                 start = Start(stored, start.draft)
                 continue
@@ -188,7 +147,7 @@ class Conversation:
                 return
             start = self._next
             if start.draft:
-                self._audience.give_back([start.draft])
+                self._face.give_back([start.draft])
 
     async def _run_session(self, start: Start) -> None:
         """Open a session, and serve it until the user leaves."""
@@ -196,7 +155,7 @@ class Conversation:
         with trio.CancelScope() as self._opening:
             approve = start.approve
             if not start.resume:
-                approve = await self._audience.ask_trust(options.workspace) or approve
+                approve = await self._face.ask_trust(options.workspace) or approve
             opening = open_standard_session(
                 options.workspace,
                 resume=start.resume,
@@ -226,7 +185,7 @@ class Conversation:
                 self._nursery = nursery
                 nursery.start_soon(self._follow, session)
                 self.opened.set()
-                nursery.start_soon(self._audience.welcome)
+                nursery.start_soon(self._face.welcome)
                 await self._leaving.wait()
                 await self._end_runs(session)
                 nursery.cancel_scope.cancel()
@@ -242,9 +201,9 @@ class Conversation:
         self.used_context = 0
         self._attached = []
         self._sent = []
-        self.transcript = self._audience.make_transcript(self.view)
+        self.transcript = self._face.make_transcript(self.view)
         self.stored_id = "" if isinstance(session.kernel.store, MemoryStore) else session.id
-        self._audience.note_waiting()
+        self._face.note_waiting()
 
     def _close(self) -> None:
         """Make everything that the user sends from now on wait for the next session."""
@@ -252,7 +211,7 @@ class Conversation:
         # An event that is not set is kept, because texts may already wait for it.
         if self.opened.is_set():
             self.opened = trio.Event()
-        self._audience.note_waiting()
+        self._face.note_waiting()
 
     async def _end_runs(self, session: Session) -> None:
         """Stop everything before the session closes, so that the log has an end for each run."""
@@ -313,22 +272,22 @@ class Conversation:
                 # error may follow with each piece of an answer.
                 if repr(error) not in shown_bugs:
                     shown_bugs.add(repr(error))
-                    self._audience.show_bug(error)
+                    self._face.show_bug(error)
             count += 1
             if is_earlier and count % 500 == 0:
                 # Reading a long session must not delay the handling of keys.
                 await trio.lowlevel.checkpoint()
         broken = session.journal.broken
         if broken is not None:
-            self._audience.show_error(broken)
+            self._face.show_error(broken)
 
     def _show(self, item: Event | Delta, changes: Changes) -> None:
         """Show a new event or chunk of output."""
         if any(part in _WAITING_PARTS for part in changes.parts):
-            self._audience.note_waiting()
+            self._face.note_waiting()
         self.transcript.apply(item, changes, time.time())
         self._react(item, changes)
-        self._audience.changed()
+        self._face.changed()
 
     def _show_earlier(self, session: Session) -> None:
         """Show the last entries of a resumed session, so that the user sees where it stopped."""
@@ -346,13 +305,13 @@ class Conversation:
         elif actor.proposal is not None:
             self.transcript.note("A plan waits for your decision.", "warning")
         # The items were looked for before the log was read.
-        self._audience.note_waiting()
-        self._audience.changed()
+        self._face.note_waiting()
+        self._face.changed()
 
     def _react(self, item: Event | Delta, changes: Changes) -> None:
         """Track state that the view does not contain, and notify the user."""
         if isinstance(item, ApprovalAsked):
-            self._audience.call_attention("hilum waits for your approval")
+            self._face.call_attention("hilum waits for your approval")
         if isinstance(item, Delta) or item.agent != self.view.lead:
             return
         match item:
@@ -373,16 +332,16 @@ class Conversation:
         """Return unread messages to the draft, and notify the user that a long run has ended."""
         for entry in changes.entries:
             if isinstance(entry, Outcome) and entry.unread:
-                self._audience.give_back(list(entry.unread))
+                self._face.give_back(list(entry.unread))
         if end.state == "stopped" and self._was_unanswered(end.run):
-            self._audience.give_back([self._prompt_of(end.run)])
+            self._face.give_back([self._prompt_of(end.run)])
         if not self.is_working:
             self._sent = []
         session = self.session
         if session is None:
             return
         if end.seconds >= session.settings(TerminalSettings).notify_after:
-            self._audience.call_attention(f"hilum: the run ended ({end.state.replace('_', ' ')})")
+            self._face.call_attention(f"hilum: the run ended ({end.state.replace('_', ' ')})")
 
     def _was_unanswered(self, run: str) -> bool:
         """Return whether the model produced neither an answer nor a call in a run."""
@@ -447,9 +406,9 @@ class Conversation:
             run = await session.prompt(text, attached=attached, images=images)
             is_sent = True
         except HilumError as error:
-            self._audience.show_error(error)
+            self._face.show_error(error)
             # A rejected prompt must not be lost.
-            self._audience.give_back([text])
+            self._face.give_back([text])
             return
         finally:
             # The user may also have stopped the prompt before it was sent.
@@ -480,10 +439,10 @@ class Conversation:
             if self.stops == stops:
                 await self.prompt(text)
             else:
-                self._audience.give_back([text])
+                self._face.give_back([text])
         except HilumError as error:
-            self._audience.show_error(error)
-            self._audience.give_back([text])
+            self._face.show_error(error)
+            self._face.give_back([text])
 
     async def _opened_session(self) -> Session:
         while self.session is None:
@@ -508,10 +467,10 @@ class Conversation:
             session.stop(self.view.lead)
         except HilumError as error:
             # The log cannot be written, so the session no longer accepts anything.
-            self._audience.show_error(error)
+            self._face.show_error(error)
             return
         if queued:
-            self._audience.give_back(queued)
+            self._face.give_back(queued)
 
     def take_queued(self) -> list[str]:
         """Remove all queued prompts and unread messages, and return their texts in order.
@@ -565,7 +524,7 @@ class Conversation:
         try:
             await session.retry(self.view.lead)
         except HilumError as error:
-            self._audience.show_error(error)
+            self._face.show_error(error)
 
     async def run_shell(self, command: str) -> None:
         """Run a shell line; the agent reads its output with the next prompt."""
@@ -576,7 +535,7 @@ class Conversation:
         self._shell_scopes.append(scope)
         try:
             with scope:
-                await run_shell_line(session, line, self._audience.changed)
+                await run_shell_line(session, line, self._face.changed)
         finally:
             self._shell_scopes.remove(scope)
             self.shells.remove(line)

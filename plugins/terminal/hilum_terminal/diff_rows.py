@@ -9,11 +9,10 @@ from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
 
 import attrs
-import wcwidth
 from hilum_view.formatting import HUNK_HEADER
 
 from hilum_terminal.styles import Style, Theme
-from hilum_terminal.text_width import cells, cut, escape_text, one_line
+from hilum_terminal.text_width import cells, cut, escape_text, one_line, split_columns
 
 LineKind = Literal["context", "added", "removed", "note", "section"]
 MIN_NUMBERED_WIDTH = 60
@@ -505,29 +504,6 @@ class _Painter:
             return
         for begin, end in split_columns(text, room):
             yield begin, end, ""
-
-
-def split_columns(text: str, room: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of characters in escaped text, each of which fits in a number of columns.
-
-    A character that is too wide has its own range, which the caller truncates.
-    """
-    if text.isascii():
-        for begin in range(0, len(text), max(room, 1)):
-            yield begin, min(begin + room, len(text))
-        return
-    begin = 0
-    place = 0
-    used = 0
-    for grapheme in wcwidth.iter_graphemes(text):
-        size = cells(grapheme)
-        if used + size > room and place > begin:
-            yield begin, place
-            begin = place
-            used = 0
-        used += size
-        place += len(grapheme)
-    yield begin, place
 
 
 def _show_line(line: DiffLine, *, shows_cr: bool = False, shows_tabs: bool = False) -> _Shown:

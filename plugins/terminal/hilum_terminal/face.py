@@ -6,39 +6,33 @@ follow the session and carry out the user's actions.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 import trio
-from hilum import HilumError, Session, make_redactor
+from hilum import HilumError, make_redactor
 from hilum.settings import use_environment
 from hilum_view import SessionView
 
-from hilum_terminal.actions import Action, ActionQueue
 from hilum_terminal.approval_items import Item, WaitingCall
 from hilum_terminal.approvals import ApprovalPrompt, Routed, route_key
 from hilum_terminal.attention import attention, clipboard
-from hilum_terminal.chat import ChatCommands
-from hilum_terminal.chat_protocol import Chat, Choice
+from hilum_terminal.chat_protocol import Choice
 from hilum_terminal.composer import Composer
-from hilum_terminal.conversation import Conversation
 from hilum_terminal.drawing import Drawing, Layout
+from hilum_terminal.face_base import STOPPING, FaceBase
 from hilum_terminal.history import History, history_file
 from hilum_terminal.keys import FocusChange, Key, KeyDecoder, Paste
 from hilum_terminal.live_rows import SPINNER_SECONDS, LiveRows
 from hilum_terminal.overlays import Overlays
 from hilum_terminal.pickers import Picked, Picker
-from hilum_terminal.printed_lines import PrintedLines
 from hilum_terminal.prompts import Confirmed, ConfirmPrompt, Entered, TextPrompt
 from hilum_terminal.screen import terminal_reflows
 from hilum_terminal.settings import TerminalSettings
-from hilum_terminal.slash_names import name_slash_commands
-from hilum_terminal.styles import Theme, find_theme
+from hilum_terminal.styles import Style, find_theme
 from hilum_terminal.transcript import Block, Transcript
 from hilum_terminal.tty import Tty
 
@@ -52,14 +46,8 @@ PASTE_SECONDS = 1.0
 # Seconds within which a key must be pressed again to leave hilum or to go back to an earlier
 # message.
 TWICE_SECONDS = 1.5
-BUG_TEXT = (
-    "This is a bug in hilum: please report it with the lines above. The conversation continues."
-)
-# Seconds until a failed task is restarted.
-PAUSE_SECONDS = 0.5
 # Seconds without a key press after which the user is assumed to be away.
 AWAY_SECONDS = 60.0
-STOPPING = "Stopping …"
 OPEN_PASTE = "The paste has not ended yet. If it was cut off, Esc or Ctrl-C ends it."
 KEYS = """\
 Enter       send; while the agent works: it reads the text after its current call
@@ -85,7 +73,7 @@ def run_face(options: ChatOptions) -> int:
     return trio.run(face.run)
 
 
-class Face:
+class Face(FaceBase):
     """A conversation in a terminal.
 
     Args:
@@ -93,83 +81,50 @@ class Face:
     """
 
     def __init__(self, options: ChatOptions) -> None:
-        self.options = options
-        self.theme: Theme = find_theme(options.environ)
+        super().__init__(options)
+        self.theme = find_theme(options.environ)
         self.tty = Tty(on_leave=lambda: self.drawing.leave(), on_return=lambda: self._returned())
         self.drawing = Drawing(
             self.tty, self.theme, self._layout, reflows=terminal_reflows(options.environ)
         )
-        self.conversation = Conversation(options, self)
+        self._open_conversation()
         self.overlays = Overlays(self.changed)
         self.approvals = ApprovalPrompt()
         with use_environment(options.environ):
             file = history_file()
         self.composer = Composer(self, History(file, options.workspace, redact=redact))
-        self.commands = ChatCommands(self)
         self.live = LiveRows(self)
         self.notice = ""
         self.is_watched = True
         self._notice_until = 0.0
         self._last: dict[str, float] = {}
         self._decoder = KeyDecoder()
-        self._actions = ActionQueue()
         self._last_key = 0.0
-        self._signal = 0
         self._changed = trio.Event()
-        self._nursery: trio.Nursery | None = None
 
     # --- the program ------------------------------------------------------------------------------
 
-    async def run(self) -> int:
-        """Run the conversation until the user leaves, and return the exit code."""
-        code = 0
-        lines = PrintedLines(self.say)
-        with contextlib.redirect_stdout(lines), contextlib.redirect_stderr(lines):
-            async with self.tty, trio.open_nursery() as nursery:
-                self._nursery = nursery
-                for task in (
-                    self._load_history,
-                    self._read_keys,
-                    self.drawing.draw,
-                    self.drawing.paint,
-                    self._act,
-                    self._run_clock,
-                    self._watch_signals,
-                    self.commands.watch_waiting_items,
-                    self.live.watch,
-                ):
-                    nursery.start_soon(self._keep_running, task)
-                self.drawing.redraw(at_once=True)
-                if self.options.prompt:
-                    self.submit(self.options.prompt)
-                try:
-                    await self.conversation.run()
-                except HilumError as error:
-                    self.show_error(error)
-                    code = error.exit_code
-                with trio.move_on_after(2):
-                    await self.drawing.settle()
-                self._say_goodbye()
-                nursery.cancel_scope.cancel()
-        # The same exit code that shells report for a program that was ended by a signal.
-        return 128 + self._signal if self._signal else code
+    def _terminal_context(self) -> AbstractAsyncContextManager[Any]:
+        return self.tty
 
-    def _say_goodbye(self) -> None:
-        identity = self.conversation.stored_id
-        if identity and self.conversation.has_prompts:
-            self.tty.last_words = f"To continue: hilum --resume {identity}\n"
+    def _tasks(self) -> Sequence[Callable[[], Awaitable[None]]]:
+        return (
+            self._load_history,
+            self._read_keys,
+            self.drawing.draw,
+            self.drawing.paint,
+            self._run_clock,
+            self.live.watch,
+        )
 
-    async def _keep_running(self, task: Callable[[], Awaitable[None]]) -> None:
-        """Run a task of the face; after an unexpected error, show the error and restart it."""
-        while True:
-            try:
-                await task()
-            except Exception as error:
-                self.show_bug(error)
-                # An error that recurs immediately must not cause a busy loop.
-                await trio.sleep(PAUSE_SECONDS)
-            else:
-                return
+    def _greet(self) -> None:
+        self.drawing.redraw(at_once=True)
+
+    def _say_goodbye(self, text: str) -> None:
+        self.tty.last_words = f"{text}\n"
+
+    async def _settle(self) -> None:
+        await self.drawing.settle()
 
     async def _load_history(self) -> None:
         """Load the texts that the user sent in earlier sessions."""
@@ -210,37 +165,9 @@ class Face:
             self.drawing.redraw(at_once=True)
             self._changed.set()
 
-    async def _act(self) -> None:
-        """Carry out the user's actions one after another."""
-        await self._actions.run(lambda action: self._try(action.run))
-
-    async def _try(self, action: Callable[[], Awaitable[Any]]) -> None:
-        """Carry out an action; after an error, show the error and continue the conversation."""
-        try:
-            await action()
-        except HilumError as error:
-            self.show_error(error)
-        except Exception as error:
-            self.show_bug(error)
-
-    def show_bug(self, error: Exception) -> None:
-        """Show an unexpected error with its traceback; the conversation continues."""
-        text = "".join(traceback.format_exception(error))
-        self.conversation.transcript.note(f"{text}\n{BUG_TEXT}", "bad")
-
-    def enqueue(
-        self, run: Callable[[], Awaitable[Any]], text: str = "", *, is_message: bool = False
-    ) -> None:
-        """Carry out an async action after all actions that were requested earlier."""
-        self._actions.add(Action(run, text, is_message))
-
-    def spawn(self, action: Callable[[], Awaitable[Any]]) -> None:
-        """Start an async action that runs concurrently with everything else."""
-        assert self._nursery is not None
-        self._nursery.start_soon(self._try, action)
-
-    async def _watch_signals(self) -> None:
-        numbers = [
+    @property
+    def _signals(self) -> Sequence[signal.Signals]:
+        return (
             signal.SIGWINCH,
             signal.SIGTSTP,
             signal.SIGCONT,
@@ -248,24 +175,23 @@ class Face:
             signal.SIGHUP,
             signal.SIGINT,
             signal.SIGQUIT,
-        ]
-        with trio.open_signal_receiver(*numbers) as received:
-            async for number in received:
-                if number == signal.SIGWINCH:
-                    self.drawing.redraw(at_once=True)
-                elif number == signal.SIGTSTP and self.tty.is_lent:
-                    # The user's editor suspends its whole process group. The terminal is already
-                    # as the editor left it.
-                    os.kill(os.getpid(), signal.SIGSTOP)
-                elif number == signal.SIGTSTP:
-                    self.spawn(self.tty.suspend)
-                elif number == signal.SIGCONT:
-                    if self.tty.resume():
-                        self.drawing.start_below()
-                elif number != signal.SIGINT or not self.tty.is_lent:
-                    # Ctrl-C in an external editor is for the editor.
-                    self._signal = number
-                    self.conversation.leave()
+        )
+
+    def _handle_signal(self, number: int) -> None:
+        if number == signal.SIGWINCH:
+            self.drawing.redraw(at_once=True)
+        elif number == signal.SIGTSTP and self.tty.is_lent:
+            # The user's editor suspends its whole process group. The terminal is already as the
+            # editor left it.
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif number == signal.SIGTSTP:
+            self.spawn(self.tty.suspend)
+        elif number == signal.SIGCONT:
+            if self.tty.resume():
+                self.drawing.start_below()
+        elif number != signal.SIGINT or not self.tty.is_lent:
+            # Ctrl-C in an external editor is for the editor.
+            self._leave_by_signal(number)
 
     async def _run_clock(self) -> None:
         """Redraw while something changes over time: a spinner, a countdown or a notice."""
@@ -354,22 +280,6 @@ class Face:
             self.approvals.reopen(f"plan {proposal.run}")
             self.note_waiting()
 
-    def _stop(self) -> bool:
-        """Stop the running work, and return whether any work was running."""
-        conversation = self.conversation
-        messages = self._actions.take_messages()
-        is_busy = conversation.is_working or bool(conversation.shells)
-        if is_busy:
-            self.show_notice(STOPPING)
-            conversation.stop()
-        elif self._actions.current is not None:
-            self._actions.cancel()
-            self.show_notice(f"Stopped: {self._actions.current.text}")
-            is_busy = True
-        if messages:
-            self.composer.give_back(messages)
-        return is_busy or bool(messages)
-
     def _escape(self) -> None:
         if self._stop():
             return
@@ -414,72 +324,14 @@ class Face:
         for key in routed.composer:
             self._compose(key)
 
-    def submit(self, text: str, *, afterwards: bool = False, is_typed: bool = True) -> None:
-        """Send what the user entered: a prompt, a command, or a shell line.
-
-        Args:
-            text: The text.
-            afterwards: Whether the text waits for the end of the run instead of steering it.
-            is_typed: Whether the user typed the beginning of the text. Pasted text is always a
-                prompt, and so is text that begins with a space.
-        """
-        if not is_typed or text.startswith(" "):
-            # The space prevents plugins from reading the text as a command or an agent call.
-            self._send_text(text if text.startswith(" ") else f" {text}", afterwards)
-            return
-        stripped = text.strip()
-        if stripped.startswith("/") and self.commands.is_command(stripped):
-            self.conversation.transcript.write_command(stripped)
-            self.enqueue(lambda: self.commands.run(stripped), stripped)
-        elif stripped.startswith("!") and stripped[1:].strip():
-            self.spawn(lambda: self.conversation.run_shell(stripped[1:].strip()))
-        elif stripped.startswith("#") and stripped[1:].strip() and "\n" not in stripped:
-            self.enqueue(lambda: self.commands.remember(stripped[1:].strip()), stripped)
-        else:
-            self._send_text(text, afterwards)
-
-    def _send_text(self, text: str, afterwards: bool) -> None:
-        steers = self.conversation.is_working and not afterwards
-        has_images = bool(self.conversation.images.find(text))
-        if steers and has_images:
-            self.show_notice("A message with an image is sent when the agent has finished.")
-        if steers and not has_images and not self.commands.calls_agent(text):
-            self.enqueue(lambda: self.conversation.steer(text), text, is_message=True)
-        else:
-            self.enqueue(lambda: self.conversation.prompt(text), text, is_message=True)
-
-    def remember_images(self, paths: Sequence[str]) -> None:
-        """Remember that the user pasted images, given by their paths, into the sent text."""
-        self.conversation.images.remember(paths)
-
-    async def save_clipboard(self) -> str:
-        """Save the image in the clipboard to a file, and return the file's path."""
-        return await self.conversation.images.save_clipboard()
-
-    # --- what the composer uses -------------------------------------------------------------------
-
-    @property
-    def chat(self) -> Chat:
-        """The conversation, as seen by commands."""
-        return self.commands
-
-    @property
-    def opened_session(self) -> Session | None:
-        """The open session; None while a session is being opened."""
-        return self.conversation.session
-
-    @property
-    def is_working(self) -> bool:
-        """Whether the agent is working."""
-        return self.conversation.is_working
+    def _run_command(self, text: str) -> None:
+        # The draft that contained the command is gone.
+        self.conversation.transcript.write_command(text)
+        super()._run_command(text)
 
     def show_keys(self) -> None:
         """Show the list of keys."""
         self.say(KEYS)
-
-    async def edit_draft(self, text: str) -> str:
-        """Let the user edit text in an editor, and return the edited text."""
-        return await self.commands.edit(text)
 
     # --- what the conversation tells --------------------------------------------------------------
 
@@ -492,14 +344,10 @@ class Face:
         self.drawing.redraw()
         self._changed.set()
 
-    async def ask_trust(self, folder: str) -> str | None:
-        """Ask whether the user trusts a folder; return the resulting approval policy, if any."""
-        return await self.commands.ask_trust(folder)
-
     async def welcome(self) -> None:
         """Greet the user in a new session, and help them choose a model if there is none."""
         self._apply_settings()
-        await self._try(self.commands.welcome)
+        await super().welcome()
 
     def _apply_settings(self) -> None:
         """Apply the user's settings, which are known once the session is open."""
@@ -512,25 +360,17 @@ class Face:
         self.drawing.theme = self.theme
         self.composer.keeps_history = settings.history
 
-    def note_waiting(self) -> None:
-        """Request a new check of the items that wait for the user."""
-        self.commands.note_waiting()
-
     def give_back(self, texts: list[str]) -> None:
         """Insert texts into the draft again."""
         self.composer.give_back(texts)
         self.drawing.redraw(at_once=True)
 
-    def show_error(self, error: HilumError) -> None:
-        """Show an error with its code and its hint."""
-        text = f"✗ {error.code}: {error.message}"
-        if error.hint:
-            text += f"\n{name_slash_commands(error.hint)}"
-        self.conversation.transcript.note(text, "bad")
+    def _write_problem(self, text: str, *, is_bug: bool = False) -> None:
+        self.conversation.transcript.note(text if is_bug else f"✗ {text}", "bad")
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, *, style: Style = "plain") -> None:
         """Write lines above the input."""
-        self.conversation.transcript.note(text.rstrip("\n"))
+        self.conversation.transcript.note(text.rstrip("\n"), style)
 
     def commit(self, block: Block) -> None:
         """Write a finished block above the input."""
@@ -565,14 +405,8 @@ class Face:
 
     # --- what commands ask ------------------------------------------------------------------------
 
-    async def choose(
-        self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
-    ) -> Choice | None:
-        """Return the user's choice, or ``None`` if the user pressed Esc."""
-        if not choices:
-            self.say(empty or "There is nothing to choose.")
-            return None
-        picker = Picker(title, choices, selected=selected, empty=empty, is_guarded=True)
+    async def _choose(self, title: str, choices: Sequence[Choice], selected: int) -> Choice | None:
+        picker = Picker(title, choices, selected=selected, is_guarded=True)
         result = await self.overlays.show(picker)
         return result.entry if isinstance(result, Picked) else None
 
@@ -614,8 +448,7 @@ class Face:
 
     def _layout(self, size: tuple[int, int]) -> Layout:
         now = trio.current_time()
-        is_busy = self.conversation.is_working or bool(self.conversation.shells)
-        has_stopped = self.notice == STOPPING and not is_busy
+        has_stopped = self.notice == STOPPING and not self.is_busy
         if self._notice_until <= now or has_stopped:
             self.notice = ""
         layout = self.live.layout(size, now)

@@ -12,7 +12,7 @@ from hilum_view import AgentView, StreamedText, Todo, TodoList, format_duration
 from hilum_terminal.call_descriptions import format_count, short_line
 from hilum_terminal.status import format_number
 from hilum_terminal.styles import Style, Theme
-from hilum_terminal.text_width import cells, cut, escape_text, one_line, pad, wrap
+from hilum_terminal.text_width import cells, cut, escape_text, one_line, pad, wrap_text
 
 MAX_ANSWER_ROWS = 3
 """Number of lines to show from an agent's answer when the agent ends."""
@@ -28,8 +28,6 @@ MIN_TEXT = 10
 """Minimum width, in columns, of the text next to the keys in a row."""
 TAIL = 2_000
 """Number of characters of streaming thinking to read for the collapsed panel."""
-MAX_LINE = 400
-"""Maximum length, in characters, of a line to wrap; wrapping longer lines takes too long."""
 TODO_MARKS = {
     "pending": "○",
     "in_progress": "▸",
@@ -217,7 +215,7 @@ def thinking_rows(
         return [theme.paint(cut(text, width), "dim")]
     # A row has at most two columns per character, so only the text that can be shown is wrapped.
     text = thinking.tail(2 * max_rows * width) if max_rows else str(thinking)
-    rows = _wrap_text(text.strip("\n"), max(width - 2, 2))
+    rows = wrap_text(escape_text(text).strip("\n"), max(width - 2, 2))
     if max_rows:
         rows = rows[-max(max_rows - 1, 1) :]
     painted = [theme.paint(cut(f"  {row}", width), "dim") for row in rows]
@@ -227,15 +225,6 @@ def thinking_rows(
 def _last_line(text: str) -> str:
     lines = [line for line in text.split("\n") if line.strip()]
     return one_line(lines[-1]) if lines else ""
-
-
-def _wrap_text(text: str, width: int) -> list[str]:
-    rows: list[str] = []
-    for line in escape_text(text).expandtabs(4).split("\n"):
-        # Models write whole paragraphs on one line.
-        for start in range(0, max(len(line), 1), MAX_LINE):
-            rows += wrap(line[start : start + MAX_LINE].rstrip(), width)
-    return rows
 
 
 # --- waiting messages -----------------------------------------------------------------------------

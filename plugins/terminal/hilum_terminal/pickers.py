@@ -17,9 +17,9 @@ from hilum_terminal.prompts import (
     Cancelled,
     KeyGuard,
     LineField,
-    exact_rows,
     key_label,
 )
+from hilum_terminal.row_layout import exact_rows
 from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import cells, cut, one_line, pad
 

@@ -11,27 +11,23 @@ slow.
 from __future__ import annotations
 
 import signal
-import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     asynccontextmanager,
     nullcontext,
-    redirect_stderr,
-    redirect_stdout,
 )
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 import trio
-from hilum import HilumError
 from hilum_view import Approval, Card, SessionView, format_duration
 
 from hilum_terminal.approval_items import EditCall, Item, PlanDecision, ShowWhole, WaitingCall
+from hilum_terminal.approval_rules import find_also_covered
 from hilum_terminal.call_descriptions import describe_action
-from hilum_terminal.chat import ChatCommands
 from hilum_terminal.chat_protocol import Choice
-from hilum_terminal.conversation import Conversation
+from hilum_terminal.face_base import FaceBase
 from hilum_terminal.plain_questions import (
     AskedItem,
     Misfit,
@@ -41,15 +37,12 @@ from hilum_terminal.plain_questions import (
     answer_rows,
     cancel,
     describe_result,
-    find_also_covered,
     question_rows,
     read_reply,
 )
 from hilum_terminal.plain_terminal import PlainTerminal
-from hilum_terminal.printed_lines import PrintedLines
 from hilum_terminal.settings import TerminalSettings
-from hilum_terminal.slash_names import name_slash_commands
-from hilum_terminal.styles import PLAIN, Theme
+from hilum_terminal.styles import PLAIN, Style
 from hilum_terminal.text_width import escape_text, one_line, wrap_text
 from hilum_terminal.transcript import Block, Transcript
 
@@ -68,16 +61,10 @@ TWICE_SECONDS = 3.0
 """Seconds within which Ctrl-C must be pressed again to leave."""
 REMINDER = 60.0
 """Seconds before a question's deadline at which hilum reminds the user of it."""
-SETTLE_TIMEOUT = 2.0
-"""Time limit, in seconds, for writing the last lines when hilum ends, because the terminal may be
-stopped."""
 REOPEN_DELAY = 0.3
 """Seconds to wait for the edited version of a call after the editor is closed."""
 THREAD_SIZE = 20_000
 """Number of characters above which a block is laid out in a thread."""
-BUG_TEXT = (
-    "This is a bug in hilum: please report it with the lines above. The conversation continues."
-)
 HELP = (
     "Type a prompt and press Enter. While the agent works, a line steers it; Ctrl-C or /stop stops"
     " it. When hilum asks something, answer with a whole word and Enter. /help lists the commands,"
@@ -133,7 +120,7 @@ class _OpenQuestion:
             self.answered.set()
 
 
-class PlainFace:
+class PlainFace(FaceBase):
     """A conversation in plain lines.
 
     Args:
@@ -141,10 +128,10 @@ class PlainFace:
     """
 
     def __init__(self, options: ChatOptions) -> None:
-        self.options = options
-        self.theme: Theme = PLAIN
+        super().__init__(options)
+        self.theme = PLAIN
         self.terminal = PlainTerminal(
-            on_line=self._take_line, on_end=self._take_end, on_lost=self._leave
+            on_line=self._take_line, on_end=self._take_end, on_lost=self.leave
         )
         self._output_send, self._output = trio.open_memory_channel[Block | _Text | _Bell](
             float("inf")
@@ -153,20 +140,14 @@ class PlainFace:
         self._settled = trio.Event()
         self._at_line_start = True
         self._wrote = trio.Event()
-        self._send, self._actions = trio.open_memory_channel[Callable[[], Awaitable[Any]]](
-            float("inf")
-        )
-        self._nursery: trio.Nursery | None = None
         self._is_leaving = False
-        self._signal = 0
         self._last_interrupt = -TWICE_SECONDS
         # Commands ask one question at a time, and hilum asks about no waiting item meanwhile,
         # because a "yes" must have only one meaning.
         self._one_question = trio.Lock()
         self._question: _OpenQuestion | None = None
         self._forget_session()
-        self.conversation = Conversation(options, self)
-        self.commands = ChatCommands(self)
+        self._open_conversation()
 
     def _forget_session(self) -> None:
         """Discard the state of a session, because ids and numbers restart in the next one."""
@@ -184,73 +165,36 @@ class PlainFace:
 
     # --- the program ------------------------------------------------------------------------------
 
-    async def run(self) -> int:
-        """Run the conversation until the user leaves, and return the exit code."""
-        code = 0
-        # Plugins' output must also be written in order.
-        printed = PrintedLines(self.say)
-        with self.terminal, redirect_stdout(printed), redirect_stderr(printed):
-            async with trio.open_nursery() as nursery:
-                self._nursery = nursery
-                self.say(HELP)
-                for task in (
-                    self.terminal.read,
-                    self._paint,
-                    self._act,
-                    self._watch_signals,
-                    self._watch_silence,
-                    self.commands.watch_waiting_items,
-                ):
-                    nursery.start_soon(task)
-                if self.options.prompt:
-                    self.submit(self.options.prompt)
-                try:
-                    await self.conversation.run()
-                except HilumError as error:
-                    self.show_error(error)
-                    code = error.exit_code
-                if self.conversation.stored_id and self.conversation.has_prompts:
-                    self.say(f"To continue: hilum --resume {self.conversation.stored_id}")
-                with trio.move_on_after(SETTLE_TIMEOUT):
-                    await self._settle()
-                nursery.cancel_scope.cancel()
-        # The same exit code that shells report for a program that was ended by a signal.
-        return 128 + self._signal if self._signal else code
+    @asynccontextmanager
+    async def _terminal_context(self) -> AsyncIterator[None]:
+        with self.terminal:
+            yield
 
-    def _leave(self) -> None:
+    def _tasks(self) -> Sequence[Callable[[], Awaitable[None]]]:
+        return (self.terminal.read, self._paint, self._watch_silence)
+
+    def _greet(self) -> None:
+        self.show_keys()
+
+    def _say_goodbye(self, text: str) -> None:
+        self.say(text)
+
+    def leave(self) -> None:
         """End the conversation, even while a question is open."""
         self._is_leaving = True
         if self._question is not None:
             self._question.answer(None)
-        self.conversation.leave()
+        super().leave()
 
-    async def _act(self) -> None:
-        """Carry out the user's actions one after another."""
-        async for action in self._actions:
-            await self._try(action)
+    @property
+    def _signals(self) -> Sequence[signal.Signals]:
+        return (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-    async def _try(self, action: Callable[[], Awaitable[Any]]) -> None:
-        """Carry out an action; after an error, show the error and continue the conversation."""
-        try:
-            await action()
-        except HilumError as error:
-            self.show_error(error)
-        except Exception as error:
-            self.show_bug(error)
-
-    def show_bug(self, error: Exception) -> None:
-        """Write an unexpected error with its traceback; the conversation continues."""
-        self.say("".join(traceback.format_exception(error)) + BUG_TEXT)
-
-    async def _watch_signals(self) -> None:
-        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        with trio.open_signal_receiver(*numbers) as received:
-            async for number in received:
-                if number == signal.SIGINT:
-                    self._interrupt()
-                else:
-                    self._signal = number
-                    self._leave()
+    def _handle_signal(self, number: int) -> None:
+        if number == signal.SIGINT:
+            self._interrupt()
+        else:
+            self._leave_by_signal(number)
 
     def _interrupt(self) -> None:
         """Handle Ctrl-C: cancel the question, or stop the run, or leave at the second press."""
@@ -260,11 +204,10 @@ class PlainFace:
         self.terminal.forget_partial_line()
         if self._question is not None:
             self._question.answer(None)
-        elif self.conversation.is_working or bool(self.conversation.shells):
-            self.say("Stopping …")
-            self.conversation.stop()
+        elif self._stop():
+            return
         elif trio.current_time() - self._last_interrupt < TWICE_SECONDS:
-            self._leave()
+            self.leave()
         else:
             self._last_interrupt = trio.current_time()
             self.say("Ctrl-C again to leave.")
@@ -290,18 +233,23 @@ class PlainFace:
     async def _paint(self) -> None:
         """Write all queued output, in order."""
         async for piece in self._output:
-            if isinstance(piece, _Bell):
-                await self.terminal.ring()
-            elif isinstance(piece, _Text):
-                await self._write_lines(piece.text, piece.end)
-                piece.written()
-            else:
-                rows = await self._make_rows(piece)
-                if rows:
-                    await self._write_lines("\n".join(rows), "\n")
-            self._unwritten -= 1
-            if not self._unwritten:
-                self._settled.set()
+            try:
+                await self._write_piece(piece)
+            finally:
+                self._unwritten -= 1
+                if not self._unwritten:
+                    self._settled.set()
+
+    async def _write_piece(self, piece: Block | _Text | _Bell) -> None:
+        if isinstance(piece, _Bell):
+            await self.terminal.ring()
+        elif isinstance(piece, _Text):
+            await self._write_lines(piece.text, piece.end)
+            piece.written()
+        else:
+            rows = await self._make_rows(piece)
+            if rows:
+                await self._write_lines("\n".join(rows), "\n")
 
     async def _make_rows(self, block: Block) -> list[str]:
         width = self.terminal.width()
@@ -325,8 +273,8 @@ class PlainFace:
             self._settled = trio.Event()
             await self._settled.wait()
 
-    def say(self, text: str) -> None:
-        """Write lines."""
+    def say(self, text: str, *, style: Style = "plain") -> None:
+        """Write lines; the style is not visible in plain text."""
         self._write_rows(wrap_text(escape_text(text.rstrip("\n")), self.terminal.width()))
 
     def _write_rows(self, rows: Sequence[str], written: Callable[[], None] = lambda: None) -> None:
@@ -346,7 +294,7 @@ class PlainFace:
         elif self._asked is not None and self._answer_item(self._asked, line):
             return
         elif line.strip() == "?":
-            self.say(HELP)
+            self.show_keys()
         elif line.strip():
             self.submit(line)
 
@@ -366,7 +314,7 @@ class PlainFace:
         elif self._asked is not None and self._asked.is_open:
             self._carry_out(self._asked, cancel(self._asked))
         else:
-            self._leave()
+            self.leave()
 
     async def _open_question(self, question: _OpenQuestion | AskedItem) -> None:
         """Let lines answer a question, but only lines that were typed after it was shown."""
@@ -375,49 +323,20 @@ class PlainFace:
         self.terminal.take_input()
         question.is_open = True
 
-    def enqueue(self, action: Callable[[], Awaitable[Any]]) -> None:
-        """Carry out an async action after all actions that were requested earlier."""
-        self._send.send_nowait(action)
-
-    def spawn(self, action: Callable[[], Awaitable[Any]]) -> None:
-        """Start an async action that runs concurrently with everything else."""
-        assert self._nursery is not None
-        self._nursery.start_soon(self._try, action)
-
-    def submit(self, text: str, *, afterwards: bool = False) -> None:
-        """Send what the user entered: a prompt, a command, or a shell line."""
-        if text.startswith(" "):
-            # The space marks a text that only looks like a command.
-            self._send_text(text, afterwards)
-            return
-        stripped = text.strip()
-        if stripped == "/stop" and self.conversation.is_working:
-            self.conversation.stop()
-        elif stripped.startswith("/") and self.commands.is_command(stripped):
-            self.enqueue(lambda: self.commands.run(stripped))
-        elif stripped.startswith("!") and stripped[1:].strip():
-            self.spawn(lambda: self.conversation.run_shell(stripped[1:].strip()))
-        elif stripped.startswith("#") and stripped[1:].strip():
-            self.enqueue(lambda: self.commands.remember(stripped[1:].strip()))
+    def _run_command(self, text: str) -> None:
+        if text == "/stop" and self.conversation.is_working:
+            # The command must not wait for the action that is running.
+            self._stop()
         else:
-            self._send_text(text, afterwards)
+            super()._run_command(text)
 
-    def _send_text(self, text: str, afterwards: bool) -> None:
-        steers = self.conversation.is_working and not afterwards
-        if steers and not self.commands.calls_agent(text):
-            self.enqueue(lambda: self.conversation.steer(text))
-        else:
-            self.enqueue(lambda: self.conversation.prompt(text))
+    def show_keys(self) -> None:
+        """Write how to use the plain lines."""
+        self.say(HELP)
 
     # --- what commands ask ------------------------------------------------------------------------
 
-    async def choose(
-        self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
-    ) -> Choice | None:
-        """Let the user choose by number; an empty line cancels."""
-        if not choices:
-            self.say(empty or "There is nothing to choose.")
-            return None
+    async def _choose(self, title: str, choices: Sequence[Choice], selected: int) -> Choice | None:
         lines = [title]
         for number, choice in enumerate(choices, 1):
             mark = "*" if number - 1 == selected else " "
@@ -639,27 +558,13 @@ class PlainFace:
             action = describe_action(card.call.name, card.arguments)
             self.say(one_line(f"running: {action}", self.terminal.width()))
 
-    async def ask_trust(self, folder: str) -> str | None:
-        """Ask whether the user trusts a folder; return the resulting approval policy, if any."""
-        return await self.commands.ask_trust(folder)
-
-    async def welcome(self) -> None:
-        """Greet the user in a new session, and help them choose a model if there is none."""
-        await self._try(self.commands.welcome)
-
-    def note_waiting(self) -> None:
-        """Request a new check of the items that wait for the user."""
-        self.commands.note_waiting()
-
     def give_back(self, texts: list[str]) -> None:
         """Show texts that were not sent, so that the user can copy them."""
         for text in texts:
             self.say(f"Not sent: {text}")
 
-    def show_error(self, error: HilumError) -> None:
-        """Show an error with its code and its hint."""
-        text = f"{error.code}: {error.message}"
-        self.say(f"{text}\n{name_slash_commands(error.hint)}" if error.hint else text)
+    def _write_problem(self, text: str, *, is_bug: bool = False) -> None:
+        self.say(text)
 
     def show_notice(self, text: str, seconds: float = 3.0) -> None:
         """Write a line."""

@@ -18,15 +18,20 @@ from hilum_terminal.approval_items import (
     Item,
     PlanDecision,
     QuestionAnswer,
-    Remember,
     Result,
     ShowWhole,
     WaitingCall,
     WaitingPlan,
     WaitingQuestion,
 )
-from hilum_terminal.approvals import EDITED_NOTE
-from hilum_terminal.prompts import exact_rows
+from hilum_terminal.approval_rules import (
+    EDITED_NOTE,
+    describe_covered,
+    find_lasting_problem,
+    find_rule_problem,
+    grant,
+)
+from hilum_terminal.row_layout import exact_rows
 from hilum_terminal.styles import PLAIN
 from hilum_terminal.text_width import escape_text, one_line, wrap_text
 
@@ -179,12 +184,12 @@ def answer_rows(asked: AskedItem, width: int) -> list[str]:
 
 def _call_answers(item: WaitingCall, asked: AskedItem) -> list[str]:
     answers = ["yes: this call, once"]
-    if not _no_lasting(item):
-        answers.append(f"session: {covered(item)}, until this session ends")
+    if not find_lasting_problem(item):
+        answers.append(f"session: {describe_covered(item)}, until this session ends")
         if asked.also:
             answers[-1] += ". This includes other calls that wait now:"
             answers += [f"- {one_line(call.description) or call.title}" for call in asked.also]
-    if not _no_lasting(item) and item.scope:
+    if not find_rule_problem(item):
         answers.append("always: the same in later sessions; you see the rule first")
     answers.append("no, or no and a reason: deny it")
     if item.editable:
@@ -199,8 +204,8 @@ def _always_rows(asked: AskedItem, width: int) -> list[str]:
     rows = ["This rule is stored:"]
     rows += exact_rows(item.rule or item.scope, width)
     rows += wrap_text(
-        f"It allows {covered(item)} in this folder, also in later sessions, until you remove it"
-        " with /permissions.",
+        f"It allows {describe_covered(item)} in this folder, also in later sessions, until you"
+        " remove it with /permissions.",
         width,
     )
     if asked.also:
@@ -208,36 +213,6 @@ def _always_rows(asked: AskedItem, width: int) -> list[str]:
         for call in asked.also:
             rows += wrap_text(f"- {one_line(call.description) or call.title}", width)
     return rows + wrap_text("Type yes to store it, or no to go back, then Enter.", width)
-
-
-def covered(item: WaitingCall) -> str:
-    """Return a description of the calls that a lasting approval covers."""
-    return escape_text(item.covers or item.scope or f"every call of {item.tool}").replace(
-        "\n", "\\n"
-    )
-
-
-def _no_lasting(item: WaitingCall) -> str:
-    """Return why a call cannot have a lasting approval; empty if it can."""
-    if item.dangerous:
-        return "This call is dangerous: hilum asks about each one."
-    if item.arguments is not None:
-        return "You have edited this call: only this one can be allowed."
-    return ""
-
-
-def find_also_covered(item: Item, waiting: Sequence[Item]) -> tuple[WaitingCall, ...]:
-    """Return the other waiting calls that a lasting approval of a call covers."""
-    if not isinstance(item, WaitingCall):
-        return ()
-    return tuple(
-        each
-        for each in waiting
-        if isinstance(each, WaitingCall)
-        and each.id != item.id
-        and each.grant == item.grant
-        and not _no_lasting(each)
-    )
 
 
 # --- answers --------------------------------------------------------------------------------------
@@ -266,12 +241,12 @@ def _read_decision(item: WaitingCall, asked: AskedItem, text: str) -> Reply | No
         case "yes":
             return (Answer(item.id, True, arguments=item.arguments),)
         case "session":
-            problem = _no_lasting(item)
+            problem = find_lasting_problem(item)
             if problem:
                 return Misfit(f"{problem} Type yes or no.")
-            return _grant(item, asked, "session")
+            return tuple(grant(item, asked.also, "session"))
         case "always":
-            problem = _no_lasting(item) or ("" if item.scope else "No rule can describe this call.")
+            problem = find_rule_problem(item)
             return Misfit(f"{problem} Type yes or no.") if problem else NextStep("always")
         case "edit" if item.editable:
             return (EditCall(item.id),)
@@ -283,15 +258,10 @@ def _read_decision(item: WaitingCall, asked: AskedItem, text: str) -> Reply | No
 def _read_confirmation(item: WaitingCall, asked: AskedItem, text: str) -> Reply | None:
     match text.lower():
         case "yes":
-            return _grant(item, asked, "always")
+            return tuple(grant(item, asked.also, "always"))
         case "no":
             return NextStep("choose")
     return None
-
-
-def _grant(item: WaitingCall, asked: AskedItem, remember: Remember) -> tuple[Result, ...]:
-    also = [Answer(each.id, True) for each in asked.also]
-    return (Answer(item.id, True, remember=remember), *also)
 
 
 def _read_plan_decision(item: WaitingPlan, text: str) -> Reply | None:

@@ -9,6 +9,7 @@ import attrs
 import wcwidth
 
 from hilum_terminal.keys import Key, Paste
+from hilum_terminal.row_layout import choice_rows, fit_rows, paragraph
 from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import ELLIPSIS, cells, cut, escape_text
 
@@ -317,141 +318,6 @@ class ConfirmPrompt:
             room = max_rows - len(choices) - len(question)
             details = fit_rows(paragraph(self.details, width), room, width)
         return [cut(row, width) for row in [*question, *details, *choices]]
-
-
-def paragraph(text: str, width: int) -> list[str]:
-    """Return untrusted text as rows, wrapped between words.
-
-    Only the beginning of a very long text is returned, because nobody reads more in a prompt.
-    """
-    text = text.strip("\n")
-    if len(text) > MAX_LENGTH:
-        text = text[:MAX_LENGTH] + ELLIPSIS
-    rows: list[str] = []
-    for line in escape_text(text).replace("\t", "    ").split("\n"):
-        rows += _wrapped(line.rstrip(), width)
-    return rows
-
-
-def _wrapped(line: str, width: int) -> list[str]:
-    # text_width.wrap would take 150 ms for 2,000 Chinese characters, and a prompt is drawn after
-    # each key.
-    if cells(line) <= width:
-        return [line]
-    rows = []
-    row = ""
-    used = 0
-    for word in line.split(" "):
-        size = cells(word)
-        if row and used + 1 + size <= width:
-            row += f" {word}"
-            used += 1 + size
-            continue
-        if row:
-            rows.append(row.rstrip())
-        row = word
-        used = size
-        if size > width:
-            *full, row = broken_rows(word, width)
-            rows += full
-            used = cells(row)
-    rows.append(row)
-    return rows
-
-
-def broken_rows(line: str, width: int) -> list[str]:
-    """Return a line as rows that contain every character, split at the width."""
-    width = max(width, 2)
-    if line.isascii():
-        return [line[start : start + width] for start in range(0, len(line), width)] or [""]
-    rows = []
-    row = ""
-    used = 0
-    for grapheme in wcwidth.iter_graphemes(line):
-        size = cells(grapheme)
-        if row and used + size > width:
-            rows.append(row)
-            row = ""
-            used = 0
-        row += grapheme
-        used += size
-    rows.append(row)
-    return rows
-
-
-def fit_rows(rows: list[str], max_rows: int, width: int) -> list[str]:
-    """Return at most ``max_rows`` rows; if some rows do not fit, the last row says how many."""
-    if max_rows <= 0:
-        return []
-    if len(rows) <= max_rows:
-        return rows
-    if max_rows == 1:
-        # A row with an ellipsis is more useful than an ellipsis alone.
-        return [cut(rows[0] + ELLIPSIS, width)]
-    left_out = len(rows) - max_rows + 1
-    return [*rows[: max_rows - 1], cut(f"{ELLIPSIS} {left_out:,} more rows", width)]
-
-
-def choice_rows(
-    labels: tuple[str, ...] | list[str], selected: int, width: int, max_rows: int, theme: Theme
-) -> list[str]:
-    """Return rows with choices side by side, with the selected choice marked.
-
-    If not all rows fit, only the rows around the selected choice are returned.
-
-    Args:
-        labels: The choices, escaped.
-        selected: Index of the selected choice.
-        width: Maximum number of columns.
-        max_rows: Maximum number of rows.
-        theme: The colors.
-    """
-    rows: list[str] = []
-    row = ""
-    selected_row = 0
-    for index, label in enumerate(labels):
-        # The mark makes the selection visible without colors.
-        plain = cut(f"▸{label}" if index == selected else f" {label}", width)
-        shown = theme.paint(plain, "selected") if index == selected else plain
-        if row and cells(row) + 1 + cells(plain) > width:
-            rows.append(row)
-            row = ""
-        row = f"{row} {shown}" if row else shown
-        if index == selected:
-            selected_row = len(rows)
-    rows.append(row)
-    if len(rows) <= max_rows:
-        return rows
-    start = min(max(selected_row - max_rows + 1, 0), len(rows) - max_rows)
-    return rows[start : start + max_rows]
-
-
-def exact_rows(text: str, width: int) -> list[str]:
-    """Return untrusted text as rows that contain every character, split only at the width.
-
-    Several blank rows are replaced with their number, because they could push text out of sight.
-    """
-    shown = escape_text(text).replace("\t", "    ")
-    rows: list[str] = []
-    for line in shown.split("\n"):
-        rows += broken_rows(line, width)
-    return _without_blanks(rows)
-
-
-def _without_blanks(rows: list[str]) -> list[str]:
-    kept: list[str] = []
-    blank = 0
-    for row in [*rows, "end"]:
-        if not row.strip():
-            blank += 1
-            continue
-        if blank > 2:
-            kept.append(f"({blank:,} blank rows)")
-        else:
-            kept += [""] * blank
-        blank = 0
-        kept.append(row)
-    return kept[:-1]
 
 
 def key_label(name: str) -> str:

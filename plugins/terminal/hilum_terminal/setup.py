@@ -11,15 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import attrs
 import trio
 from hilum import HilumError, ModelAccess, ModelError, ProviderStatus, UsageError, config_folder
 from hilum.settings import FILE, ChangeError, change
 
-from hilum_terminal.chat_protocol import Choice
-from hilum_terminal.styles import Style
+from hilum_terminal.chat_protocol import Chat, Choice
 from hilum_terminal.text_width import one_line
 
 if TYPE_CHECKING:
@@ -46,29 +45,6 @@ hilum needs a language model. There are three ways to one:
 # The beginning of the kernel's message if no model is set and none was found.
 NO_MODEL_MESSAGE = "There is no model to work with."
 LEFT = "No model was chosen. /setup starts this again."
-
-
-class Asker(Protocol):
-    """The part of ``Chat`` that the setup uses."""
-
-    @property
-    def session(self) -> Session:
-        """The open session."""
-        ...
-
-    def say(self, text: str, *, style: Style = "plain") -> None:
-        """Write text above the input."""
-
-    def show_error(self, error: HilumError) -> None:
-        """Show an error with its code and hint."""
-
-    async def choose(
-        self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
-    ) -> Choice | None:
-        """Return the user's choice, or ``None`` if the user pressed Esc."""
-
-    async def ask(self, question: str, *, default: str = "", secret: bool = False) -> str | None:
-        """Ask for a line of text; return ``None`` if the user pressed Esc."""
 
 
 @attrs.frozen
@@ -107,7 +83,7 @@ def describe_policy(session: Session) -> str:
     return f"{text} /approve changes this."
 
 
-async def ensure_model(asker: Asker) -> str:
+async def ensure_model(asker: Chat) -> str:
     """Return the model of a session; ask for one only if none can be used.
 
     Returns:
@@ -127,7 +103,7 @@ async def ensure_model(asker: Asker) -> str:
     return name
 
 
-async def set_up(asker: Asker) -> str:
+async def set_up(asker: Chat) -> str:
     """Let the user choose a model, test it with one request, and store the choice.
 
     Returns:
@@ -149,7 +125,7 @@ async def set_up(asker: Asker) -> str:
 class _SetUp:
     """One pass through the guided setup."""
 
-    def __init__(self, asker: Asker, access: ModelAccess) -> None:
+    def __init__(self, asker: Chat, access: ModelAccess) -> None:
         self._asker = asker
         self._access = access
         self._session = asker.session

@@ -16,7 +16,6 @@ Text that begins with a slash and an unknown command name is never sent to the m
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
@@ -28,6 +27,7 @@ from hilum.errors import E_BAD_ARGS, similar_names
 
 from hilum_terminal.chat_protocol import Chat, Choice
 from hilum_terminal.completion import Candidate
+from hilum_terminal.input_kinds import COMMAND_NAME, is_command
 from hilum_terminal.slash_table import BUILT_IN, SlashCommand
 from hilum_terminal.text_width import one_line
 
@@ -36,21 +36,10 @@ if TYPE_CHECKING:
 
 Run = Callable[[Chat, str], Awaitable[None]]
 Complete = Callable[[Chat, str], Awaitable[Sequence[Choice]]]
-# A command name contains no further slash, because a path is not a command.
-_COMMAND = re.compile(r"/(\?|[A-Za-z][^\s/]*)?(?=\s|$)")
 # Commands that run a conversation themselves, which needs the terminal.
 NOT_IN_CHAT = frozenset({"chat", "run", "demo"})
 # Seconds after which the values of an argument are requested again.
 FRESH = 60.0
-
-
-def is_command(text: str) -> bool:
-    """Return whether the user meant a text as a command, whether or not the command exists."""
-    match = _COMMAND.match(text)
-    if match is None:
-        return False
-    # A slash alone asks for the list of commands; a slash before other text is part of that text.
-    return match[1] is not None or not text[1:].strip()
 
 
 # --- the commands ---------------------------------------------------------------------------------
@@ -186,7 +175,7 @@ def _load(target: str) -> Callable[..., object]:
 
 
 def _unknown_command_error(session: Session, text: str) -> UsageError:
-    match = _COMMAND.match(text)
+    match = COMMAND_NAME.match(text)
     name = (match[1] if match else None) or ""
     names = [
         known for command in list_commands(session) for known in (command.name, *command.aliases)

@@ -197,6 +197,29 @@ def wrap_text(text: str, width: int, indent: str = "") -> list[str]:
     return rows
 
 
+def split_columns(text: str, room: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of characters in escaped text, each of which fits in a number of columns.
+
+    A character that is too wide has its own range, which the caller truncates.
+    """
+    if text.isascii():
+        for begin in range(0, len(text), max(room, 1)):
+            yield begin, min(begin + room, len(text))
+        return
+    begin = 0
+    place = 0
+    used = 0
+    for grapheme in wcwidth.iter_graphemes(text):
+        size = _columns(grapheme)
+        if used + size > room and place > begin:
+            yield begin, place
+            begin = place
+            used = 0
+        used += size
+        place += len(grapheme)
+    yield begin, place
+
+
 def line_spans(text: str, width: int, indent: int = 0) -> list[tuple[int, int]]:
     """Return the start and end of each row of a wrapped text, which has at least one row.
 

@@ -14,7 +14,7 @@ from functools import partial
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import attrs
 import trio
@@ -23,8 +23,7 @@ from hilum.command import escape_terminal
 from hilum.store import spell_folder
 from hilum.trust import TrustedFolders, hash_files
 
-from hilum_terminal.chat_protocol import Choice
-from hilum_terminal.styles import Style
+from hilum_terminal.chat_protocol import Asker, Choice
 
 MAX_NAMES = 6  # of one kind
 MAX_CHANGES = 8
@@ -97,18 +96,6 @@ _INSTRUCTIONS = (
     ".github/instructions",
     ".hilum/rules",
 )
-
-
-class Asker(Protocol):
-    """The part of ``Chat`` that works before a session is open."""
-
-    def say(self, text: str, *, style: Style = "plain") -> None:
-        """Write text above the input."""
-
-    async def choose(
-        self, title: str, choices: Sequence[Choice], *, selected: int = 0, empty: str = ""
-    ) -> Choice | None:
-        """Return the user's choice, or ``None`` if the user pressed Esc."""
 
 
 @attrs.frozen

@@ -15,7 +15,7 @@ from hilum_terminal.approval_items import (
 )
 from hilum_terminal.approvals import FOCUS_KEY, ApprovalPrompt, route_key
 from hilum_terminal.keys import Key, Paste
-from hilum_terminal.prompts import exact_rows
+from hilum_terminal.row_layout import exact_rows
 from hilum_terminal.styles import PLAIN, Theme
 from hilum_terminal.text_width import cells
 

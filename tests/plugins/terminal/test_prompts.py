@@ -10,12 +10,9 @@ from hilum_terminal.prompts import (
     Entered,
     LineField,
     TextPrompt,
-    choice_rows,
-    exact_rows,
-    fit_rows,
     key_label,
-    paragraph,
 )
+from hilum_terminal.row_layout import choice_rows, exact_rows, fit_rows, paragraph
 from hilum_terminal.styles import PLAIN, Theme
 from hilum_terminal.text_width import cells
 

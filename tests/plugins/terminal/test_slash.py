@@ -13,7 +13,8 @@ from hilum_agents.dispatch import ACTIONS as AGENT_ACTIONS
 from hilum_mcp.commands import ACTIONS as MCP_ACTIONS
 from hilum_terminal import slash, slash_settings
 from hilum_terminal.chat_protocol import Choice
-from hilum_terminal.slash import complete, is_command, list_commands, run_command
+from hilum_terminal.input_kinds import is_command
+from hilum_terminal.slash import complete, list_commands, run_command
 from hilum_terminal.slash_table import BUILT_IN, GROUPS, Group
 
 from .slash_chat import open_chat

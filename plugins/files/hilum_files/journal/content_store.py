@@ -11,7 +11,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -178,8 +178,7 @@ class ContentStore:
 
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = self._folder / "objects.db"
-        # SQLite creates its auxiliary files with the same mode.
-        os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+        _create_file(file)
         # The lock above lets only one thread at a time use the connection.
         database = sqlite3.connect(file, timeout=20, check_same_thread=False)
         try:
@@ -195,6 +194,18 @@ class ContentStore:
             database.close()
             raise
         return database
+
+
+def _create_file(file: Path) -> None:
+    """Create the database file, readable only by the user, unless it exists."""
+    # SQLite creates its auxiliary files with the same mode.
+    #
+    # A file that exists must not be opened and closed here: closing any descriptor of it would
+    # release the locks that other connections of this process hold on it (POSIX locks belong to
+    # the process; see "How To Corrupt An SQLite Database File", section 2.2). Another process
+    # could then take the write-ahead log for abandoned and delete it.
+    with suppress(FileExistsError):
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def _delete_oldest(database: sqlite3.Connection, excess: int) -> int:

@@ -12,6 +12,7 @@ import functools
 import os
 import sqlite3
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -24,6 +25,10 @@ VERSION = 1
 LOCK_TIMEOUT = 8.0
 # The first bytes of every SQLite file (SQLite's documentation, "Database File Format").
 _MAGIC = b"SQLite format 3\0"
+# Only one thread at a time uses a file: reading the first bytes of a file opens and closes it,
+# which releases the locks that other connections of this process hold on it (POSIX locks belong
+# to the process; see "How To Corrupt An SQLite Database File", section 2.2).
+_ONE_USE = threading.Lock()
 
 # AUTOINCREMENT: the number of a forgotten memory is never reused.
 SCHEMA = (
@@ -81,6 +86,12 @@ def open_database(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connec
         StoreError: The file belongs to another program, is damaged, is from a newer version of
             hilum or is locked, or the disk is full. Nothing was changed.
     """
+    with _ONE_USE, _open_transaction(path, write) as connection:
+        yield connection
+
+
+@contextmanager
+def _open_transaction(path: Path, write: bool) -> Iterator[sqlite3.Connection | None]:
     try:
         if not _is_there(path):
             if not write:

@@ -1,0 +1,268 @@
+"""Draws the prompt that asks the user about waiting items.
+
+If there is little room, what the user needs for a decision comes first: the head, a row of choices,
+a row of the body, and the marks. The beginning and end of the body, the folder and sandbox, all
+choices, and the reason follow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import attrs
+
+from hilum_terminal.approval_items import Item, WaitingCall, WaitingQuestion
+from hilum_terminal.approval_options import CONFIRM_STEPS, FIELD_STEPS, Option, Step
+from hilum_terminal.approval_rules import EDITED_NOTE, describe_covered, inline
+from hilum_terminal.approval_texts import count_calls, describe_item, title_of
+from hilum_terminal.prompts import LineField
+from hilum_terminal.row_layout import choice_rows, exact_rows, fit_rows, fold_rows, paragraph
+from hilum_terminal.styles import Style, Theme
+from hilum_terminal.text_width import cells, cut, one_line
+
+COUNTDOWN = 60.0
+"""Seconds before the deadline at which the countdown starts."""
+
+
+@attrs.frozen
+class ShownItem:
+    """An item as the prompt shows it, and how far the user is in answering it.
+
+    Attributes:
+        item: The item.
+        position: Number of the item among the waiting ones, from 1.
+        count: Number of the waiting items.
+        step: What the prompt shows.
+        options: The choices.
+        selected: Index of the selected choice.
+        marked: Index of the choice that Enter would choose; -1 if Enter does not choose yet.
+        focused: Whether keys go to the prompt.
+        focus_label: Name of the key that gives the prompt the focus.
+        listed: The calls that "all" would allow.
+        also: The other calls that a lasting approval would cover.
+        field: What the user has begun to write about the item.
+    """
+
+    item: Item
+    position: int
+    count: int
+    step: Step
+    options: Sequence[Option]
+    selected: int
+    marked: int
+    focused: bool
+    focus_label: str
+    listed: Sequence[WaitingCall]
+    also: Sequence[WaitingCall]
+    field: LineField
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether the user is writing a reason or an answer."""
+        return self.focused and self.step in FIELD_STEPS
+
+
+class ApprovalRows:
+    """Returns the rows of the prompt. The rows of the last description are kept.
+
+    Attributes:
+        cursor: Row and column of the text cursor in the rows that were returned last, if the user
+            is writing a reason or an answer.
+    """
+
+    def __init__(self) -> None:
+        self.cursor: tuple[int, int] | None = None
+        self._body_rows: list[str] = []
+        self._body_of: tuple[Item, int, Theme] | None = None
+
+    def draw(
+        self, shown: ShownItem, width: int, max_rows: int, theme: Theme, now: float
+    ) -> list[str]:
+        """Return the rows of the shown item, at most ``max_rows``."""
+        self.cursor = None
+        item = shown.item
+        head = _head(shown, width, theme, now)
+        body = self._body(shown, width, theme)
+        if max_rows == 2 and shown.step not in FIELD_STEPS:
+            # In a tiny window, the command or change is more useful than the head, which also says
+            # what a dangerous call does.
+            is_dangerous = isinstance(item, WaitingCall) and item.dangerous
+            first = [head] if is_dangerous else body or [head]
+            return [
+                *fold_rows(first, 1, width, theme, ""),
+                *_option_rows(shown, width, 1, theme)[:1],
+            ]
+        marks, place, why = _facts(shown, width, theme)
+        choices = _option_rows(shown, width, max(max_rows - 2, 1), theme)
+        room = max(max_rows - 2, 0)
+        body_room = min(len(body), 1, room)
+        room -= body_room
+        marks = fit_rows(marks, min(len(marks), room), width)
+        room -= len(marks)
+        more_body = min(len(body) - body_room, 2, room)
+        body_room += more_body
+        room -= more_body
+        place = place[:room]
+        room -= len(place)
+        choice_room = 1 + min(len(choices) - 1, room)
+        room -= choice_room - 1
+        choices = _option_rows(shown, width, choice_room, theme)
+        why = fit_rows(why, min(len(why), 2, room), width)
+        room -= len(why)
+        hint = "" if shown.step in CONFIRM_STEPS else "v shows all"
+        body = fold_rows(body, body_room + room, width, theme, hint)
+        rows = [head, *why, *marks, *body, *place]
+        if shown.is_writing:
+            row, column = shown.field.row(max(width - 2, 1))
+            choices[0] = cut(f"> {row}", width)
+            self.cursor = (len(rows), min(2 + column, width - 1))
+        return [*rows, *choices]
+
+    def _body(self, shown: ShownItem, width: int, theme: Theme) -> list[str]:
+        """Return the rows that describe the item, marked as untrusted text."""
+        # A screen reader would read a vertical line aloud.
+        bar = theme.paint("│ ", "dim") if theme.attributes else "  "
+        if width < 30:
+            bar = ""
+        inner = width - cells(bar)
+        if shown.step in CONFIRM_STEPS and isinstance(shown.item, WaitingCall):
+            rows = _confirm_rows(shown, shown.item, inner, theme)
+        else:
+            rows = self._describe(shown.item, inner, theme)
+        return [bar + row for row in rows]
+
+    def _describe(self, item: Item, width: int, theme: Theme) -> list[str]:
+        wanted = (item, width, theme)
+        if self._body_of != wanted:
+            self._body_of = wanted
+            self._body_rows = describe_item(item, width, theme)
+        return self._body_rows
+
+
+def folded_row(count: int, width: int, theme: Theme, *, focused: bool, focus_label: str) -> str:
+    """Return the row of a prompt that is collapsed because the user types, or for lack of room.
+
+    Args:
+        count: Number of waiting items.
+        width: Available width in columns.
+        theme: The colors.
+        focused: Whether keys go to the prompt.
+        focus_label: Name of the key that gives the prompt the focus.
+    """
+    text = f"● {count} waiting"
+    if focused:
+        return theme.paint(cut(f"{text} · window too small", width), "warning")
+    row = f"{theme.paint(text, 'warning')} · {focus_label} to answer"
+    return cut(row, width)
+
+
+def _head(shown: ShownItem, width: int, theme: Theme, now: float) -> str:
+    item = shown.item
+    parts = []
+    if shown.count > 1:
+        parts.append(f"{shown.position} of {shown.count}")
+    dangerous = isinstance(item, WaitingCall) and item.dangerous
+    if dangerous:
+        parts.append("dangerous")
+    left = item.deadline - now
+    if item.deadline and left <= COUNTDOWN:
+        parts.append(f"{math.ceil(left)} s left" if left > 0 else "time is up")
+    if item.agent:
+        parts.append(f"agent {one_line(item.agent, 30)}")
+    parts.append(title_of(item))
+    style: Style = "bad" if dangerous else "warning"
+    return theme.paint(cut("● " + " · ".join(parts), width), style)
+
+
+def _facts(shown: ShownItem, width: int, theme: Theme) -> tuple[list[str], list[str], list[str]]:
+    """Return the rows for the marks, for the folder and sandbox, and for the reason."""
+    item = shown.item
+    if not isinstance(item, WaitingCall) or shown.step in CONFIRM_STEPS:
+        return [], [], []
+    marks: list[str] = []
+    for mark in item.marks:
+        style: Style = "bad" if item.dangerous else "warning"
+        marks += [theme.paint(row, style) for row in paragraph(f"! {mark}", width)]
+    places = []
+    if item.folder:
+        places.append(f"in {inline(item.folder)}")
+    if item.sandbox:
+        places.append(inline(item.sandbox))
+    joined = " · ".join(places)
+    if cells(joined) <= width:
+        places = [joined] if joined else []
+    place = [theme.paint(cut(row, width), "dim") for row in places]
+    if item.arguments is not None:
+        marks.append(theme.paint(cut(EDITED_NOTE, width), "accent"))
+    why = []
+    if item.why:
+        why = [theme.paint(row, "dim") for row in paragraph(f"Why: {item.why}", width)]
+    return marks, place, why
+
+
+def _confirm_rows(shown: ShownItem, item: WaitingCall, width: int, theme: Theme) -> list[str]:
+    """Return the rows that say what the answer in a second step would allow."""
+    rows = []
+    if shown.step == "all":
+        for number, call in enumerate(shown.listed, 1):
+            text = one_line(call.description) or title_of(call)
+            rows.append(cut(f"{number}. {text}", width))
+        return rows
+    if shown.step == "always":
+        rows.append("This rule is stored:")
+        rows += [theme.paint(row, "code") for row in exact_rows(item.rule or item.scope, width)]
+        rows += paragraph(
+            f"It allows {describe_covered(item)} in this folder, also in later sessions,"
+            " until you remove it with /permissions.",
+            width,
+        )
+    else:
+        rows += paragraph(f"This allows {describe_covered(item)} until the session ends.", width)
+    if shown.also:
+        rows += paragraph(f"It also allows {count_calls(len(shown.also))} waiting now:", width)
+        rows += [cut(one_line(call.description) or title_of(call), width) for call in shown.also]
+    return rows
+
+
+def _option_rows(shown: ShownItem, width: int, max_rows: int, theme: Theme) -> list[str]:
+    """Return the rows with the choices, or the rows of the text field."""
+    if shown.is_writing:
+        verb = {"own": "answer", "comment": "allow"}.get(shown.step, "deny")
+        hint = theme.paint(cut(f"Enter: {verb} · Esc: back", width), "dim")
+        return ["", hint][:max_rows]
+    if isinstance(shown.item, WaitingQuestion):
+        return _question_rows(shown, shown.item, width, max_rows, theme)
+    if not shown.focused:
+        return [_focus_hint(shown, width, theme)]
+    labels = [f"[{option.key}] {option.label}" for option in shown.options]
+    return choice_rows(labels, shown.marked, width, max_rows, theme)
+
+
+def _question_rows(
+    shown: ShownItem, item: WaitingQuestion, width: int, max_rows: int, theme: Theme
+) -> list[str]:
+    """Return the rows for a question: one per option, then the other choices."""
+    count = len(item.options)
+    listed = []
+    for index, option in enumerate(shown.options[:count]):
+        selected = shown.focused and index == shown.marked
+        mark = "▸" if selected else " "
+        number = f"{option.key}." if option.key else "-"
+        row = cut(f"{mark}{number} {option.label}", width)
+        listed.append(theme.paint(row, "selected") if selected else row)
+    if not shown.focused:
+        return [*fit_rows(listed, max_rows - 1, width), _focus_hint(shown, width, theme)]
+    labels = [f"[{option.key}] {option.label}" for option in shown.options[count:]]
+    if item.multiple and listed:
+        labels[0] = f"[Space] check · {labels[0]}"
+    # The selected choice is always visible, even if there is little room.
+    others_room = max_rows if shown.selected >= count else max_rows - 1
+    others = choice_rows(labels, shown.selected - count, width, min(others_room, 2), theme)
+    room = max_rows - len(others)
+    start = min(max(shown.selected - room + 1, 0), max(count - room, 0))
+    return [*listed[start : start + room], *others]
+
+
+def _focus_hint(shown: ShownItem, width: int, theme: Theme) -> str:
+    return theme.paint(cut(f"{shown.focus_label} to answer · your draft stays", width), "dim")
