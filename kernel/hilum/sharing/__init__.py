@@ -5,7 +5,7 @@ every event and all streamed output, and may do what the owner's user may do: se
 stop, and answer. Of several answers to one question, the first wins.
 """
 
-from hilum.sharing.joined_session import JoinedSession, join_session
+from hilum.sharing.joined_session import JoinedSession, is_shared, join_session
 from hilum.sharing.server import share_session
 
-__all__ = ["JoinedSession", "join_session", "share_session"]
+__all__ = ["JoinedSession", "is_shared", "join_session", "share_session"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -47,7 +48,8 @@ class JoinedQuestions:
     def answer(self, question: str, answers: str | Sequence[str] = ()) -> None:
         """Answer a question. The first answer wins."""
         texts = (answers,) if isinstance(answers, str) else tuple(answers)
-        self._session.send(AnswerQuestion(question, texts))
+        session = self._session
+        session.send(AnswerQuestion(question, texts), partial(session.on_refused, question))
 
 
 class JoinedProposal(msgspec.Struct, frozen=True):

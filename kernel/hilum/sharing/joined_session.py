@@ -121,6 +121,22 @@ async def join_session(kernel: Kernel, session: str) -> AsyncIterator[JoinedSess
             await joined.journal.close()
 
 
+async def is_shared(kernel: Kernel, session: str) -> bool:
+    """Return whether a process has a session open that terminals can join.
+
+    Args:
+        kernel: A kernel whose store has the session.
+        session: The id of the session.
+    """
+    with use_environment(kernel.environ):
+        path = find_socket(session)
+    stream = await connect(path)
+    if stream is None:
+        return False
+    await stream.aclose()
+    return True
+
+
 async def _greet(connection: MessageStream) -> Welcome:
     """Exchange the first messages with the owner.
 
@@ -161,6 +177,8 @@ class JoinedSession(Session):
         lost: Set when the owner has left, so that nothing can be sent any more.
         is_silent: Whether the owner does not respond, for example because it is suspended.
         on_problem: Function that is called with errors of operations whose caller did not wait.
+        on_refused: Function that is called with the id of an approval or question whose answer the
+            owner refused, after ``on_problem``.
         on_silence: Function that is called when ``is_silent`` changes.
     """
 
@@ -180,6 +198,7 @@ class JoinedSession(Session):
         self.lost = trio.Event()
         self.is_silent = False
         self.on_problem: Callable[[HilumError], None] = lambda error: None
+        self.on_refused: Callable[[str], None] = lambda identity: None
         self.on_silence: Callable[[], None] = lambda: None
         self._connection = connection
         self._welcome = welcome
@@ -355,9 +374,9 @@ class JoinedSession(Session):
         def handle(reply: Reply) -> None:
             self._note_own(operation, reply)
             if reply.error:
+                self.on_problem(read_error(reply))
                 if undo is not None:
                     undo()
-                self.on_problem(read_error(reply))
 
         self._post(operation, handle)
 
@@ -481,7 +500,8 @@ class JoinedSession(Session):
                 "The call no longer waits for an answer.",
                 hint="It was answered in another terminal, or it expired.",
             )
-        self.send(Answer(approval, accepted, reason, remember, arguments))
+        operation = Answer(approval, accepted, reason, remember, arguments)
+        self.send(operation, partial(self.on_refused, approval))
 
     def approval_shown(self, approval: str) -> float:
         """Start the clock of an approval; see ``Session.approval_shown``.

@@ -8,7 +8,7 @@ events that a slow terminal has not read stay in the log, and pieces of output a
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
@@ -16,7 +16,7 @@ import msgspec
 import trio
 
 from hilum import events as ev
-from hilum.errors import E_BAD_ARGS, E_INTERNAL, E_TIMEOUT, HilumError, UsageError
+from hilum.errors import E_BAD_ARGS, E_INTERNAL, E_TIMEOUT, E_UNKNOWN, HilumError, UsageError
 from hilum.hooks import open_nursery
 from hilum.services import Confinement, Plans, UserQuestions
 from hilum.session import Session
@@ -108,8 +108,10 @@ async def _listen(session: Session) -> trio.SocketListener | None:
         return None
 
 
-async def _accept(listener: trio.SocketListener, serve: object) -> None:
-    await trio.serve_listeners(serve, [listener])  # type: ignore[arg-type]
+async def _accept(
+    listener: trio.SocketListener, serve: Callable[[trio.SocketStream], Awaitable[None]]
+) -> None:
+    await trio.serve_listeners(serve, [listener])
 
 
 class _Server:
@@ -117,7 +119,8 @@ class _Server:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._terminals = 0
+        self._connections = 0
+        self._joined = 0
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """Serve one connection until it ends. Whatever arrives, the session continues."""
@@ -126,20 +129,44 @@ class _Server:
                 refused = explain_refusal(stream)
             except OSError:
                 return
-            if refused or self._terminals >= MAX_TERMINALS:
+            if refused or self._connections >= MAX_TERMINALS:
                 return
-            self._terminals += 1
+            self._connections += 1
             try:
-                await _Terminal(self._session, stream).run()
+                await _Terminal(self._session, stream, self._note_joined).run()
             finally:
-                self._terminals -= 1
+                self._connections -= 1
+
+    def _note_joined(self, change: int) -> None:
+        """Tell all terminals that one has joined (1) or left (-1)."""
+        self._joined += change
+        if self._joined:
+            say = (
+                f"This conversation is open in {self._joined + 1} terminals. All show everything,"
+                " and the first answer to a question counts."
+            )
+        else:
+            say = "The other terminal has left this conversation."
+        # If the log cannot be written, the terminals learn that anyway.
+        with suppress(HilumError):
+            self._session.note("sharing.terminals", say=say, terminals=self._joined + 1)
 
 
 class _Terminal:
-    """A terminal that joined the session."""
+    """A terminal that joined the session.
 
-    def __init__(self, session: Session, stream: trio.SocketStream) -> None:
+    Args:
+        session: The session.
+        stream: The connection.
+        note_joined: Function to call with 1 when the terminal has joined, and with -1 when it has
+            left.
+    """
+
+    def __init__(
+        self, session: Session, stream: trio.SocketStream, note_joined: Callable[[int], None]
+    ) -> None:
         self._session = session
+        self._note_joined = note_joined
         self._stream = MessageStream(stream, FromTerminal)
         self._limit = trio.CapacityLimiter(MAX_REQUESTS)
         self._shown = State()
@@ -151,10 +178,13 @@ class _Terminal:
             after = await self._greet()
         if after is None:
             return
+        self._note_joined(1)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._send_events, after, nursery.cancel_scope)
             await self._read_requests(nursery)
             nursery.cancel_scope.cancel()
+        # Not in a ``finally``: when the session closes, nobody is left to be told.
+        self._note_joined(-1)
 
     async def _greet(self) -> int | None:
         """Exchange the first messages; return the sequence number after which events are sent.
@@ -300,11 +330,7 @@ class _Terminal:
             case Withdraw(message, agent):
                 return reply(result="yes" if session.withdraw(message, agent=agent) else "")
             case Answer(approval, accepted, reason, remember, arguments):
-                _check_remember(remember)
-                session.answer(
-                    approval, accepted, reason=reason, remember=remember, arguments=arguments
-                )
-                session.sent_elsewhere.add(approval)
+                self._answer(approval, accepted, reason, remember, arguments)
             case ShowApproval(approval):
                 session.approval_shown(approval)
             case Stop(agent, run_id):
@@ -332,6 +358,31 @@ class _Terminal:
                 return reply(result=started.id if started is not None else "")
         return reply()
 
+    def _answer(
+        self, approval: str, accepted: bool, reason: str, remember: str, arguments: str | None
+    ) -> None:
+        """Answer an approval, unless another terminal was faster.
+
+        Raises:
+            UsageError: The approval is not open, or the answer is not valid.
+        """
+        if remember not in ("once", "session", "always"):
+            # An event with another word could not be read from the log.
+            raise UsageError(f"There is no approval for {remember!r}.", code=E_BAD_ARGS)
+        try:
+            self._session.answer(
+                approval, accepted, reason=reason, remember=remember, arguments=arguments
+            )
+        except UsageError as error:
+            if error.code != E_UNKNOWN:
+                raise
+            raise UsageError(
+                "Your answer was too late: the call was answered in another terminal, or its time"
+                " was over.",
+                hint="The conversation shows how it was decided.",
+            ) from None
+        self._session.sent_elsewhere.add(approval)
+
     def _answer_question(self, question: str, answers: tuple[str, ...]) -> None:
         questions = self._session.plugin(UserQuestions)
         if questions is None or not questions.is_open(question):
@@ -347,13 +398,3 @@ class _Terminal:
         if plans is None:
             raise UsageError("This session has no plans.")
         return plans
-
-
-def _check_remember(remember: str) -> None:
-    """Check for how long an answer is meant to apply.
-
-    Raises:
-        UsageError: The word is unknown; an event with it could not be read from the log.
-    """
-    if remember not in ("once", "session", "always"):
-        raise UsageError(f"There is no approval for {remember!r}.", code=E_BAD_ARGS)

@@ -12,6 +12,7 @@ from hilum.events import (
     ApprovalAsked,
     Delta,
     ModelAnswered,
+    PluginEvent,
     PromptQueued,
     RunEnded,
     SessionChanged,
@@ -66,7 +67,9 @@ async def test_a_joined_terminal_sees_earlier_and_new_events(bench):
     kit = await bench(answers=["one", "two"])
     await kit.run("first")
     async with share_session(kit.session), joined(kit) as other:
-        assert other.began_at == kit.session.journal.last
+        notice = await kit.wait_for(PluginEvent, lambda e: e.name == "sharing.terminals")
+        assert notice.data["terminals"] == 2
+        assert other.began_at == notice.seq - 1
         await kit.run("second")
         await wait_for(other, RunEnded, other.began_at)
         with trio.fail_after(5):
