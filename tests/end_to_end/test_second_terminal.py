@@ -1,0 +1,160 @@
+"""A session in two terminals: both show everything, the first answer wins, and one takes over."""
+
+import os
+import signal
+import subprocess
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+from hilum.messages import AssistantMessage, Text
+
+READY = "ready · agent"
+JOINED = "open in 2 terminals"
+LEFT = "Continue the conversation in this terminal?"
+SHIFT_TAB = "\x1b[Z"
+ESC = "\x1b"
+
+
+def say(text: str) -> AssistantMessage:
+    """An answer that ends the run."""
+    return AssistantMessage((Text(text, "model"),), stop="end")
+
+
+@pytest.fixture(autouse=True)
+def project(cli):
+    """A small Git project, and a key for the scripted model."""
+    (cli.workspace / "a.py").write_text("x = 1\n")
+    subprocess.run(["git", "init", "-q", "-b", "trunk"], cwd=cli.workspace, check=True)
+    cli.env["OPENAI_API_KEY"] = "k"
+
+
+@asynccontextmanager
+async def two_terminals(cli):
+    """Start a conversation with one answered prompt, and join it from a second terminal."""
+    async with cli.on_screen() as first:
+        await first.wait_for(READY)
+        await first.type("Hello\r")
+        await first.wait_for("1 turn")
+        async with cli.on_screen("-c") as second:
+            await second.wait_for(JOINED)
+            await first.wait_for(JOINED)
+            yield first, second
+
+
+async def press(screen, key: str) -> None:
+    """Press a key that answers a question, after the time in which no key answers it."""
+    await trio.sleep(0.4)
+    await screen.type(key)
+
+
+async def test_both_terminals_show_the_same_and_can_prompt(cli):
+    """The second one shows the earlier conversation, and what is sent in either one."""
+    async with (
+        cli.model(say("Good day."), say("From two."), say("From one.")),
+        two_terminals(cli) as (first, second),
+    ):
+        await second.wait_for("Good day.")
+        await second.type("Second prompt\r")
+        await first.wait_for("❯ Second prompt")
+        await first.wait_for("From two.")
+        await second.wait_for("From two.")
+        await first.type("Third prompt\r")
+        await second.wait_for("❯ Third prompt")
+        await second.wait_for("From one.")
+        await second.type("/undo\r")
+        await second.wait_for("works only in the terminal that has this conversation open")
+
+
+async def test_the_first_answer_to_an_approval_wins(cli, asks):
+    """The call runs once, and the other terminal says who decided."""
+    write = asks("write_file", path="b.py", content="y = 2\n")
+    async with (
+        cli.model(say("Good day."), write, say("Done.")),
+        two_terminals(cli) as (first, second),
+    ):
+        await first.type("Write b.py\r")
+        await first.wait_for("[y] yes, once")
+        await second.wait_for("[y] yes, once")
+        await press(second, "y")
+        await second.wait_for("Done.")
+        await first.wait_for("Answered in another terminal: allowed.")
+        await first.wait_for("Done.")
+        assert "Answered in another terminal" not in second.text
+    assert (cli.workspace / "b.py").read_text() == "y = 2\n"
+
+
+async def test_the_second_terminal_stops_the_run_of_the_first(cli):
+    """A text returns to the draft of the terminal in which it was typed."""
+
+    async def never():
+        await trio.sleep_forever()
+
+    async with cli.model(say("Good day."), never), two_terminals(cli) as (first, second):
+        await first.type("Think long\r")
+        await second.wait_for("esc stops")
+        await first.type("steer one\r")
+        await second.wait_for("steer one")
+        await second.type(ESC)
+        await first.wait_for("stopped")
+        await second.wait_for("stopped")
+        await first.wait_gone("esc stops")
+        await first.wait_for("  steer one")
+        assert not any("steer one" in row for row in second.rows)
+
+
+async def test_leaving_the_second_terminal_stops_nothing(cli):
+    """The work goes on where the session is open."""
+    release = trio.Event()
+
+    async def later():
+        await release.wait()
+        return say("At last.")
+
+    async with cli.model(say("Good day."), later), two_terminals(cli) as (first, second):
+        await first.type("Think long\r")
+        await second.wait_for("esc stops")
+        await second.type("/quit\r")
+        assert await second.end() == 0
+        await first.wait_for("The other terminal has left this conversation.")
+        release.set()
+        await first.wait_for("At last.")
+
+
+@pytest.mark.parametrize("way", ["quit", "kill"])
+async def test_the_second_terminal_takes_over(cli, way):
+    """It keeps its draft, and the conversation continues there."""
+    async with (
+        cli.model(say("Good day."), say("Still here.")),
+        two_terminals(cli) as (first, second),
+    ):
+        await second.type("my draft")
+        await second.wait_for("my draft")
+        if way == "quit":
+            await first.type("/quit\r")
+        else:
+            os.kill(first.process.pid, signal.SIGKILL)
+        await second.wait_for(LEFT)
+        await trio.sleep(0.4)
+        await second.type("y")
+        await second.wait_gone(LEFT)
+        await second.wait_for(READY)
+        await second.wait_for("my draft")
+        await trio.sleep(0.2)
+        await second.type("\r")
+        await second.wait_for("Still here.")
+        assert second.text.count("Good day.") == 1
+
+
+async def test_a_suspended_first_terminal(cli):
+    """The second terminal says so, stays usable, keeps the text, and continues later."""
+    async with cli.model(say("Good day."), say("Awake.")), two_terminals(cli) as (first, second):
+        os.kill(first.process.pid, signal.SIGSTOP)
+        await second.wait_for("does not respond")
+        await second.type("Anybody?\r")
+        await second.wait_for("Nothing was sent.")
+        os.kill(first.process.pid, signal.SIGCONT)
+        await second.wait_for("responds again")
+        await second.type("\r")
+        await second.wait_for("Awake.")
+        await first.wait_for("Awake.")
