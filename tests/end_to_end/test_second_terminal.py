@@ -158,3 +158,121 @@ async def test_a_suspended_first_terminal(cli):
         await second.type("\r")
         await second.wait_for("Awake.")
         await first.wait_for("Awake.")
+
+
+async def test_a_question_and_a_plan_are_decided_in_the_second_terminal(cli, asks):
+    """The answers reach the agent of the first one, and so does the mode."""
+    question = asks("ask_question", question="Tabs or spaces?", options=["tabs", "spaces"])
+    todo = {"id": "a", "content": "Do a", "status": "pending"}
+    plan = asks("todo_write", todos=[todo])
+    async with (
+        cli.model(
+            say("Good day."), question, say("Spaces then."), plan, say("My plan."), say("OK")
+        ),
+        two_terminals(cli) as (first, second),
+    ):
+        await first.type("Ask me\r")
+        await first.wait_for("Tabs or spaces?")
+        await second.wait_for("[o] own answer")
+        await press(second, "\x1b[B")
+        await press(second, "\r")
+        await first.wait_for("Spaces then.")
+        await second.wait_for("Spaces then.")
+        await second.type("/mode plan ")
+        await press(second, "\r")
+        await first.wait_for("ready · plan")
+        await first.type("How?\r")
+        await second.wait_for("My plan.")
+        await second.wait_for("[y]")
+        await press(second, "y")
+        await first.wait_for("OK")
+        await second.wait_for("OK")
+
+
+async def test_joining_while_the_agent_works(cli, asks):
+    """What has streamed so far is shown, an open approval can be answered, and the work goes on."""
+    write = asks("write_file", path="b.py", content="y = 2\n", text="I will write b.py.")
+    async with cli.model(write, say("Done.")), cli.on_screen() as first:
+        await first.wait_for(READY)
+        await first.type("Write b.py\r")
+        await first.wait_for("[y] yes, once")
+        async with cli.on_screen("-c") as second:
+            await second.wait_for("I will write b.py.")
+            await second.wait_for("[y] yes, once")
+            assert "cut off" not in second.text
+            await press(second, "y")
+            await second.wait_for("Done.")
+            await first.wait_for("Done.")
+
+
+async def test_resume_joins_from_another_conversation(cli):
+    """``/resume`` in a conversation of its own joins the one of the other terminal."""
+    async with cli.model(say("Good day."), say("Other.")), cli.on_screen() as first:
+        await first.wait_for(READY)
+        await first.type("Hello\r")
+        await first.wait_for("1 turn")
+        async with cli.on_screen() as second:
+            await second.wait_for(READY)
+            await second.type("/resume\r")
+            await second.wait_for("Continue a conversation")
+            await press(second, "\r")
+            await second.wait_for(JOINED)
+            await second.wait_for("Good day.")
+            await second.type("/clear\r")
+            await second.wait_for(READY)
+            await first.wait_for("The other terminal has left this conversation.")
+
+
+async def test_three_terminals(cli):
+    """When the first one ends, the second takes over, and the third joins it."""
+    async with (
+        cli.model(say("Good day."), say("From three.")),
+        two_terminals(cli) as (first, second),
+        cli.on_screen("-c") as third,
+    ):
+        await third.wait_for("open in 3 terminals")
+        await second.wait_for("open in 3 terminals")
+        os.kill(first.process.pid, signal.SIGKILL)
+        for screen in (second, third):
+            await screen.wait_for(LEFT)
+        await trio.sleep(0.4)
+        await second.type("y")
+        await third.type("y")
+        for screen in (second, third):
+            await screen.wait_gone(LEFT)
+            await screen.wait_for(READY)
+        await third.type("And now?\r")
+        await third.wait_for("From three.")
+        await second.wait_for("From three.")
+
+
+async def test_a_run_of_hilum_run_is_joined_and_stopped(cli, wait_until):
+    """Its user sees the second terminal's stop as that of the run."""
+
+    async def never():
+        await trio.sleep_forever()
+
+    async with cli.model(never) as server, cli.started("run", "Think long") as process:
+        await wait_until(lambda: server.count)
+        async with cli.on_screen("-c") as screen:
+            await screen.wait_for("❯ Think long")
+            await screen.wait_for("esc stops")
+            await screen.type(ESC)
+            await screen.wait_for("stopped")
+            assert await process.wait() == 130
+
+
+async def test_the_second_terminal_in_plain_lines(cli):
+    """Everything arrives as lines, and it takes over as well."""
+    async with cli.model(say("Good day."), say("From plain.")), cli.on_screen() as first:
+        await first.wait_for(READY)
+        await first.type("Hello\r")
+        await first.wait_for("1 turn")
+        async with cli.on_terminal("-c", "--plain") as second:
+            await second.see("Good day.")
+            await second.see(JOINED)
+            second.type("A line\n")
+            await second.see("From plain.")
+            await first.wait_for("From plain.")
+            os.kill(first.process.pid, signal.SIGKILL)
+            await second.see(LEFT)

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import msgspec
 import trio
 
 from hilum import events as ev
@@ -206,6 +207,7 @@ class JoinedSession(Session):
         self._replies: dict[int, Callable[[Reply], None]] = {}
         self._requests = 0
         self._heard = trio.current_time()
+        self._has_state = False
         self._complete = trio.Event()
         # The ids of what was sent from this terminal, and of the questions that wait.
         self._own: set[str] = set()
@@ -231,7 +233,7 @@ class JoinedSession(Session):
             await trio.lowlevel.checkpoint()
 
     async def start(self, nursery: trio.Nursery) -> None:
-        """Follow the owner, and wait until the events up to now have arrived.
+        """Follow the owner, and wait until its state and the events up to now have arrived.
 
         Raises:
             StoreError: ``E_BUSY``, the owner left meanwhile, or does not respond.
@@ -241,10 +243,9 @@ class JoinedSession(Session):
         nursery.start_soon(self._send)
         nursery.start_soon(self._follow)
         nursery.start_soon(self._ping)
-        if self.journal.last < self.began_at:
-            with trio.move_on_after(HISTORY_TIMEOUT):
-                await self._complete.wait()
-        if self.journal.last < self.began_at or "main" not in self.agents:
+        with trio.move_on_after(HISTORY_TIMEOUT):
+            await self._complete.wait()
+        if self.lost.is_set() or not self._complete.is_set() or "main" not in self.agents:
             raise StoreError(_LEFT if self.lost.is_set() else _SILENT, code=E_BUSY)
 
     async def _send(self) -> None:
@@ -278,7 +279,7 @@ class JoinedSession(Session):
                 self._apply(message)
                 # A long history must not delay the handling of keys.
                 await trio.lowlevel.checkpoint()
-        except BadMessage as error:
+        except (BadMessage, msgspec.MsgspecError) as error:
             problem = f"The terminal that has the session open sent something unreadable: {error}."
             self.on_problem(StoreError(problem, code=E_BUSY))
         self._lose()
@@ -288,8 +289,6 @@ class JoinedSession(Session):
             case Events(events):
                 for event in events:
                     self._receive(ev.decode(bytes(event)))
-                if self.journal.last >= self.began_at:
-                    self._complete.set()
             case Output(delta):
                 key = (delta.seq, delta.kind, delta.call_id)
                 self.journal.delta(key, delta.agent, delta.run, delta.text, delta.tool)
@@ -299,11 +298,19 @@ class JoinedSession(Session):
                 handle = self._replies.pop(message.id, None)
                 if handle is not None:
                     handle(message)
+        if self._has_state and self.journal.last >= self.began_at:
+            self._complete.set()
 
     def _receive(self, event: ev.AnyEvent) -> None:
-        """Fold an event of the log, and show it to readers."""
-        if event.seq != self.journal.last + 1:
+        """Fold an event of the log, and show it to readers.
+
+        Raises:
+            BadMessage: An earlier event is missing.
+        """
+        if event.seq <= self.journal.last:
             return
+        if event.seq > self.journal.last + 1:
+            raise BadMessage("some events are missing")
         self._replay(event)
         if isinstance(event, ev.PromptQueued | ev.RunRetried):
             self._note_sender(event.run)
@@ -329,6 +336,7 @@ class JoinedSession(Session):
         for actor in self.agents.values():
             actor.starting = state.starting.get(actor.name, "")
         self.modes = {mode.name: mode for mode in state.modes}
+        self._has_state = True
         self._mode = state.mode
         self.model = state.model
         self.approve = cast(Any, state.approve)

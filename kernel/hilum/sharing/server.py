@@ -54,6 +54,7 @@ from hilum.sharing.messages import (
     make_error_reply,
 )
 from hilum.sharing.sockets import explain_refusal, find_socket, has_sockets, listen
+from hilum.store import MemoryStore
 
 MAX_TERMINALS = 8
 """Maximum number of terminals that can join a session at the same time."""
@@ -96,7 +97,8 @@ async def share_session(session: Session) -> AsyncIterator[None]:
 
 async def _listen(session: Session) -> trio.SocketListener | None:
     """Create the socket of a session; report and return ``None`` if this is not possible."""
-    if not has_sockets():
+    # Other processes cannot find a session that is only in the memory of this one.
+    if not has_sockets() or isinstance(session.kernel.store, MemoryStore):
         return None
     with use_environment(session.kernel.environ):
         path = find_socket(session.id)
@@ -134,6 +136,9 @@ class _Server:
             self._connections += 1
             try:
                 await _Terminal(self._session, stream, self._note_joined).run()
+            except Exception as bug:
+                # A mistake in this module must not end the work of the session.
+                self._note(f"Another terminal was disconnected because of an error: {bug!r}")
             finally:
                 self._connections -= 1
 
@@ -147,6 +152,9 @@ class _Server:
             )
         else:
             say = "The other terminal has left this conversation."
+        self._note(say)
+
+    def _note(self, say: str) -> None:
         # If the log cannot be written, the terminals learn that anyway.
         with suppress(HilumError):
             self._session.note("sharing.terminals", say=say, terminals=self._joined + 1)

@@ -16,6 +16,7 @@ import socket
 import stat
 import struct
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,11 +28,13 @@ FOLDER = "sockets"
 # The field for the path of a Unix socket has 108 bytes on Linux and 104 on macOS, with a zero.
 _MAX_PATH = 100
 _MAX_ANCESTORS = 1_000
+_ABANDONED_SECONDS = 60
+"""Age in seconds above which a socket on which nobody listens counts as abandoned."""
 
 
 def has_sockets() -> bool:
-    """Return whether this system has Unix sockets that trio can use."""
-    return hasattr(socket, "AF_UNIX") and sys.platform != "win32"
+    """Return whether this system has Unix sockets, and reports who is at their other end."""
+    return sys.platform in ("linux", "darwin")
 
 
 def find_socket(session: str) -> Path:
@@ -67,6 +70,7 @@ def listen(path: Path) -> trio.SocketListener:
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     _make_private(path.parent)
+    _sweep(path.parent)
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -92,6 +96,21 @@ def _make_private(folder: Path) -> None:
         raise PermissionError(f"{folder} is not a folder of this user")
     if stat.S_IMODE(found.st_mode) != 0o700:
         os.chmod(folder, 0o700)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove the sockets that killed processes left."""
+    for path in folder.glob("*.sock"):
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+            # A process that is just starting has a socket, but does not listen yet.
+            if time.time() - path.stat().st_mtime < _ABANDONED_SECONDS:
+                continue
+            probe.setblocking(False)
+            try:
+                with _address(path) as address:
+                    probe.connect(address)
+            except ConnectionRefusedError:
+                path.unlink(missing_ok=True)
 
 
 async def connect(path: Path) -> trio.SocketStream | None:

@@ -83,6 +83,45 @@ async def test_the_socket_of_a_killed_process(bench):
         await assert_works(kit)
 
 
+async def test_sockets_of_killed_processes_are_removed(bench):
+    """Old ones on which nobody listens; those of other sessions and new ones stay."""
+    kit = await bench()
+    folder = sockets.find_socket(kit.session.id).parent
+    folder.mkdir(mode=0o700, parents=True)
+    listening = socket.socket(socket.AF_UNIX)
+    for name in ("old", "new", "used"):
+        left = listening if name == "used" else socket.socket(socket.AF_UNIX)
+        with sockets._address(folder / f"{name}.sock") as address:
+            left.bind(address)
+        if name == "used":
+            left.listen()
+        else:
+            left.close()
+        if name != "new":
+            os.utime(folder / f"{name}.sock", (0, 0))
+    async with share_session(kit.session):
+        names = {path.stem for path in folder.iterdir()}
+        assert names == {"new", "used", kit.session.id}
+    listening.close()
+
+
+async def test_an_unexpected_error_ends_the_connection_only(bench, monkeypatch):
+    """A mistake in serving a terminal does not end the work of the owner."""
+    kit = await bench()
+
+    async def fail(self, after, scope):
+        raise RuntimeError("a bug")
+
+    async with share_session(kit.session):
+        with monkeypatch.context() as patched:
+            patched.setattr(server._Terminal, "_send_events", fail)
+            with pytest.raises(StoreError):
+                async with join_session(kit.kernel, kit.session.id):
+                    pass
+        assert "a bug" in kit.events[-1].data["say"]
+        await assert_works(kit)
+
+
 async def test_a_data_folder_with_a_long_path(bench, monkeypatch, tmp_path):
     """The system's limit on the paths of sockets does not matter."""
     if sys.platform != "linux":

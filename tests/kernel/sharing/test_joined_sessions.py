@@ -17,6 +17,7 @@ from hilum.events import (
     RunEnded,
     SessionChanged,
     SteeringQueued,
+    encode,
 )
 from hilum.sharing import JoinedSession, join_session, share_session
 from hilum.testing import Bench, pause, plugin, say, use
@@ -62,6 +63,14 @@ async def test_a_session_that_nobody_shares_is_not_joined(bench):
         assert session is None
 
 
+async def test_a_session_in_memory_is_not_shared(bench):
+    """Other processes could not find it, and nothing is written to the data folder."""
+    kit = await bench(without_store=True)
+    async with share_session(kit.session), join_session(kit.kernel, kit.session.id) as session:
+        assert session is None
+    assert not (kit.folder / "data" / "sockets").exists()
+
+
 async def test_a_joined_terminal_sees_earlier_and_new_events(bench):
     """Its log is the same as the owner's, and so is what it folds from it."""
     kit = await bench(answers=["one", "two"])
@@ -75,7 +84,8 @@ async def test_a_joined_terminal_sees_earlier_and_new_events(bench):
         with trio.fail_after(5):
             while other.journal.last < kit.session.journal.last:
                 await other.journal.news.wait()
-        assert other.journal.since(0) == kit.session.journal.since(0)
+        shown = [encode(event) for event in other.journal.since(0)]
+        assert shown == [encode(event) for event in kit.session.journal.since(0)]
         messages = other.agents["main"].conversation.messages
         assert messages == kit.session.agents["main"].conversation.messages
 
