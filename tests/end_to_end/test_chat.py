@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from full_disk import FULL_DISK
 from hilum.messages import AssistantMessage, Text
 from hilum_replay import Fault
 
@@ -21,6 +22,13 @@ READY = "ready · agent"
 ESC = "\x1b"
 SHIFT_TAB = "\x1b[Z"
 UP = "\x1b[A"
+HOOK = """
+from hilum import hookimpl
+
+@hookimpl
+def provide_tools():
+    return []
+"""
 
 
 def say(text: str) -> AssistantMessage:
@@ -427,6 +435,32 @@ async def test_a_key_for_the_editor_does_not_allow_the_call(cli, asks):
         assert (cli.workspace / "b.py").read_text() == "two\n"
 
 
+async def test_what_is_typed_for_the_editor_is_neither_lost_nor_misread(cli, asks):
+    """Keys arrive together with the one that opens the editor, before it has the terminal."""
+    editor = cli.folder / "editor"
+    editor.write_text('#!/bin/sh\nsed -i s/one/two/ "$1"\n')
+    editor.chmod(0o755)
+    async with (
+        cli.model(asks("write_file", path="b.py", content="one\n"), say("Written.")) as server,
+        cli.on_screen(VISUAL=str(editor)) as screen,
+    ):
+        await screen.wait_for(READY)
+        await screen.type("one\x07typed\r")
+        await screen.wait_for("What you typed before")
+        assert "twotyped" in screen.text
+        assert not server.requests
+        await screen.type("\x03")
+        await screen.type("Write it\r")
+        await screen.wait_for("[e] edit first")
+        await trio.sleep(0.6)
+        # Esc would stop the run, and "y" would approve the call.
+        await screen.type("e\r\x1b\x1b[Ay\r")
+        await screen.wait_for("were edited")
+        assert not (cli.workspace / "b.py").exists()
+        assert "waiting" in screen.text or "yes, once" in screen.text
+        assert len(server.requests) == 1
+
+
 async def test_padding_does_not_hide_what_a_command_does(cli, asks):
     """Blank lines are counted instead of shown."""
     command = "echo start" + "\n" * 500 + "touch pwned" + "\n" * 500 + "echo end"
@@ -439,3 +473,51 @@ async def test_padding_does_not_hide_what_a_command_does(cli, asks):
         await screen.wait_for("[y] yes, once")
         assert "touch pwned" in screen.text
         assert "blank rows" in screen.text
+
+
+async def test_copy_uses_the_clipboard_of_the_display(cli, tmp_path):
+    """A long answer is copied by a program; without one, hilum says that nothing was copied."""
+    answer = "word " * 16_000
+    program = tmp_path / "wl-copy"
+    program.write_text(f"#!/bin/sh\ncat > {tmp_path}/copied\n")
+    program.chmod(0o755)
+    path = f"{tmp_path}:{cli.env.get('PATH', '/usr/bin:/bin')}"
+    bare = {"DISPLAY": "", "SSH_CONNECTION": "", "WSL_DISTRO_NAME": ""}
+    async with (
+        cli.model(say(answer)),
+        cli.on_screen(**bare, WAYLAND_DISPLAY="wayland-0", PATH=path) as screen,
+    ):
+        await screen.wait_for(READY)
+        await screen.type("Write.\r")
+        await screen.wait_for("1 turn")
+        await screen.type("/copy\r")
+        await screen.wait_for("with wl-copy")
+        assert (tmp_path / "copied").read_text() == answer.strip()
+        assert b"]52;" not in screen.raw
+    async with cli.model(), cli.on_screen("-c", **bare, WAYLAND_DISPLAY="") as screen:
+        await screen.wait_for(READY)
+        await screen.type("/copy\r")
+        await screen.wait_for("E_TOO_LARGE")
+        assert "Nothing was copied" in screen.text
+        assert b"]52;" not in screen.raw
+
+
+async def test_a_question_ends_when_the_log_cannot_be_written(cli, asks):
+    """Its keys would do nothing, because no answer can be written."""
+    plugin = cli.folder / "full_disk.py"
+    plugin.write_text(FULL_DISK + HOOK)
+    async with (
+        cli.model(asks("write_file", path="b.py", content="one\n"), say("Written.")),
+        cli.on_screen("--plugin", str(plugin)) as screen,
+    ):
+        await screen.wait_for(READY)
+        await screen.type("Write it\r")
+        await screen.wait_for("[e] edit first")
+        (cli.workspace / "full").touch()
+        await screen.type(SHIFT_TAB + SHIFT_TAB)
+        await trio.sleep(0.4)
+        await screen.type("y")
+        await screen.wait_for("E_STORE")
+        await screen.wait_for("No longer waiting: the log of the conversation cannot be written")
+        assert "[e] edit first" not in screen.text
+        assert not (cli.workspace / "b.py").exists()

@@ -10,6 +10,7 @@ import time
 
 import pytest
 import trio
+from full_disk import FULL_DISK
 from hilum.messages import AssistantMessage, Text, ToolCall
 
 READY = "/help the commands"
@@ -390,6 +391,55 @@ def three_writes() -> AssistantMessage:
         for name in ("one", "two", "three")
     ]
     return AssistantMessage(tuple(calls), stop="calls")
+
+
+async def test_a_line_typed_before_the_editor_opens_is_no_answer(cli, asks):
+    editor = cli.folder / "editor"
+    editor.write_text('#!/bin/sh\nsed -i s/one/two/ "$1"\n')
+    editor.chmod(0o755)
+    write = asks("write_file", path="b.py", content="one\n")
+    async with (
+        cli.model(write, say("Written.")) as server,
+        cli.on_screen("--plain", VISUAL=str(editor)) as screen,
+    ):
+        await screen.wait_for(READY)
+        await screen.type("Write\n")
+        await reply(screen, "view: the whole call", "edit\nyes\n:wq")
+        await screen.wait_for("Not sent: :wq")
+        assert "Not sent: yes" in screen.text
+        await screen.wait_for("The arguments were edited")
+        assert not (cli.workspace / "b.py").exists()
+        await reply(screen, "The arguments were edited", "yes")
+        await screen.wait_for("Written.")
+        assert (cli.workspace / "b.py").read_text() == "two\n"
+        # The lines were not sent to the agent either.
+        assert len(server.requests) == 2
+        await leave(screen)
+
+
+async def test_a_question_ends_when_the_log_cannot_be_written(cli, asks, plugin):
+    """The question must not stay open, because no answer can reach it."""
+    write = asks("write_file", path="b.py", content="one\n")
+    async with (
+        cli.model(write, say("Written.")),
+        cli.on_screen("--plain", *plugin(FULL_DISK)) as screen,
+    ):
+        await screen.wait_for(READY)
+        await screen.type("Write\n")
+        await screen.wait_for("view: the whole call")
+        (cli.workspace / "full").touch()
+        await reply(screen, "view: the whole call", "yes")
+        await screen.wait_for("E_STORE")
+        await screen.wait_for("hilum takes no answer")
+        asked = screen.text.count("view: the whole call")
+        await screen.type("?\n")
+        await screen.wait_until(lambda: screen.text.count("Type a prompt and") == 2, "the help")
+        assert screen.text.count("view: the whole call") == asked == 1
+        assert "Allowed" not in screen.text
+        assert not (cli.workspace / "b.py").exists()
+        await screen.type(CTRL_D)
+        # The exit code of E_STORE.
+        assert await screen.end() == 5
 
 
 async def test_several_wait(cli, plugin):

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 from contextlib import asynccontextmanager
 
 import pytest
@@ -276,3 +277,36 @@ async def test_the_second_terminal_in_plain_lines(cli):
             await first.wait_for("From plain.")
             os.kill(first.process.pid, signal.SIGKILL)
             await second.see(LEFT)
+
+
+async def test_a_command_of_the_agent_cannot_join(cli, asks):
+    """Neither in the sandbox, which hides the socket, nor without one."""
+    hello = '{"type":"Hello","protocol":1}'
+    (cli.workspace / "join.py").write_text(
+        "import glob, socket, struct\n"
+        f"found = glob.glob({str(cli.folder)!r} + '/data/sockets/*.sock')\n"
+        "print('sockets:', len(found))\n"
+        "for path in found:\n"
+        "    peer = socket.socket(socket.AF_UNIX)\n"
+        "    peer.settimeout(20)\n"
+        "    peer.connect(path)\n"
+        f"    data = {hello!r}.encode()\n"
+        "    try:\n"
+        "        peer.sendall(struct.pack('>I', len(data)) + data)\n"
+        "        print('joined' if peer.recv(4) else 'refused')\n"
+        "    except OSError:\n"
+        "        print('refused')\n"
+    )
+    command = asks("run_terminal_cmd", command=f"{sys.executable} join.py")
+    for sandbox, expected in (("auto", "sockets: 0"), ("off", "refused")):
+        settings = ("--set", f"guard.sandbox={sandbox}", "--set", "guard.unsandboxed=run")
+        async with (
+            cli.model(command, say("Done.")) as server,
+            cli.on_screen("--approve", "auto", *settings) as screen,
+        ):
+            await screen.wait_for("ready · agent")
+            await screen.type("Join\r")
+            await screen.wait_for("Done.")
+            output = str(server.requests[-1].body).rpartition("tool_call_id")[2]
+            assert expected in output
+            assert "joined" not in output

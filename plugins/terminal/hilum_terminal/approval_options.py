@@ -21,6 +21,8 @@ MAX_COVERED = 60
 # What the prompt shows: the choices, a second step, or a text field.
 Step = Literal["choose", "all", "session", "always", "reason", "comment", "own"]
 CONFIRM_STEPS = ("all", "session", "always")
+# The choices that allow more than the shown call.
+LASTING_OPTIONS = ("all", "session", "always")
 FIELD_STEPS = ("reason", "comment", "own")
 
 

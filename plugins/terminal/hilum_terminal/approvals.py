@@ -4,12 +4,14 @@ The prompt is drawn above the composer, which keeps the draft and the focus. Tex
 types for the composer must never answer the prompt, so these rules decide where a key goes; see
 ``route_key``:
 
-- The prompt gets the focus when the user presses ``FOCUS_KEY``, or after a second without a key
-  press if the draft is empty.
+- The prompt gets the focus when the user presses ``FOCUS_KEY``, or after half a second without a
+  key press if the draft is empty. Keys that were pressed before the prompt opened count, too.
+- The focus is for one item only: after an answer, the next item needs the key or the pause again.
 - A key that arrives within 300 ms after the prompt is drawn or gets the focus does not answer it.
 - If the prompt took the focus without a key press, a letter counts only if no other key follows it
   immediately: two quick keys are part of a word that the user is typing. Enter does not choose
-  until the user has moved the selection, because people press Enter without looking.
+  until the user has moved the selection, because people press Enter without looking. The letter of
+  an answer that covers more than one call only selects it, and Enter chooses it.
 - A key that the prompt does not use goes to the composer, which then gets the focus.
 
 This module performs no I/O and reads no clock: the caller passes the time in seconds.
@@ -37,6 +39,7 @@ from hilum_terminal.approval_items import (
 from hilum_terminal.approval_options import (
     CONFIRM_STEPS,
     FIELD_STEPS,
+    LASTING_OPTIONS,
     MAX_COVERED,
     PLAN_OPTIONS,
     Option,
@@ -64,12 +67,14 @@ Ctrl-Z), and every terminal sends it as CSI Z. Alt combinations are unsuitable: 
 characters such as å.
 """
 IDLE = 1.0
-"""Seconds without a key press after which the prompt expands; it gets the focus if there is no
-draft."""
+"""Seconds without a key press after which a collapsed prompt expands."""
+FOCUS_PAUSE = 0.5
+"""Seconds without a key press after which the prompt gets the focus if there is no draft."""
 HOLD = 0.25
 """Seconds for which a letter is held if the prompt took the focus without a key press."""
 NOTICE_TIME = 5.0
 """Seconds for which the prompt shows why a call is no longer pending."""
+SELECTED_NOTE = "Press Enter to choose this."
 ENTER_NOTE = (
     "Enter does not answer yet. Press the letter of a choice, or select one with the arrow keys."
 )
@@ -283,7 +288,7 @@ class ApprovalPrompt:
         if self._last_key is None:
             return True
         self._last_key = min(self._last_key, now)
-        return now >= self._last_key + IDLE
+        return now >= self._last_key + FOCUS_PAUSE
 
     def tick(self, now: float, *, draft_empty: bool) -> Routed:
         """Update the prompt for the current time.
@@ -317,7 +322,7 @@ class ApprovalPrompt:
         current = self.current
         if current is not None:
             if not self.focused and self._last_key is not None:
-                times.append(self._last_key + IDLE)
+                times += [self._last_key + FOCUS_PAUSE, self._last_key + IDLE]
             if current.deadline:
                 # In the last minute, the countdown changes every second.
                 left = current.deadline - now
@@ -343,7 +348,7 @@ class ApprovalPrompt:
     # Keys
 
     def note_key(self, now: float) -> None:
-        """Record a key that was pressed elsewhere, for example in a picker."""
+        """Record a key that was pressed elsewhere, for example before the prompt opened."""
         self._last_key = now
 
     def handle(self, key: Key | Paste, now: float) -> Routed:
@@ -429,8 +434,7 @@ class ApprovalPrompt:
             self._toggle(self._selected)
             return ()
         if key.name != "enter":
-            found = [option for option in options if option.key == key.text]
-            return self._choose(found[0]) if found else ()
+            return self._choose_by_letter(key.text, options)
         selected = options[self._selected]
         if not selected.name.startswith("option "):
             return self._choose(selected)
@@ -438,6 +442,19 @@ class ApprovalPrompt:
         if self._is_multiple() and self._checked:
             chosen = self._checked
         return self._answer_question(chosen)
+
+    def _choose_by_letter(self, letter: str, options: Sequence[Option]) -> tuple[Result, ...]:
+        for index, option in enumerate(options):
+            if option.key != letter:
+                continue
+            if option.name in LASTING_OPTIONS and not self._focused_by_key:
+                # The letter may be the beginning of a text after all.
+                self._selected = index
+                self._has_moved = True
+                self._show_notice(SELECTED_NOTE, self._last_key or 0.0)
+                return ()
+            return self._choose(option)
+        return ()
 
     def _choose(self, option: Option) -> tuple[Result, ...]:
         item = self.current
@@ -490,7 +507,9 @@ class ApprovalPrompt:
             self._answered.add(result.id)
             self._fields.pop(result.id, None)
         self._notice = ""
-        # The prompt keeps the focus for the next item, which "1 of 3" announced to the user.
+        # Another key could be meant for the item that was answered, and must not answer the next
+        # one.
+        self._release()
         self._show_first()
         return tuple(results)
 

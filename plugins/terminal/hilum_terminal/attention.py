@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from typing import Literal
 
 from hilum_terminal.text_width import one_line
@@ -10,8 +9,6 @@ from hilum_terminal.text_width import one_line
 Way = Literal["bell", "desktop", "off"]
 BELL = b"\a"
 MAX_TEXT = 120
-# Terminals ignore longer texts: xterm's limit is 100 kB of Base64.
-MAX_CLIPBOARD = 74_000
 
 
 def attention(way: Way, text: str) -> bytes:
@@ -30,12 +27,3 @@ def attention(way: Way, text: str) -> bytes:
     # text cannot end it.
     shown = one_line(text, MAX_TEXT).replace(";", ",")
     return f"\x1b]9;{shown}\a".encode()
-
-
-def clipboard(text: str) -> bytes:
-    """Return the bytes that ask the terminal to copy text to the clipboard (OSC 52).
-
-    A terminal sends no response, and may ignore the request.
-    """
-    data = text.encode(errors="replace")[:MAX_CLIPBOARD]
-    return b"\x1b]52;c;" + b64encode(data) + b"\a"

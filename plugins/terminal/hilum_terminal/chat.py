@@ -116,7 +116,11 @@ class ChatCommands:
 
     async def edit(self, text: str, suffix: str = ".md") -> str:
         """Let the user edit text in an editor, and return the edited text."""
-        return await edit_text(text, suffix, self._face.lend())
+        self._face.hold_keys()
+        try:
+            return await edit_text(text, suffix, self._face.lend())
+        finally:
+            self._face.release_keys()
 
     async def run_hilum(self, arguments: Sequence[str]) -> CommandOutput:
         """Run a ``hilum`` command as a child process in the session's folder."""
@@ -162,9 +166,9 @@ class ChatCommands:
         """Insert text into the input."""
         self._face.give_back([text])
 
-    async def copy(self, text: str) -> None:
-        """Copy text to the clipboard, if the terminal allows it."""
-        self._face.copy(text)
+    async def copy(self, text: str) -> str:
+        """Copy text to the clipboard, and return how it was copied."""
+        return await self._face.copy(text)
 
     def quit(self) -> None:
         """End the program."""
@@ -178,8 +182,7 @@ class ChatCommands:
 
     async def ask_trust(self, folder: str) -> str | None:
         """Ask whether the user trusts a folder; return the resulting approval policy, if any."""
-        decision = await ask_trust(self, folder)
-        return decision.approve
+        return await ask_trust(self, folder)
 
     async def welcome(self) -> None:
         """Greet the user in a new session, and help them choose a model if there is none."""
@@ -303,10 +306,14 @@ class ChatCommands:
             case ShowWhole():
                 self._show_whole(result.id)
             case EditCall():
+                # Released by ``_end_edit``.
+                self._face.hold_keys()
                 self._face.spawn(lambda: self._edit_call(result.id))
             case QuestionAnswer():
                 self._answer_question(result)
             case PlanDecision():
+                if result.decision == "edit":
+                    self._face.hold_keys()
                 self._face.spawn(lambda: self._decide_plan(result))
 
     def _answer_call(self, answer: Answer) -> None:
@@ -378,6 +385,7 @@ class ChatCommands:
                 self._face.show_waiting(waiting.items(clock_offset()))
         finally:
             self._face.end_edit(identity)
+            self._face.release_keys()
 
     async def _edit_arguments(self, identity: str) -> None:
         item = self._find(identity)

@@ -131,8 +131,13 @@ class Chat(Asker, Protocol):
     async def continue_run(self) -> None:
         """Continue the last run if it was cut off, stopped or failed."""
 
-    async def copy(self, text: str) -> None:
-        """Copy text to the user's clipboard, if the terminal allows it."""
+    async def copy(self, text: str) -> str:
+        """Copy text to the user's clipboard, and return how it was copied.
+
+        Raises:
+            UsageError: The text cannot be copied.
+        """
+        ...
 
     def set_draft(self, text: str) -> None:
         """Insert text into the input."""

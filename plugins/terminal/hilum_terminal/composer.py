@@ -33,6 +33,7 @@ MAX_INPUT_ROWS = 10
 MAX_MENU_ROWS = 8
 MAX_SEARCH_ROWS = 12
 MAX_FILES = 50
+_NEWLINE_KEYS = ("enter", "alt-enter", "shift-enter", "ctrl-j")
 PLACEHOLDER = "What shall we do?   / commands · @ files · ! shell · ? keys"
 
 
@@ -192,9 +193,9 @@ class Composer:
             case "ctrl-v":
                 self._owner.spawn(self._paste_clipboard)
             case "ctrl-g":
-                self._owner.spawn(self._edit)
+                self._open_editor()
             case "ctrl-e" if follows_control_x:
-                self._owner.spawn(self._edit)
+                self._open_editor()
             case _:
                 return False
         return True
@@ -251,10 +252,20 @@ class Composer:
             self._draft_changed()
         return True
 
+    def _open_editor(self) -> None:
+        """Start editing the draft in the user's editor."""
+        self._owner.hold_keys()
+        self._owner.spawn(self._edit)
+
     async def _edit(self) -> None:
-        """Edit the draft in the user's editor."""
-        if self._returned is not None:
-            return
+        """Edit the draft in the user's editor, unless it is open."""
+        try:
+            if self._returned is None:
+                await self._edit_text()
+        finally:
+            self._owner.release_keys()
+
+    async def _edit_text(self) -> None:
         text = self.editor.expand()
         self._returned = []
         try:
@@ -274,6 +285,30 @@ class Composer:
             self.editor.set_text("\n\n".join(parts), is_pasted=is_pasted)
             self._draft_changed()
         self._owner.changed()
+
+    def add_held(self, keys: Sequence[Key | Paste]) -> bool:
+        """Add what was typed while an editor was opening to the end of the draft.
+
+        Only text, pastes and line breaks are added: other keys were commands for the editor. Enter
+        does not send the draft.
+
+        Returns:
+            Whether there was anything to add.
+        """
+        if not keys:
+            return False
+        self._search = None
+        self.editor.cursor = len(self.editor.text)
+        before = self.editor.text
+        for key in keys:
+            if isinstance(key, Key) and key.name in _NEWLINE_KEYS:
+                self.editor.handle(Key("ctrl-j"))
+            elif isinstance(key, Paste) or key.name == "text":
+                self.editor.handle(key)
+        if self.editor.text == before:
+            return False
+        self._draft_changed()
+        return True
 
     def _handle_search(self, key: Key | Paste) -> None:
         assert self._search is not None

@@ -302,6 +302,9 @@ class Conversation:
         broken = session.journal.broken
         if broken is not None:
             self._face.show_error(broken)
+            # The open questions can no longer be answered.
+            self._face.note_waiting()
+            self._face.changed()
 
     def _show(self, item: Event | Delta, changes: Changes) -> None:
         """Show a new event or chunk of output."""
@@ -401,7 +404,7 @@ class Conversation:
     def is_working(self) -> bool:
         """Whether the agent that the user talks to has a run or a waiting prompt."""
         # If the log cannot be written, nothing runs.
-        if self.session is None or self.session.journal.broken is not None:
+        if self.session is None or self.is_broken:
             return False
         agent = self.session.agents.get(self.view.lead)
         # A run that was cut off when an earlier process ended is pending in the log, but is not
@@ -409,6 +412,11 @@ class Conversation:
         return agent is not None and any(
             run in self.session.runs for run in agent.conversation.pending
         )
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the log can no longer be written, for example because the disk is full."""
+        return self.session is not None and self.session.journal.broken is not None
 
     @property
     def waiting_prompts(self) -> list[str]:

@@ -13,17 +13,18 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 import trio
-from hilum import HilumError, make_redactor
+from hilum import HilumError, UsageError, make_redactor
+from hilum.errors import E_TOO_LARGE
 from hilum.settings import use_environment
 from hilum_view import SessionView
 
 from hilum_terminal.approval_items import Item, WaitingCall
 from hilum_terminal.approvals import ApprovalPrompt, Routed, route_key
-from hilum_terminal.attention import attention, clipboard
+from hilum_terminal.attention import attention
 from hilum_terminal.chat_protocol import Choice
 from hilum_terminal.composer import Composer
 from hilum_terminal.drawing import Drawing, Layout
-from hilum_terminal.face_base import STOPPING, FaceBase
+from hilum_terminal.face_base import BROKEN_LOG, STOPPING, FaceBase
 from hilum_terminal.history import History, history_file
 from hilum_terminal.keys import FocusChange, Key, KeyDecoder, Paste
 from hilum_terminal.live_rows import SPINNER_SECONDS, LiveRows
@@ -33,6 +34,7 @@ from hilum_terminal.prompts import Confirmed, ConfirmPrompt, Entered, TextPrompt
 from hilum_terminal.screen import terminal_reflows
 from hilum_terminal.settings import TerminalSettings
 from hilum_terminal.styles import Style, find_theme
+from hilum_terminal.system_clipboard import MAX_TERMINAL_TEXT, terminal_copy
 from hilum_terminal.transcript import Block, Transcript
 from hilum_terminal.tty import Tty
 
@@ -99,6 +101,8 @@ class Face(FaceBase):
         self._notice_until = 0.0
         self._last: dict[str, float] = {}
         self._decoder = KeyDecoder()
+        # What was typed while an editor was opening.
+        self._held: list[Key | Paste] = []
         self._last_key = 0.0
         self._changed = trio.Event()
 
@@ -225,16 +229,27 @@ class Face(FaceBase):
         if isinstance(key, FocusChange):
             self.is_watched = key.focused
             return
+        # A question that opens while the user types must not take the next key for an answer.
+        self.approvals.note_key(now)
+        if self._holds_keys:
+            self._held.append(key)
+            return
         if isinstance(key, Key) and self._handle_everywhere(key):
             return
         if self.overlays.is_open:
-            self.approvals.note_key(now)
             self.overlays.handle(key, now)
             return
         if self.approvals.current is not None:
             self._take_routed(route_key(self.approvals, key, now))
             return
         self._compose(key)
+
+    def _return_held(self) -> None:
+        held = self._held
+        self._held = []
+        if self.composer.add_held(held):
+            self.show_notice("What you typed before the editor opened is in the input.", 5.0)
+        self.changed()
 
     def _handle_everywhere(self, key: Key) -> bool:
         """Handle a global key, and return whether the key is global."""
@@ -394,10 +409,23 @@ class Face(FaceBase):
         self.tty.write(attention(way, text))
         self.drawing.redraw()
 
-    def copy(self, text: str) -> None:
-        """Copy text to the clipboard, if the terminal allows it (OSC 52)."""
-        self.tty.write(clipboard(text))
+    def _copy_by_terminal(self, text: str) -> str:
+        data = terminal_copy(text)
+        if not data:
+            return ""
+        self.tty.write(data)
         self.drawing.redraw()
+        return "through the terminal, if it allows this (OSC 52)"
+
+    def _offer_text(self, text: str) -> str:
+        size = len(text.encode(errors="replace"))
+        raise UsageError(
+            f"The text has {size:,} bytes, and a terminal copies at most {MAX_TERMINAL_TEXT:,}."
+            " Nothing was copied.",
+            code=E_TOO_LARGE,
+            hint="Install wl-clipboard (Wayland) or xclip (X11), or write the conversation to a file"
+            " with `/export FILE`.",
+        )
 
     def lend(self) -> AbstractAsyncContextManager[None]:
         """Return a context in which another program may use the terminal."""
@@ -425,6 +453,8 @@ class Face(FaceBase):
         """Show the items that wait for the user."""
         now = trio.current_time()
         ended = "" if self.conversation.is_working else "the run has ended"
+        if self.conversation.is_broken:
+            ended = BROKEN_LOG
         known = {item.id for item in self.approvals.waiting}
         routed = self.approvals.update(items, now, ended=ended)
         for item in items:

@@ -23,6 +23,7 @@ from hilum_terminal.input_kinds import read_input
 from hilum_terminal.printed_lines import PrintedLines
 from hilum_terminal.slash_names import name_slash_commands
 from hilum_terminal.styles import Style, Theme
+from hilum_terminal.system_clipboard import SystemClipboard
 from hilum_terminal.transcript import Block, Transcript
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 BUG_TEXT = (
     "This is a bug in hilum: please report it with the lines above. The conversation continues."
 )
+BROKEN_LOG = "the log of the conversation cannot be written, so hilum takes no answer"
 # Seconds until a failed task is restarted.
 PAUSE_SECONDS = 0.5
 # Time limit, in seconds, for writing the last lines when hilum ends, because the terminal may be
@@ -51,6 +53,7 @@ class FaceBase(ABC):
         theme: The colors.
         conversation: The conversation that the face shows.
         commands: The object that carries out commands and decisions.
+        clipboard: The system's clipboard.
     """
 
     theme: Theme
@@ -59,9 +62,12 @@ class FaceBase(ABC):
 
     def __init__(self, options: ChatOptions) -> None:
         self.options = options
+        self.clipboard = SystemClipboard(options.environ, self.spawn)
         self._actions = ActionQueue()
         self._nursery: trio.Nursery | None = None
         self._signal = 0
+        # Number of editors that are opening or open.
+        self._editors = 0
 
     def _open_conversation(self) -> None:
         self.conversation = Conversation(self.options, self)
@@ -94,6 +100,7 @@ class FaceBase(ABC):
                 with trio.move_on_after(SETTLE_TIMEOUT):
                     await self._settle()
                 nursery.cancel_scope.cancel()
+            await self.clipboard.aclose()
         # The same exit code that shells report for a program that was ended by a signal.
         return 128 + self._signal if self._signal else code
 
@@ -247,7 +254,29 @@ class FaceBase(ABC):
 
     async def save_clipboard(self) -> str:
         """Save the image in the clipboard to a file, and return the file's path."""
-        return await self.conversation.images.save_clipboard()
+        return await self.conversation.images.save_clipboard(self.clipboard)
+
+    def hold_keys(self) -> None:
+        """Hold what the user types, because it is meant for an editor that is opening.
+
+        Until the editor has the terminal, hilum still reads the keys. They must neither be lost nor
+        answer a question or stop the run.
+        """
+        self._editors += 1
+
+    def release_keys(self) -> None:
+        """Stop holding keys, and return to the user what was typed in the meantime."""
+        self._editors -= 1
+        if not self._editors:
+            self._return_held()
+
+    @property
+    def _holds_keys(self) -> bool:
+        return self._editors > 0
+
+    @abstractmethod
+    def _return_held(self) -> None:
+        """Return to the user what was typed while an editor was opening."""
 
     async def edit_draft(self, text: str) -> str:
         """Let the user edit text in an editor, and return the edited text."""
@@ -355,9 +384,32 @@ class FaceBase(ABC):
     def changed(self) -> None:
         """Show what has changed in the view."""
 
+    async def copy(self, text: str) -> str:
+        """Copy text to the clipboard, and return how it was copied.
+
+        Raises:
+            UsageError: Neither a program nor the terminal can copy the text.
+        """
+        program, is_lasting = await self.clipboard.copy(text)
+        if is_lasting:
+            return f"with {program}"
+        if program:
+            # A terminal that allows this keeps the text when hilum ends.
+            self._copy_by_terminal(text)
+            return f"with {program}, which may hold it only until hilum ends"
+        return self._copy_by_terminal(text) or self._offer_text(text)
+
     @abstractmethod
-    def copy(self, text: str) -> None:
-        """Copy text to the clipboard."""
+    def _copy_by_terminal(self, text: str) -> str:
+        """Copy text through the terminal, and return how; empty if the terminal refuses it."""
+
+    @abstractmethod
+    def _offer_text(self, text: str) -> str:
+        """Give the user a text that cannot be copied, and return how.
+
+        Raises:
+            UsageError: There is no way.
+        """
 
     @abstractmethod
     def lend(self) -> AbstractAsyncContextManager[None]:

@@ -94,6 +94,17 @@ class FaceProtocol(Asker, Protocol):
         """
         ...
 
+    def hold_keys(self) -> None:
+        """Hold what the user types from now on, because it is meant for an editor that is opening.
+
+        Each call is ended by a call of ``release_keys``.
+        """
+        ...
+
+    def release_keys(self) -> None:
+        """Stop holding keys, and return to the user what was typed in the meantime."""
+        ...
+
     async def edit_draft(self, text: str) -> str:
         """Let the user edit text in an editor, and return the edited text."""
         ...
@@ -124,8 +135,12 @@ class FaceProtocol(Asker, Protocol):
         """Insert texts that the agent has not read into the user's draft again."""
         ...
 
-    def copy(self, text: str) -> None:
-        """Copy text to the clipboard."""
+    async def copy(self, text: str) -> str:
+        """Copy text to the clipboard, and return how it was copied.
+
+        Raises:
+            UsageError: The text cannot be copied.
+        """
         ...
 
     def lend(self) -> AbstractAsyncContextManager[None]:

@@ -171,10 +171,6 @@ class History:
         """Whether the editor shows a text from the history instead of a draft."""
         return self._browser.position >= 0
 
-    def stop_browsing(self) -> None:
-        """Discard the position and the drafts, for example after a text was sent."""
-        self._browser = _Browser()
-
     def _find_prefix(self, prefix: str) -> list[str]:
         entries = list(self._newest_first())
         own = [entry for entry in entries if entry.project == self.project]

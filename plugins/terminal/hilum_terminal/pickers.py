@@ -5,7 +5,7 @@ A picker performs no I/O. The caller passes keys in, draws the rows, and acts on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import attrs
@@ -17,7 +17,6 @@ from hilum_terminal.prompts import (
     Cancelled,
     KeyGuard,
     LineField,
-    key_label,
 )
 from hilum_terminal.row_layout import exact_rows
 from hilum_terminal.styles import Theme
@@ -61,12 +60,10 @@ class Picked(Generic[Entry]):
     Attributes:
         entry: The entry.
         index: Index of the entry in the list that was passed to the picker.
-        action: Name of the action; empty if the user pressed Enter.
     """
 
     entry: Entry
     index: int
-    action: str = ""
 
 
 class Picker(Generic[Entry]):
@@ -81,8 +78,6 @@ class Picker(Generic[Entry]):
         entries: The entries.
         selected: Index of the entry that is selected at first.
         empty: Text to show if there are no entries.
-        actions: Additional actions: names of keys ("ctrl-d") and of their actions ("delete"). An
-            action does not close the picker; see ``replace``.
         is_guarded: Whether Enter does not choose right after the picker appeared, because the user
             may have pressed it for something else.
     """
@@ -94,37 +89,23 @@ class Picker(Generic[Entry]):
         *,
         selected: int = 0,
         empty: str = "",
-        actions: Mapping[str, str] | None = None,
         is_guarded: bool = False,
     ) -> None:
         self.title = title
         self.field = LineField()
         self.cursor: tuple[int, int] | None = None
         self._empty = empty or "There is nothing to choose from."
-        self._actions = dict(actions or {})
         self._guard = KeyGuard() if is_guarded else None
         self._page = _PAGE
         self._previews: dict[int, str] = {}
         self._preview_rows: list[str] = []
         self._preview_of: tuple[int, int] | None = None
-        self._set_entries(entries)
-        self._position = min(max(selected, 0), max(len(self._entries) - 1, 0))
-
-    def _set_entries(self, entries: Sequence[Entry]) -> None:
         self._entries = tuple(entries)
         # Texts are prepared only once, so that only the visible rows are formatted after each key.
         texts = [f"{entry.label} {entry.hint}".strip() for entry in self._entries]
         self._index = FuzzyIndex(texts)
         self._found: Sequence[int] = range(len(self._entries))
-        self._previews = {}
-        self._preview_of = None
-
-    def replace(self, entries: Sequence[Entry]) -> None:
-        """Replace the entries, for example after an action, but keep the filter."""
-        position = self._position
-        self._set_entries(entries)
-        self._filter()
-        self._position = min(position, max(len(self._found) - 1, 0))
+        self._position = min(max(selected, 0), max(len(self._entries) - 1, 0))
 
     @property
     def selected(self) -> Entry | None:
@@ -151,9 +132,7 @@ class Picker(Generic[Entry]):
                 return Cancelled()
             if key.name == "enter":
                 is_early = self._guard is not None and self._guard.holds(now)
-                return None if is_early else self._pick("")
-            if key.name in self._actions:
-                return self._pick(self._actions[key.name])
+                return None if is_early else self._pick()
             if self._move(key.name):
                 return None
         before = self.field.text
@@ -162,11 +141,11 @@ class Picker(Generic[Entry]):
             self._filter()
         return None
 
-    def _pick(self, action: str) -> Picked[Entry] | None:
+    def _pick(self) -> Picked[Entry] | None:
         index = self.selected_index
         if index is None:
             return None
-        return Picked(self._entries[index], index, action)
+        return Picked(self._entries[index], index)
 
     def _move(self, name: str) -> bool:
         last = max(len(self._found) - 1, 0)
@@ -232,9 +211,7 @@ class Picker(Generic[Entry]):
         return cut(theme.paint(title, "bold") + row, width)
 
     def _hints(self, width: int, theme: Theme) -> list[str]:
-        parts = ["Enter: choose", "Esc: cancel"]
-        parts[1:1] = [f"{key_label(key)}: {name}" for key, name in self._actions.items()]
-        return [theme.paint(cut(" · ".join(parts), width), "dim")]
+        return [theme.paint(cut("Enter: choose · Esc: cancel", width), "dim")]
 
     def _list(self, width: int, room: int, theme: Theme) -> list[str]:
         if room <= 0:

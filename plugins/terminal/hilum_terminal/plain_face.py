@@ -27,7 +27,7 @@ from hilum_terminal.approval_items import EditCall, Item, PlanDecision, ShowWhol
 from hilum_terminal.approval_rules import find_also_covered
 from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.chat_protocol import Choice
-from hilum_terminal.face_base import FaceBase
+from hilum_terminal.face_base import BROKEN_LOG, FaceBase
 from hilum_terminal.plain_questions import (
     AskedItem,
     Misfit,
@@ -142,6 +142,8 @@ class PlainFace(FaceBase):
         self._wrote = trio.Event()
         self._is_leaving = False
         self._last_interrupt = -TWICE_SECONDS
+        # The lines that were typed while an editor was opening.
+        self._held: list[str] = []
         # Commands ask one question at a time, and hilum asks about no waiting item meanwhile,
         # because a "yes" must have only one meaning.
         self._one_question = trio.Lock()
@@ -289,7 +291,9 @@ class PlainFace(FaceBase):
         if question is None or not question.secret:
             # The terminal has echoed the newline.
             self._at_line_start = True
-        if question is not None:
+        if self._holds_keys:
+            self._held.append(line)
+        elif question is not None:
             self._answer_question(question, line)
         elif self._asked is not None and self._answer_item(self._asked, line):
             return
@@ -297,6 +301,11 @@ class PlainFace(FaceBase):
             self.show_keys()
         elif line.strip():
             self.submit(line)
+
+    def _return_held(self) -> None:
+        held = self._held
+        self._held = []
+        self.give_back([line for line in held if line.strip()])
 
     def _answer_question(self, question: _OpenQuestion, line: str) -> None:
         if question.is_open:
@@ -401,7 +410,10 @@ class PlainFace(FaceBase):
             item = self._seen.pop(identity)
             card = self._cards_of_seen.pop(identity, None)
             if identity not in self._answered:
-                self.say(f"No longer waiting: {_describe_end(item, card)}.")
+                why = _describe_end(item, card)
+                if self.conversation.is_broken:
+                    why = BROKEN_LOG
+                self.say(f"No longer waiting: {why}.")
         self._answered &= ids
         self._items = tuple(items)
         for item in items:
@@ -413,7 +425,8 @@ class PlainFace(FaceBase):
     def _ask_next(self) -> None:
         """Ask again about the last item, or about the first one if the last one no longer waits."""
         waiting = [item for item in self._items if item.id not in self._answered]
-        if self._question is not None or not waiting:
+        # If the log cannot be written, nothing can be answered.
+        if self._question is not None or not waiting or self.conversation.is_broken:
             self._asked = None
             return
         asked = self._asked
@@ -515,13 +528,15 @@ class PlainFace(FaceBase):
             self.commands.decide(reply[0])
             return
         self._asked = None
-        self.say(describe_result(reply[0]))
         # Other calls that a lasting approval listed may have ended or changed in the meantime.
         unchanged = {item.id for item in waiting if item in asked.also}
         for result in reply:
             if result is reply[0] or result.id in unchanged:
                 self._answered.add(result.id)
                 self.commands.decide(result)
+        # An answer that could not be delivered has opened the item again.
+        if reply[0].id in self._answered:
+            self.say(describe_result(reply[0]))
         self._ask_next()
 
     def reopen_item(self, identity: str) -> None:
@@ -576,9 +591,13 @@ class PlainFace(FaceBase):
         if session is not None and session.settings(TerminalSettings).notify != "off":
             self._put(_Bell())
 
-    def copy(self, text: str) -> None:
-        """Write the text, because a simple terminal has no clipboard."""
+    def _copy_by_terminal(self, text: str) -> str:
+        # The sequence that copies text must not be written to a simple terminal.
+        return ""
+
+    def _offer_text(self, text: str) -> str:
         self.say(text)
+        return "as the lines above, because no program can access a clipboard"
 
     def lend(self) -> AbstractAsyncContextManager[None]:
         """Return a context in which another program may use the terminal."""

@@ -7,24 +7,18 @@ the user pasted as images count, so that a reference in a pasted text attaches n
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import trio
 from hilum import Image, UsageError, read_image
-from hilum.errors import E_NOT_FOUND, E_NOT_INSTALLED
+from hilum.errors import E_NOT_FOUND
+
+from hilum_terminal.system_clipboard import SystemClipboard
 
 _REFERENCE = re.compile(r"\[image #\d+: ([^\n\]]+)\]")
-CLIPBOARD_TIMEOUT = 5.0
-"""Time limit, in seconds, for the program that reads the clipboard."""
-_X11 = ("xclip", "-selection", "clipboard", "-target", "image/png", "-out")
-_WAYLAND = ("wl-paste", "--type", "image/png")
-_MACOS = ("osascript", "-e", "the clipboard as «class PNGf»")
-_MACOS_PREFIX = b"data PNGf"
 
 
 class PromptImages:
@@ -61,16 +55,19 @@ class PromptImages:
             images.append(read)
         return images
 
-    async def save_clipboard(self) -> str:
+    async def save_clipboard(self, clipboard: SystemClipboard) -> str:
         """Save the image in the system's clipboard to a file, and return the file's path.
 
         The file exists until the program ends.
+
+        Args:
+            clipboard: The system's clipboard.
 
         Raises:
             UsageError: The clipboard contains no image that models accept, or no program can read
                 the clipboard.
         """
-        data = await _read_clipboard()
+        data = await clipboard.read_image()
         if not data:
             raise UsageError(
                 "There is no image in the clipboard.",
@@ -85,57 +82,3 @@ class PromptImages:
         # A file that models do not accept is an error now, not when the prompt is sent.
         await trio.to_thread.run_sync(read_image, path)
         return str(path)
-
-
-async def _read_clipboard() -> bytes:
-    """Return the image in the clipboard; empty if there is none.
-
-    Raises:
-        UsageError: No program can read the clipboard.
-    """
-    argv = _choose_program()
-    try:
-        # The warden does not run this program: the sandbox would hide the display server from it.
-        # Trio ends the program with the time limit.
-        with trio.move_on_after(CLIPBOARD_TIMEOUT):
-            done = await trio.run_process(
-                argv, capture_stdout=True, capture_stderr=True, check=False
-            )
-            return _decode(argv, done.stdout)
-    except OSError as error:
-        raise UsageError(
-            f"The clipboard cannot be read: {argv[0]}: {error.strerror}.",
-            code=E_NOT_INSTALLED,
-            hint=f"Install {argv[0]}, or paste the path of an image file.",
-        ) from None
-    return b""
-
-
-def _choose_program() -> Sequence[str]:
-    """Return the program that reads an image from the clipboard.
-
-    Raises:
-        UsageError: There is no clipboard.
-    """
-    if sys.platform == "darwin":
-        return _MACOS
-    if os.environ.get("WAYLAND_DISPLAY"):
-        return _WAYLAND
-    if os.environ.get("DISPLAY"):
-        return _X11
-    raise UsageError(
-        "This terminal has no clipboard that hilum can read.",
-        code=E_NOT_FOUND,
-        hint="Paste the path of an image file, or drag the file into the terminal.",
-    )
-
-
-def _decode(argv: Sequence[str], output: bytes) -> bytes:
-    if argv is not _MACOS:
-        return output
-    # AppleScript prints «data PNGf89504E47…».
-    _, _, digits = output.partition(_MACOS_PREFIX)
-    try:
-        return bytes.fromhex(digits.partition("»".encode())[0].decode("ascii"))
-    except ValueError:
-        return b""

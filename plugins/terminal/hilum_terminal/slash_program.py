@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hilum import UsageError
+import trio
+from hilum import Session, UsageError
 from hilum.errors import E_BAD_ARGS
-from hilum.events import ApprovalAnswered
+from hilum.events import ApprovalAnswered, ApprovalAsked
 
 from hilum_terminal.chat_protocol import Chat, CommandOutput
 from hilum_terminal.slash_arguments import split_words
@@ -80,19 +81,36 @@ async def permissions(chat: Chat, arguments: str) -> None:
                 f"Allowed until this conversation ends (/permissions remove revokes it):\n{listed}"
             )
     action, _, rule = arguments.partition(" ")
-    if action == "remove" and _revoke(chat, rule.strip()):
+    if action == "remove" and await _revoke(chat, rule.strip()):
         return
     await run_program(chat, "permissions", arguments)
 
 
-def _revoke(chat: Chat, rule: str) -> bool:
+async def _revoke(chat: Chat, rule: str) -> bool:
     """Revoke approvals in this session; return whether no stored rule has to be removed."""
     session = chat.session
     if not session.revoke(rule):
         return False
     chat.say(f"No longer allowed in this conversation: {rule}")
-    # An approval that was given "forever" is also stored as a rule.
-    return not any(
-        isinstance(event, ApprovalAnswered) and event.remember == "always"
-        for event in session.journal.read_all()
-    )
+    return not await _was_stored(session, rule)
+
+
+async def _was_stored(session: Session, scope: str) -> bool:
+    """Return whether an approval in this session was given "forever", which also stores a rule.
+
+    The log is read in pages up to such an answer, because a long log needs much memory.
+    """
+    asked: set[str] = set()
+    position = 0
+    while page := session.journal.since(position):
+        position = page[-1].seq
+        for event in page:
+            if isinstance(event, ApprovalAsked) and scope in (event.scope, event.call.name):
+                asked.add(event.id)
+            elif isinstance(event, ApprovalAnswered) and event.id in asked:
+                if event.remember == "always":
+                    return True
+                asked.discard(event.id)
+        # Keys must be handled between two pages.
+        await trio.lowlevel.checkpoint()
+    return False

@@ -240,8 +240,8 @@ async def copy(chat: Chat, arguments: str) -> None:
         raise UsageError(
             "There is nothing to copy yet.", code=E_NOT_FOUND, hint="Wait for an answer."
         )
-    await chat.copy(text)
-    chat.say(f"Copied {what} ({len(text):,} characters).", style="dim")
+    how = await chat.copy(text)
+    chat.say(f"Copied {what} ({len(text):,} characters) {how}.", style="dim")
 
 
 def _find_last_answer(view: SessionView) -> str:

@@ -99,25 +99,6 @@ _INSTRUCTIONS = (
 
 
 @attrs.frozen
-class TrustDecision:
-    """The user's decision on how to open a session in a folder.
-
-    Attributes:
-        trusted: Whether the folder is trusted. The session reads this state itself, so
-            callers need not pass it on.
-        approve: The approval policy to open the session with; ``None`` for the configured one.
-        asked: Whether the user was asked.
-        left: Whether the user pressed Esc. The caller decides whether to open a read-only session
-            or none.
-    """
-
-    trusted: bool
-    approve: Literal["readonly"] | None = None
-    asked: bool = False
-    left: bool = False
-
-
-@attrs.frozen
 class FolderContents:
     """The files in a folder that matter for trust.
 
@@ -140,46 +121,48 @@ class FolderContents:
     problem: str = ""
 
 
-async def ask_trust(asker: Asker, workspace: str | os.PathLike[str]) -> TrustDecision:
-    """Ask whether the user trusts a folder, if necessary, and return the decision.
+async def ask_trust(asker: Asker, workspace: str | os.PathLike[str]) -> Literal["readonly"] | None:
+    """Ask whether the user trusts a folder, if necessary.
 
-    If the user decides to use a folder without its extensions, the question is not asked again
-    until the extensions change.
+    The session reads itself whether the folder is trusted. If the user decides to use a folder
+    without its extensions, the question is not asked again until the extensions change.
+
+    Returns:
+        The approval policy to open the session with; ``None`` for the configured one. If the user
+        pressed Esc, the session may only read.
     """
     contents = await trio.to_thread.run_sync(read_contents, workspace)
     if contents.state == "trusted" or not (contents.names or contents.problem):
-        return TrustDecision(contents.state == "trusted")
+        return None
     if await trio.to_thread.run_sync(_is_declined, contents):
         asker.say(
             f"The extensions of this folder are off ({_count(contents.names)}). `/trust`"
             " turns them on.",
             style="dim",
         )
-        return TrustDecision(False)
+        return None
     for line in describe(contents):
         asker.say(line)
     chosen = await asker.choose(_title(contents), _choices(contents))
-    if chosen is None:
-        return TrustDecision(False, "readonly", asked=True, left=True)
-    if chosen.value == "look":
-        return TrustDecision(False, "readonly", asked=True)
+    if chosen is None or chosen.value == "look":
+        return "readonly"
     if chosen.value == "without":
         await trio.to_thread.run_sync(_remember_declined, contents)
-        return TrustDecision(False, asked=True)
+        return None
     return await _trust(asker, contents)
 
 
-async def _trust(asker: Asker, shown: FolderContents) -> TrustDecision:
+async def _trust(asker: Asker, shown: FolderContents) -> Literal["readonly"] | None:
     """Trust a folder, unless it has changed since its contents were shown."""
     try:
         is_same = await trio.to_thread.run_sync(_add_if_unchanged, shown)
     except HilumError as error:
         asker.say(f"The folder is not trusted: {error.message} {error.hint}", style="bad")
-        return TrustDecision(False, asked=True)
+        return None
     if not is_same:
         asker.say("The folder changed while you decided.", style="warning")
         return await ask_trust(asker, shown.root)
-    return TrustDecision(True, asked=True)
+    return None
 
 
 def _add_if_unchanged(shown: FolderContents) -> bool:

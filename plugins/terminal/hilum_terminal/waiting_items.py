@@ -102,6 +102,9 @@ class WaitingItems:
         Args:
             clock_offset: Difference between Unix time and the prompt's clock.
         """
+        if self._session.journal.broken is not None:
+            # No answer can be written, so nothing waits any more.
+            return []
         found: list[Item] = []
         for waiting in self._view.waiting:
             if not self._is_alive(waiting):

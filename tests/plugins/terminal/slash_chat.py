@@ -106,8 +106,9 @@ class FakeChat:
         self._seen = SessionView()
         self.draft = draft
 
-    async def copy(self, text: str) -> None:
+    async def copy(self, text: str) -> str:
         self.copied.append(text)
+        return "somewhere"
 
     def set_draft(self, text: str) -> None:
         self.draft = text

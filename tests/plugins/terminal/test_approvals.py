@@ -125,13 +125,66 @@ def test_the_focus_key_is_the_composers_if_nothing_waits():
     assert not user.prompt.focused
 
 
-def test_the_prompt_takes_the_focus_after_a_second_without_a_key_and_a_draft():
+def test_the_prompt_takes_the_focus_after_a_pause_without_a_key_and_a_draft():
     user = User()
     user.press(letter("x"))
     user.show(call())
-    assert not user.wait(0.9).prompt.focused
+    assert not user.wait(0.4).prompt.focused
     assert not user.wait(0.2, draft_empty=False).prompt.focused
     assert user.wait(0.0).prompt.focused
+
+
+def test_keys_before_a_question_opens_are_no_pause():
+    """The program notes every key, also while nothing waits."""
+    user = User()
+    user.wait(60)
+    user.prompt.note_key(user.now)
+    user.wait(0.1).show(call())
+    assert not user.wait(0.0).prompt.focused
+    user.press(letter("y"), after=0.1)
+    assert user.typed == "y"
+    assert user.wait(0.6).prompt.focused
+    assert user.results == []
+
+
+def test_the_focus_is_for_one_item_only():
+    """The next item needs the focus key, or a pause, again."""
+    user = focused(call(1), call(2), call(3))
+    assert user.press(letter("y")) == (Answer("a1", True),)
+    assert not user.prompt.focused
+    assert user.press(letter("y"), ENTER, after=0.4) == ()
+    assert user.typed == "y"
+    user.press(FOCUS)
+    assert user.press(letter("y")) == (Answer("a2", True),)
+    # The same if the prompt took the focus itself.
+    assert user.wait(0.5).prompt.focused
+    user = User(call(1), call(2)).wait(5)
+    user.press(letter("y"))
+    user.wait(0.3)
+    assert user.results == [Answer("a1", True)]
+    assert not user.prompt.focused
+    user.press(letter("y"), after=0.15)
+    assert user.results == [Answer("a1", True)]
+
+
+@pytest.mark.parametrize("key", ["s", "a", "f"])
+def test_a_letter_that_covers_more_than_one_call_needs_enter(key):
+    """If the prompt took the focus itself, such a letter only selects the choice."""
+    user = User(call(1), call(2)).wait(5)
+    user.press(letter(key))
+    user.wait(0.3)
+    assert user.results == []
+    assert f"▸[{key}]" in user.screen
+    assert "Press Enter to choose this." in user.screen
+    user.press(ENTER)
+    if key == "s":
+        assert user.results == [Answer("a1", True, remember="session")]
+    else:
+        assert "▸[n] no, back" in user.screen
+    # With the focus key, the letter chooses.
+    user = focused(call(1), call(2))
+    user.press(letter(key))
+    assert "▸[n] no, back" in user.screen or user.results
 
 
 def test_only_a_count_is_shown_while_the_user_types():
@@ -303,6 +356,7 @@ def test_a_call_is_allowed_with_a_comment():
     assert "Enter: allow" in user.screen
     assert user.press(ENTER) == (Answer("a1", True, comment="only this time"),)
     # Esc goes back without an answer, and the comment is kept.
+    user.press(FOCUS)
     user.press(letter("c"), Paste("and this"), Key("esc"))
     assert user.results[-1].id == "a1"
     assert user.press(letter("c"), ENTER)[0].comment == "and this"
@@ -321,7 +375,7 @@ def test_once_is_selected_for_every_call():
     user = focused(call(1), call(2))
     user.press(Key("right"), Key("right"))
     assert "▸[s]" in user.screen
-    user.press(letter("y"))
+    user.press(letter("y"), FOCUS)
     assert "▸[y] yes, once" in user.screen
 
 
@@ -334,6 +388,7 @@ def test_enter_does_not_answer_a_prompt_that_took_the_focus():
     # An answer does not make Enter count for the next call.
     user.press(letter("y"))
     assert user.wait(0.5).results == [Answer("a1", True)]
+    assert user.wait(0.5).prompt.focused
     assert user.press(ENTER) == ()
     user.press(Key("right"), Key("left"))
     assert user.press(ENTER) == (Answer("a2", True),)
@@ -447,8 +502,8 @@ def test_several_items():
     assert "Which one?" in user.screen
     user.press(Key("tab"), letter("y"))
     assert user.results == [Answer("a3", True)]
-    # The focus stays, and the oldest one is shown.
-    assert user.press(letter("y")) == (Answer("a1", True),)
+    # The oldest one is shown.
+    assert user.press(FOCUS, letter("y")) == (Answer("a1", True),)
     assert "Which one?" in user.screen
     assert [user.prompt.waiting[0].id] == ["q1"]
 
@@ -748,7 +803,7 @@ class History:
     def actions(self):
         actions = [self.write, self.write, self.paste, self.open, self.end, self.pause, self.change]
         if self.uses_prompt:
-            actions += [self.focus, self.choose, self.decide, self.decide]
+            actions += [self.focus, self.choose, self.decide, self.decide, self.pick]
         return actions
 
     def finish(self):
@@ -765,15 +820,23 @@ class History:
             self.now = min(self.now + step, end)
             before = self.prompt.focused
             held = self.prompt._held
+            step = self.prompt._step
             routed = self.prompt.tick(self.now, draft_empty=not self.composer.draft)
             if self.prompt.focused and not before:
                 assert self.composer.draft == ""
-                assert self.now - self.last_key_at >= 1.0 - 1e-9
+                assert self.now - self.last_key_at >= 0.5 - 1e-9
                 self.focused_at = self.now
             if routed.results:
                 assert held is not None
+                self.check_held_letter(step, routed.results)
             self.apply(routed)
             self.draw()
+
+    def check_held_letter(self, step, results):
+        """Check that a letter in a prompt that took the focus itself covers one call only."""
+        if step == "choose":
+            assert len(results) == 1
+            assert getattr(results[0], "remember", "once") == "once"
 
     def draw(self):
         rows = self.prompt.rows(80, 12, PLAIN, self.now)
@@ -790,10 +853,19 @@ class History:
             if not asks_for_more and result != PlanDecision(result.id, "edit"):
                 self.items = [item for item in self.items if item.id != result.id]
             self.results.append(result)
+            if isinstance(result, Answer | QuestionAnswer):
+                # The next item needs its own focus.
+                assert not self.prompt.focused
         if routed.results:
             self.apply(self.prompt.update(self.items, self.now))
 
     def key(self, key):
+        if self.prompt.current is None:
+            # As in the program: while nothing waits, the prompt is only told the time of a key.
+            self.prompt.note_key(self.now)
+            self.last_key_at = self.now
+            self.composer.handle(key)
+            return
         before = self.prompt.focused
         step = self.prompt._step
         held = self.prompt._held
@@ -810,6 +882,8 @@ class History:
             assert key.name in ("text", "enter")
             assert self.now - self.focused_at >= 0.3 - 1e-9
             assert self.now - self.drawn_at[current.id, step] >= 0.3 - 1e-9
+            if held is not None:
+                self.check_held_letter(step, routed.results)
         text = key.text if isinstance(key, Paste) or key.name == "text" else ""
         passed = "".join(each.text for each in routed.composer)
         if text and not passed:
@@ -862,6 +936,14 @@ class History:
         self.pass_time(self.random.choice((0.2, 0.4)))
         self.choose()
         self.choose()
+
+    def pick(self):
+        """Press a letter alone, which may reach a prompt that took the focus itself."""
+        self.pass_time(3.0)
+        self.key(letter(self.random.choice("yasf")))
+        self.pass_time(self.random.choice((0.1, 0.4)))
+        if self.random.random() < 0.5:
+            self.key(ENTER)
 
     # What happens elsewhere
 

@@ -40,6 +40,7 @@ class FakeOwner:
         self.drafts = []
         self.leave_editor = trio.Event()
         self.running = 0
+        self.held = 0
         self.ended = trio.Event()
 
     def submit(self, text, *, afterwards=False, is_typed=True):
@@ -60,6 +61,12 @@ class FakeOwner:
 
     def show_keys(self):
         pass
+
+    def hold_keys(self):
+        self.held += 1
+
+    def release_keys(self):
+        self.held -= 1
 
     def remember_images(self, paths):
         self.images = paths
@@ -454,10 +461,12 @@ async def test_what_returns_while_the_editor_is_open_is_kept(tmp_path):
         user.composer.give_back(["first"])
         user.composer.give_back(["second"])
         assert user.text == "second\n\nfirst\n\ndraft|"
+        assert user.owner.held == 1
         user.owner.edited = "edited draft\n"
         user.owner.leave_editor.set()
         await user.settle()
         assert user.text == "second\n\nfirst\n\nedited draft|"
+        assert user.owner.held == 0
         # The editor was opened once only.
         assert user.owner.drafts == ["draft"]
 
@@ -475,6 +484,17 @@ async def test_an_editor_that_fails_leaves_the_draft(tmp_path):
         user.owner.edited = "fine"
         await user.press("<ctrl-g>")
         assert user.text == "fine|"
+        assert user.owner.held == 0
+
+
+async def test_what_was_typed_for_the_editor_is_added_to_the_draft(tmp_path):
+    async with open_typist(tmp_path) as user:
+        await user.press("draft")
+        held = [Key("esc"), Key("text", "o"), Key("text", "k"), Key("enter"), Key("ctrl-c")]
+        assert user.composer.add_held([*held, Paste("pasted")])
+        assert user.text == "draftok\npasted|"
+        assert not user.composer.add_held([Key("esc")])
+        assert user.owner.sent == []
 
 
 async def test_the_editor_keeps_pastes_and_the_paths_of_images(tmp_path):

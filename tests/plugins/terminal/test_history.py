@@ -366,7 +366,7 @@ def test_own_project_first_and_each_text_once(history: History) -> None:
     ]
 
 
-def test_what_was_typed_selects_the_beginning(history: History) -> None:
+def test_what_was_typed_selects_the_beginning(history: History, tmp_path: Path) -> None:
     cases = [
         ("fix", "uuuudddd", ["fix\nboth lines", "fix the parser", "Fix everything", None]),
         ("Fix", "uu", ["Fix everything", None]),
@@ -375,7 +375,7 @@ def test_what_was_typed_selects_the_beginning(history: History) -> None:
     ]
     wrong = []
     for draft, steps, expected in cases:
-        history.stop_browsing()
+        history = open_history(tmp_path / "prompts.jsonl")
         shown = browse(history, steps, draft)
         if "d" in steps:
             expected = [*expected, "fix the parser", "fix\nboth lines", draft, None]

@@ -63,21 +63,6 @@ def test_the_keys_of_a_picker():
     assert pick(ENTER, selected=99).entry.label == "Pineapple"
 
 
-def test_actions():
-    picker = Picker("Fruit", FRUIT, actions={"ctrl-x": "delete"})
-    for key in typed("an"):
-        picker.handle(key, 0.0)
-    deleted = picker.handle(Key("ctrl-x"), 0.0)
-    assert deleted == Picked(FRUIT[1], 1, "delete")
-    assert "Ctrl-X: delete" in "\n".join(picker.rows(60, 10, PLAIN))
-    picker.replace([FRUIT[0], *FRUIT[2:]])
-    # The filter stays.
-    assert picker.field.text == "an"
-    assert picker.selected is None or picker.selected.label != "Banana"
-    picker.handle(Key("ctrl-u"), 0.0)
-    assert picker.selected == FRUIT[0]
-
-
 def test_an_empty_list():
     picker = Picker("Fruit", [], empty="No fruit yet.")
     assert "No fruit yet." in "\n".join(picker.rows(40, 5, PLAIN))
@@ -153,7 +138,7 @@ def test_rows_fit_every_window():
     wrong = []
     for width in (1, 2, 5, 20, 60, 120, 300):
         for max_rows in (0, 1, 2, 3, 5, 8, 20):
-            picker = Picker(hostile, entries, actions={"ctrl-x": "delete"})
+            picker = Picker(hostile, entries)
             for key in (DOWN, Key("text", "e"), Key("end")):
                 rows = picker.rows(width, max_rows, Theme())
                 text = "".join(rows)

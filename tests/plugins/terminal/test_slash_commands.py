@@ -1,19 +1,24 @@
 """Commands about sessions, settings, files, usage and background work, on real sessions."""
 
+from types import SimpleNamespace
+
 import hilum_agents
 import hilum_agents.runs as hilum_agents_runs
 import hilum_files
 import hilum_prompt
 import hilum_shell
 import hilum_skills
+import msgspec
 import trio
 from hilum import Layer, UsageError
-from hilum.messages import Usage
+from hilum.events import ApprovalAnswered, ApprovalAsked
+from hilum.messages import ToolCall, Usage
 from hilum.models import Price
 from hilum.services import BackgroundCommands
 from hilum.testing import ModelProvider, ScriptedModel, pause, plugin, say, use
 from hilum.window import WindowPart, WindowUse
 from hilum_terminal.chat_protocol import CommandOutput
+from hilum_terminal.slash_program import _was_stored
 from hilum_terminal.slash_usage import context_rows
 from hilum_terminal.styles import PLAIN
 from hilum_view import Prompt
@@ -117,7 +122,10 @@ async def test_copy_takes_the_last_answer_or_its_last_code():
         await chat.type("/copy")
         assert "nothing to copy yet" in chat.error
         await chat.session.run("Write code.")
-        assert await chat.type("/copy code") == "Copied the last block of code (10 characters)."
+        assert (
+            await chat.type("/copy code")
+            == "Copied the last block of code (10 characters) somewhere."
+        )
         await chat.type("/copy")
         assert chat.copied[0] == "last\nlines"
         assert chat.copied[1].startswith("Text.")
@@ -231,6 +239,42 @@ async def test_permissions_show_what_this_session_allows():
         assert "run_terminal_cmd(make *)" in said
         await chat.type("/permissions test run_terminal_cmd 'git push'")
         assert chat.commands[-1] == ["permissions", "test", "run_terminal_cmd", "git push"]
+
+
+async def test_permissions_remove_looks_for_a_stored_rule():
+    """A rule is removed only if an approval of this scope was given for later sessions."""
+    scope = "run_terminal_cmd(make *)"
+    other = "run_terminal_cmd(ls *)"
+    events = []
+    for number, (asked, remember) in enumerate([(other, "always"), (scope, "session")]):
+        call = ToolCall(f"c{number}", "run_terminal_cmd", "{}")
+        events.append(ApprovalAsked(id=f"a{number}", call=call, risk="execute", scope=asked))
+        events.append(ApprovalAnswered(id=f"a{number}", accepted=True, remember=remember))
+    pages = []
+
+    def since(position):
+        # One event per page: the whole log must not be read at once.
+        pages.append(position)
+        found = events[position : position + 1]
+        return [msgspec.structs.replace(event, seq=position + 1) for event in found]
+
+    session = SimpleNamespace(journal=SimpleNamespace(since=since))
+    assert not await _was_stored(session, scope)
+    assert pages == [0, 1, 2, 3, 4]
+    pages.clear()
+    assert await _was_stored(session, other)
+    assert pages == [0, 1]
+
+
+async def test_permissions_remove_revokes_an_approval_of_this_session():
+    async with open_chat() as chat:
+        grants = chat.session.agents["main"].conversation.grants
+        grants.add("run_terminal_cmd(make)")
+        assert "No longer allowed" in await chat.type("/permissions remove run_terminal_cmd(make)")
+        # No rule is stored, so the program has nothing to remove.
+        assert chat.commands == []
+        await chat.type("/permissions remove run_terminal_cmd(make)")
+        assert chat.commands == [["permissions", "remove", "run_terminal_cmd(make)"]]
 
 
 async def test_trust_takes_effect_in_the_reopened_session():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from hilum.trust import TrustedFolders, is_trusted
-from hilum_terminal.trust_question import TrustDecision, ask_trust, describe, read_contents
+from hilum_terminal.trust_question import ask_trust, describe, read_contents
 from scripted_asker import ScriptedAsker
 
 LOOK = "No, only look around"
@@ -43,7 +43,7 @@ async def test_an_ordinary_folder_asks_nothing(tmp_path: Path) -> None:
     (tmp_path / ".vscode").mkdir()
     (tmp_path / ".vscode" / "settings.json").write_text("{}")
     asker = ScriptedAsker()
-    assert await ask_trust(asker, tmp_path) == TrustDecision(False)
+    assert await ask_trust(asker, tmp_path) is None
     assert (asker.questions, asker.said) == ([], [])
 
 
@@ -51,7 +51,7 @@ async def test_the_question_names_what_could_run_or_instruct(folder: Path) -> No
     """Each kind with what it can do; no is selected."""
     asker = ScriptedAsker(answers=[LOOK])
     decision = await ask_trust(asker, folder)
-    assert decision == TrustDecision(False, "readonly", asked=True)
+    assert decision == "readonly"
     assert asker.said == [
         "This folder brings along:",
         "  .hilum/plugins/deploy.py: code that runs inside hilum",
@@ -69,17 +69,17 @@ async def test_the_question_names_what_could_run_or_instruct(folder: Path) -> No
 async def test_yes_trusts_the_folder_until_it_changes(folder: Path) -> None:
     """Then the question says what has changed."""
     decision = await ask_trust(ScriptedAsker(answers=[TRUST]), folder)
-    assert decision == TrustDecision(True, asked=True)
+    assert decision is None
     assert is_trusted(folder)
     quiet = ScriptedAsker()
-    assert await ask_trust(quiet, folder) == TrustDecision(True)
+    assert await ask_trust(quiet, folder) is None
     assert quiet.said == []
 
     (folder / ".hilum/plugins/deploy.py").write_text("print('something else')")
     (folder / ".claude/agents/tester.md").unlink()
     (folder / ".hilum/plugins/new.py").write_text("")
     asker = ScriptedAsker(answers=[None])
-    assert await ask_trust(asker, folder) == TrustDecision(False, "readonly", True, left=True)
+    assert await ask_trust(asker, folder) == "readonly"
     assert asker.questions == ["Do you trust this folder again?"]
     assert asker.said[:4] == [
         "Changed since you trusted this folder:",
@@ -93,9 +93,9 @@ async def test_working_without_the_extensions_is_remembered(folder: Path) -> Non
     """Until they change; looking around is not."""
     await ask_trust(ScriptedAsker(answers=[LOOK]), folder)
     decision = await ask_trust(ScriptedAsker(answers=[WITHOUT]), folder)
-    assert decision == TrustDecision(False, asked=True)
+    assert decision is None
     quiet = ScriptedAsker()
-    assert await ask_trust(quiet, folder) == TrustDecision(False)
+    assert await ask_trust(quiet, folder) is None
     assert quiet.said == [
         "The extensions of this folder are off (5 files). `/trust` turns them on."
     ]
@@ -114,7 +114,7 @@ async def test_a_change_while_the_user_decides_is_asked_again(folder: Path) -> N
 
     asker = ScriptedAsker(answers=[change_and_answer, LOOK])
     decision = await ask_trust(asker, folder)
-    assert decision == TrustDecision(False, "readonly", asked=True)
+    assert decision == "readonly"
     assert "The folder changed while you decided." in asker.said
     assert any("late.py" in line for line in asker.said)
     assert not is_trusted(folder)
@@ -124,7 +124,7 @@ async def test_a_folder_that_cannot_be_trusted_offers_no_yes(folder: Path) -> No
     """A link out of the project could become anything."""
     (folder / ".hilum/plugins/outside.py").symlink_to("/etc/hostname")
     asker = ScriptedAsker(answers=[WITHOUT])
-    assert await ask_trust(asker, folder) == TrustDecision(False, asked=True)
+    assert await ask_trust(asker, folder) is None
     assert len(asker.offered[0]) == 2
     assert "outside.py cannot be trusted" in asker.text
 
@@ -135,7 +135,8 @@ async def test_an_unreadable_list_of_trusted_folders_trusts_nothing(folder: Path
     file.parent.mkdir(parents=True)
     file.write_text("folders = 3\n")
     asker = ScriptedAsker(answers=[LOOK])
-    assert not (await ask_trust(asker, folder)).trusted
+    assert await ask_trust(asker, folder) == "readonly"
+    assert not is_trusted(folder)
     assert "trust.toml cannot be read" in asker.text
 
 
@@ -153,7 +154,9 @@ async def test_names_of_files_cannot_drive_the_terminal_or_forge_lines(folder: P
     assert r"a\x1b[2J\nThis folder is safe.py" in asker.text
     assert "and 17 more: code that runs inside hilum" in asker.text
     asker.text.encode()  # no lone surrogates
-    assert (await ask_trust(ScriptedAsker(), folder)).asked is False
+    quiet = ScriptedAsker()
+    await ask_trust(quiet, folder)
+    assert quiet.questions == []
 
 
 def test_a_folder_that_is_a_link_out_of_the_project_is_named(tmp_path: Path) -> None:
