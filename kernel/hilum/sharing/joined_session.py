@@ -485,7 +485,9 @@ class JoinedSession(Session):
             return False
 
         def handle(reply: Reply) -> None:
-            if not reply.result:
+            if reply.error:
+                self.on_problem(read_error(reply))
+            elif not reply.result:
                 late = "The agent has already read the message that you took back."
                 self.on_problem(UsageError(late, code="E_BAD_ARGS"))
 

@@ -17,8 +17,10 @@ from hilum.events import (
     RunEnded,
     SessionChanged,
     SteeringQueued,
+    SteeringWithdrawn,
     encode,
 )
+from hilum.messages import Image
 from hilum.sharing import JoinedSession, join_session, share_session
 from hilum.testing import Bench, pause, plugin, say, use
 
@@ -131,6 +133,38 @@ async def test_texts_of_the_owner_are_foreign_in_the_joined_terminal(bench):
         await kit.run("x")
         queued = await wait_for(other, PromptQueued)
         assert other.sent_elsewhere == {queued.run}
+
+
+async def test_images_and_attached_data_reach_the_owner(bench):
+    """A prompt of the joined terminal is the same as one of the owner."""
+    kit = await bench(answers=["seen"])
+    picture = Image("image/png", b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
+    async with share_session(kit.session), joined(kit) as other:
+        run = await other.prompt("Look \udcff", attached="output", images=[picture])
+        with trio.fail_after(20):
+            await run.wait()
+        (queued,) = kit.of(PromptQueued)
+        assert (queued.images, queued.attached, queued.piped) == ((picture,), "output", False)
+
+
+async def test_a_message_that_was_read_cannot_be_withdrawn(bench):
+    """The user is told, because the text is also in the draft again."""
+    kit = await bench()
+    kit.model.next(say("A") + pause(trio.Event()))
+    async with share_session(kit.session), joined(kit) as other:
+        problems = []
+        other.on_problem = problems.append
+        await other.prompt("Begin.")
+        message = await other.steer("Also.")
+        await wait_for(other, SteeringQueued)
+        kit.session.withdraw(message)
+        assert other.withdraw(message)
+        await wait_for(other, SteeringWithdrawn)
+        with trio.fail_after(5):
+            while not problems:
+                await trio.testing.wait_all_tasks_blocked(0.01)
+        assert "already read" in problems[0].message
+        kit.session.stop()
 
 
 async def test_a_message_can_be_withdrawn_and_a_run_stopped(bench):
