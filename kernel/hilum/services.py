@@ -570,6 +570,20 @@ class BackgroundCommands(Protocol):
         """Return the commands that are running."""
         ...
 
+    def move_waiting(self) -> int:
+        """Move the commands that agents are waiting for to the background, on behalf of the user.
+
+        The calls return at once, with the output so far and the ids of the commands, which
+        continue to run.
+
+        Returns:
+            The number of commands that are moved; 0 if no agent is waiting for a command.
+
+        Raises:
+            ToolError: Too many commands are already in the background.
+        """
+        ...
+
 
 @runtime_checkable
 class Confinement(Protocol):
@@ -582,6 +596,18 @@ class Confinement(Protocol):
         """Return the kind of sandbox in one word, such as ``bubblewrap``; empty if there is none.
 
         Before the first command, the result is the sandbox that the system will most likely use.
+        """
+        ...
+
+    def explain_refusal(self, output: str) -> str:
+        """Return why the sandbox refused something to a failed command of the user.
+
+        Args:
+            output: The output of the command.
+
+        Returns:
+            A text for the user, which also says what to do; empty if the output does not show that
+            the sandbox refused anything.
         """
         ...
 

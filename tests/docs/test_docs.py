@@ -36,7 +36,14 @@ def run(*command, cwd=ROOT, **environ):
 
 @pytest.mark.parametrize(
     "script",
-    ["make_api.py", "make_output.py", "make_pages.py", "make_settings.py", "make_state.py"],
+    [
+        "make_api.py",
+        "make_keys.py",
+        "make_output.py",
+        "make_pages.py",
+        "make_settings.py",
+        "make_state.py",
+    ],
 )
 def test_generated_pages_are_current(script):
     """What a page includes or lists is what stands in the files and in the code."""

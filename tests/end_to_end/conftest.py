@@ -127,6 +127,7 @@ class Cli:
         """Start it on a terminal that interprets what is written, with a shell's settings."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        modes = termios.tcgetattr(theirs)
         # Open until the end, as a shell has it: its settings can be read after the program.
         process = await self.warm.open(
             arguments,
@@ -138,6 +139,8 @@ class Cli:
             own_terminal=True,
         )
         screen = Screen(ours, theirs, process, columns, lines)
+        # The program may have changed them already.
+        screen.modes = modes
         try:
             with trio.fail_after(LIMIT):
                 async with trio.open_nursery() as nursery:

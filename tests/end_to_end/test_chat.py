@@ -475,6 +475,77 @@ async def test_padding_does_not_hide_what_a_command_does(cli, asks):
         assert "blank rows" in screen.text
 
 
+async def test_ctrl_b_moves_a_command_to_the_background(cli, asks):
+    """The agent goes on at once; the command goes on, too, until the user stops it."""
+    command = "echo begun; sleep 1000"
+    async with (
+        cli.model(asks("run_terminal_cmd", command=command), say("It runs.")) as server,
+        cli.on_screen("--approve", "auto") as screen,
+    ):
+        await screen.wait_for(READY)
+        await screen.type("Run it\r")
+        await screen.wait_for("    begun")
+        # In a draft, the key moves the cursor.
+        await screen.type("a draft\x02X")
+        await screen.wait_for("a drafXt")
+        await screen.type("\x03")
+        await screen.wait_for("The draft is in the history")
+        assert "in the background" not in screen.text
+        await screen.type("\x02")
+        await screen.wait_for("It runs.")
+        assert "▸ $ echo begun" in screen.text
+        assert "still running in the background as s1" in screen.text
+        result = str(server.requests[-1].body)
+        assert "The user moved the command to the background after " in result
+        assert "begun" in result.partition("Its output so far:")[2]
+        await screen.type("/ps\r")
+        await screen.wait_for("s1  command ·")
+        await screen.type("/stop s1\r")
+        await screen.wait_for("Stopped: s1")
+        await screen.type("\x02")
+        await screen.wait_for("The agent is not waiting for a command.")
+
+
+async def test_a_question_in_small_windows(cli, asks):
+    """The danger, the command and the choices have rows before anything else has."""
+    command = "rm -rf src && echo gone"
+    async with (
+        cli.model(asks("run_terminal_cmd", command=command), say("I see.")),
+        cli.on_screen(columns=60, lines=15) as screen,
+    ):
+        await screen.wait_for("ready")
+        await screen.type("Clean up\r")
+        await screen.wait_for("[y] yes")
+        for columns, lines in ((60, 15), (40, 8), (20, 5)):
+            screen.resize(columns, lines)
+            last = "c  v  w" if columns == 20 else "[w]"
+            await screen.wait_until(lambda last=last: last in "\n".join(screen.rows), last)
+            rows = "\n".join(screen.rows)
+            assert "● dangerous" in rows, (columns, rows)
+            assert "! deletes src" in rows, (columns, rows)
+            assert "rm -rf" in rows, (columns, rows)
+        # A text that the user types has a row, too.
+        await screen.type("\x1b[Z")
+        await screen.type("hello")
+        await screen.wait_for("hello")
+        screen.resize(60, 15)
+        await screen.wait_for("dangerous")
+        assert (cli.workspace / "src").exists()
+
+
+async def test_a_shell_line_that_the_sandbox_refuses_is_explained(cli):
+    """The system's message alone does not say who refuses, and what the user can do."""
+    async with cli.model(say("never")), cli.on_screen() as screen:
+        await screen.wait_for(READY)
+        await screen.type("!echo x > .git/hooks/pre-commit\r")
+        await screen.wait_for("✗ ! echo x")
+        await screen.wait_for("Change it in your editor or in another terminal")
+        assert "! The sandbox protects .git/hooks" in screen.text
+        await screen.type("!ls missing-file\r")
+        await screen.wait_for("✗ ! ls")
+        assert screen.text.count("The sandbox") == 1
+
+
 async def test_copy_uses_the_clipboard_of_the_display(cli, tmp_path):
     """A long answer is copied by a program; without one, hilum says that nothing was copied."""
     answer = "word " * 16_000

@@ -9,6 +9,8 @@ class Commands:
     keep_running = "yes"
     def running(self):
         raise ValueError("no list")
+    def move_waiting(self):
+        raise ValueError("no list")
 
 class Plans:
     def proposal(self, agent="main"):

@@ -149,6 +149,15 @@ async def test_commands_and_questions_of_commands(cli):
         check_plain(screen)
 
 
+async def test_a_line_that_arrives_together_with_an_answer_is_not_lost(cli):
+    async with cli.model(say("One.")), cli.on_screen("--plain") as screen:
+        await screen.wait_for(READY)
+        await screen.type("/model\n")
+        await reply(screen, "Number, or Enter to leave it:", "1\nHello")
+        await screen.wait_for("One.")
+        await leave(screen)
+
+
 async def test_a_text_that_begins_with_a_space_is_never_a_command(cli):
     async with (
         cli.model(say("A shell line."), say("A command.")) as server,

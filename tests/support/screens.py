@@ -1,5 +1,6 @@
 """A terminal that interprets what a program writes, as a person would see it."""
 
+import copy
 import fcntl
 import os
 import struct
@@ -9,6 +10,33 @@ from typing import Any
 
 import pyte
 import trio
+
+
+class AlternatingScreen(pyte.HistoryScreen):
+    """A screen with an alternate screen (mode 1049), which pyte lacks.
+
+    Attributes:
+        is_alternate: Whether the alternate screen is shown.
+    """
+
+    is_alternate = False
+
+    def set_mode(self, *modes: int, **options: bool) -> None:
+        """Switch modes on; 1049 keeps the normal screen and shows an empty one."""
+        if 1049 in modes and options.get("private") and not self.is_alternate:
+            self.is_alternate = True
+            self._normal = (copy.deepcopy(self.buffer), copy.copy(self.cursor), self.history)
+            self.erase_in_display(2)
+            self.history = self.history._replace(top=self.history.top.copy())
+        super().set_mode(*modes, **options)
+
+    def reset_mode(self, *modes: int, **options: bool) -> None:
+        """Switch modes off; 1049 brings back the normal screen."""
+        if 1049 in modes and options.get("private") and self.is_alternate:
+            self.is_alternate = False
+            self.buffer, self.cursor, self.history = self._normal
+            self.dirty.update(range(self.lines))
+        super().reset_mode(*modes, **options)
 
 
 class Screen:
@@ -35,7 +63,7 @@ class Screen:
         self.raw = bytearray()
         self.modes = termios.tcgetattr(other_end)
         self._other_end = other_end
-        self._screen = pyte.HistoryScreen(columns, lines, history=100_000, ratio=0.5)
+        self._screen = AlternatingScreen(columns, lines, history=100_000, ratio=0.5)
         self._stream = pyte.ByteStream(self._screen)
         self._changed = trio.Event()
         self.closed = False
@@ -68,6 +96,11 @@ class Screen:
     def rows(self) -> list[str]:
         """The rows on the screen, without trailing blanks."""
         return [row.rstrip() for row in self._screen.display]
+
+    @property
+    def is_alternate(self) -> bool:
+        """Whether the alternate screen is shown."""
+        return self._screen.is_alternate
 
     @property
     def scrollback(self) -> list[str]:

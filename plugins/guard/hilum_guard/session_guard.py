@@ -126,6 +126,19 @@ class Guard:
         """Return the kind of sandbox for the session's commands; empty if there is none."""
         return self.sandbox.describe_kind()
 
+    def explain_refusal(self, output: str) -> str:
+        """Return why the sandbox refused something to a failed command of the user.
+
+        Args:
+            output: The output of the command.
+
+        Returns:
+            A text for the user; empty if the output does not show such a refusal.
+        """
+        if not self.sandbox.describe_kind():
+            return ""
+        return self.workspace_guard.explain_refusal(output)
+
     # --- rules ------------------------------------------------------------------------------------
 
     async def reload(self) -> None:

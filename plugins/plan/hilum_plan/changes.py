@@ -6,7 +6,7 @@ and all others are made, so a model that makes one mistake need not repeat the r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import msgspec
@@ -72,6 +72,7 @@ def change_list(
     *,
     merge: bool,
     stale: bool,
+    compacted: bool = False,
 ) -> ChangedList:
     """Return a todo list with the model's changes applied.
 
@@ -82,6 +83,8 @@ def change_list(
         merge: Whether items without changes are kept; otherwise, the list is replaced.
         stale: Whether the list was last changed in an earlier run. In that case, an id with
             different content is a new item, because models number each list from one.
+        compacted: Whether the model no longer sees the finished items. In that case, a list that
+            continues open items does not remove the finished ones, which the model cannot repeat.
 
     Raises:
         ToolError: The call is malformed: an id occurs twice, a string is empty, or there are too
@@ -92,6 +95,8 @@ def change_list(
     known = {item.id: item for item in old}
     # Whether the list is merged or replaced, existing items keep their times and failures.
     result = dict(known) if merge else {}
+    if compacted and not merge and _continues(known, todos, stale):
+        result = {item.id: item for item in old if not item.open}
     refused: list[str] = []
     for todo in todos:
         item = known.get(todo.id)
@@ -113,6 +118,15 @@ def change_list(
             f"Keep to {MAX_ITEMS}: choose larger steps.",
         )
     return ChangedList(tuple(result.values()), tuple(refused))
+
+
+def _continues(known: Mapping[str, Item], todos: Sequence[Todo], stale: bool) -> bool:
+    """Return whether a list that replaces another one contains any of its open items."""
+    for todo in todos:
+        item = known.get(todo.id)
+        if item is not None and item.open and _is_same(item, todo, merge=False, stale=stale):
+            return True
+    return False
 
 
 def _check_unique(todos: Sequence[Todo]) -> None:

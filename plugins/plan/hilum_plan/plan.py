@@ -209,7 +209,14 @@ class Plan:
         plan = self._plan(agent.name)
         # An earlier run wrote the list, so its ids may now refer to other items.
         stale = plan.written != plan.run
-        changed = change_list(plan.items, todos, self._clock(), merge=merge, stale=stale)
+        changed = change_list(
+            plan.items,
+            todos,
+            self._clock(),
+            merge=merge,
+            stale=stale,
+            compacted=plan.compacted,
+        )
         # If some items were changed, the call succeeded in part, and the model must not repeat all
         # of it.
         if changed.refused and changed.items == plan.items:
@@ -252,11 +259,8 @@ class Plan:
     # The plugin `memory`, which might not be installed, declares this hook.
     @hookimpl(optionalhook=True)
     def keep_on_compaction(self, agent: Agent) -> str | None:
-        """Return the open items, which must survive a compaction."""
-        plan = self._plan(agent.name)
-        if plan.open:
-            return f"Open items of your todo list:\n{texts.list_items(plan.open)}"
-        return None
+        """Return the open items, and the names of the others, which must survive a compaction."""
+        return texts.describe_kept(self._plan(agent.name)) or None
 
     # --- questions --------------------------------------------------------------------------------
 

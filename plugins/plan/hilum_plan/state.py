@@ -46,6 +46,8 @@ class AgentPlan(msgspec.Struct, eq=False):
         proposal: A plan that awaits the user's decision.
         owed: Name of the event that must still be written after the last run; empty for none.
         ended: The run that ended last.
+        compacted: Whether the conversation was compacted since the model last changed the list, so
+            that the model no longer sees the finished items.
         child: Whether this is a sub-agent, whose results go to its parent and are not proposals.
     """
 
@@ -61,6 +63,7 @@ class AgentPlan(msgspec.Struct, eq=False):
     proposal: Proposal | None = None
     owed: str = ""
     ended: str = ""
+    compacted: bool = False
     child: bool = False
     _running: dict[str, ItemCall] = {}
 
@@ -91,6 +94,8 @@ class AgentPlan(msgspec.Struct, eq=False):
                 self._start_call(call.id, call.name)
             case ev.CallDone():
                 self._finish_call(event)
+            case ev.Compacted(upto=upto) if upto:
+                self.compacted = True
             case ev.RoundEnded():
                 # If a plugin objected to an answer, the round had no calls that could have changed
                 # the list.
@@ -159,6 +164,7 @@ class AgentPlan(msgspec.Struct, eq=False):
         if event.data.get("cause") == "model":
             self.written = event.run
             self.rounds = 0
+            self.compacted = False
         # Otherwise, calls of removed items would accumulate in long sessions.
         kept = {(item.id, item.made) for item in self.items}
         self.calls = {key: calls for key, calls in self.calls.items() if key in kept}

@@ -67,6 +67,18 @@ def list_items(items: Sequence[Item]) -> str:
     return "\n".join(f"- [{item.status}] {item.id}: {item.content}" for item in items)
 
 
+def describe_kept(plan: AgentPlan) -> str:
+    """Return the list as the model must know it after a compaction; empty without open items."""
+    if not plan.open:
+        return ""
+    text = f"Open items of your todo list:\n{list_items(plan.open)}"
+    finished = [item for item in plan.items if item.status == "completed"]
+    if finished:
+        # Without this, a model writes the list again without them, and the progress is lost.
+        text += f"\nCompleted, and still on the list: {name_items(finished)}."
+    return text
+
+
 def remind(plan: AgentPlan, clock: Clock, *, after: int, reminded: set[str]) -> str:
     """Return a reminder of open items; empty if none is needed.
 

@@ -78,7 +78,9 @@ def format_late(limit: float, max_limit: float, text: str) -> str:
     )
 
 
-def format_moved(service: Service, seconds: float, rest: float, text: str) -> str:
+def format_moved(
+    service: Service, seconds: float, rest: float, text: str, *, by_user: bool = False
+) -> str:
     """Return the text for a command that continues in the background.
 
     Args:
@@ -86,11 +88,15 @@ def format_moved(service: Service, seconds: float, rest: float, text: str) -> st
         seconds: Seconds that hilum waited for the command.
         rest: Seconds until hilum ends the command.
         text: The command's output so far.
+        by_user: Whether the user moved the command.
     """
     name = service.id
+    reason = f"The command has not ended after {seconds:.0f} s."
+    if by_user:
+        reason = f"The user moved the command to the background after {seconds:.0f} s."
     return (
-        f"The command has not ended after {seconds:.0f} s. It still runs, now in the background as"
-        f" {name}: do not start it again. read_service({name!r}, timeout=…) waits for its end and"
+        f"{reason} It still runs, now in the background as {name}: do not start it"
+        f" again. read_service({name!r}, timeout=…) waits for its end and"
         f" returns its output; stop_service ends it. It is ended after {rest:g} s more. It gets no"
         f" input.\nIts output so far:\n{text}"
     )

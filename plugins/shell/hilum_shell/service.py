@@ -41,6 +41,7 @@ class Service:
         left: Whether the command left processes running that were then ended.
         late: Whether the command was ended because of its time limit.
         remains: Whether the command left processes that keep running.
+        move_requested: Set when the user wants the command to continue in the background.
         exited: Set when the command itself has exited, although its child processes may still run.
         ended: Set when none of the command's processes is left.
         informed: Names of the agents that were informed of the start, but not yet of the end.
@@ -64,6 +65,7 @@ class Service:
     left: bool = False
     late: bool = False
     remains: bool = False
+    move_requested: trio.Event = attrs.Factory(trio.Event)
     exited: trio.Event = attrs.Factory(trio.Event)
     ended: trio.Event = attrs.Factory(trio.Event)
     informed: set[str] = attrs.Factory(set)
@@ -128,6 +130,17 @@ class Service:
     async def wait_for_output(self) -> None:
         """Wait for more output or for the end of the command."""
         await (self.ended if self.ended.is_set() else self._news).wait()
+
+    async def wait_for_exit_or_move(self) -> None:
+        """Wait until the command has exited, or the user wants it to continue in the background."""
+        async with trio.open_nursery() as nursery:
+
+            async def wait(event: trio.Event) -> None:
+                await event.wait()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(wait, self.exited)
+            nursery.start_soon(wait, self.move_requested)
 
     async def stop(self, reason: str, grace: float) -> None:
         """End the command with all its child processes, and wait until none is left.

@@ -75,6 +75,8 @@ class Services:
     last: tuple[Service, str] | None = attrs.field(default=None, init=False)
     """The last command that ended in the foreground, and the id of its call."""
     _all: dict[str, Service] = attrs.Factory(dict)
+    # The commands in the foreground, for which a call waits.
+    _waiting: list[Service] = attrs.Factory(list)
     _count: int = 0
     _has_read_earlier: bool = False
     _watching: bool = False
@@ -95,8 +97,38 @@ class Services:
         return self.settings.keep_services
 
     def full(self) -> bool:
-        """Return whether the maximum number of services is running."""
-        return len(list(self.running())) >= self.settings.services
+        """Return whether the maximum number of services is running or about to be one."""
+        moving = sum(service.move_requested.is_set() for service in self._waiting)
+        return len(list(self.running())) + moving >= self.settings.services
+
+    def too_many(self) -> str:
+        """Return a sentence which says that the maximum number of services is running."""
+        return (
+            f"{self.settings.services} commands are already in the background, and no more are"
+            " allowed."
+        )
+
+    def move_waiting(self) -> int:
+        """Move the commands that calls are waiting for to the background.
+
+        Returns:
+            The number of commands that are moved, the oldest first if there is not room for all.
+
+        Raises:
+            ToolError: Too many commands are already in the background.
+        """
+        moved = 0
+        for service in self._waiting:
+            if service.move_requested.is_set() or service.exited.is_set():
+                continue
+            if not self.full():
+                service.move_requested.set()
+                moved += 1
+            elif not moved:
+                raise ToolError(
+                    self.too_many(), code=errors.E_BUSY, hint="Stop one first: /stop lists them."
+                )
+        return moved
 
     def running(self) -> Iterator[Service]:
         """Yield the running services."""

@@ -115,7 +115,7 @@ class Shell(Services):
         folder = await _check_command(call, command, working_directory)
         if background and self.full():
             raise ToolError(
-                self._too_many(),
+                self.too_many(),
                 code=errors.E_BUSY,
                 hint="Stop one first; list_services lists them.",
             )
@@ -172,6 +172,13 @@ class Shell(Services):
 
     async def _wait(self, service: Service, timeout: float | None) -> Output:
         """Wait for a foreground command, and report how it ended or that it continues."""
+        self._waiting.append(service)
+        try:
+            return await self._wait_and_report(service, timeout)
+        finally:
+            self._waiting.remove(service)
+
+    async def _wait_and_report(self, service: Service, timeout: float | None) -> Output:
         limit = self._limit(timeout)
         may_move = timeout is None and self.settings.when_late == "background"
         quiet = self.settings.quiet
@@ -184,6 +191,8 @@ class Shell(Services):
             return self._report_end(service)
         if service.remains and service.failure is None:
             return await self._keep(service)
+        if service.move_requested.is_set():
+            return self._move(service, by_user=True)
         if may_move and not self.full():
             return self._move(service)
         return await self._end_late(service, limit, may_move)
@@ -210,17 +219,23 @@ class Shell(Services):
         text, data = self._read_streams(service)
         text = report.format_late(limit, self.settings.max_timeout, text)
         if may_move:
-            text = f"{self._too_many()} {text}"
+            text = f"{self.too_many()} {text}"
         return Output(text, data=data, code=errors.E_TIMEOUT)
 
-    def _move(self, service: Service) -> Output:
-        """Turn a slow command into a service."""
+    def _move(self, service: Service, *, by_user: bool = False) -> Output:
+        """Turn a command that takes long into a service.
+
+        Args:
+            service: The command.
+            by_user: Whether the user wants this, instead of a time limit.
+        """
         if service.failure is not None:
             raise service.failure
         seconds = trio.current_time() - service.began
         rest = round(max(self.settings.max_timeout - seconds, 0))
         text, data = self._adopt_with_output(service, rest)
-        return Output(report.format_moved(service, seconds, rest, text), data=data)
+        said = report.format_moved(service, seconds, rest, text, by_user=by_user)
+        return Output(said, data=data)
 
     def _read_streams(self, service: Service) -> tuple[str, dict[str, Any]]:
         """Return the output of a command that ended, and the data for faces."""
@@ -256,7 +271,7 @@ class Shell(Services):
         """Turn remaining processes into a service, or end them if there are too many services."""
         if self.full():
             await service.stop("there were too many services", GRACE_SECONDS)
-            note = f"{report.LEFT}\n{self._too_many()}"
+            note = f"{report.LEFT}\n{self.too_many()}"
             text, data = self._read_streams(service)
         else:
             text, data = self._adopt_with_output(service, None)
@@ -275,12 +290,6 @@ class Shell(Services):
         if timeout is None:
             timeout = default
         return max(0.0, min(timeout, self.settings.max_timeout))
-
-    def _too_many(self) -> str:
-        return (
-            f"{self.settings.services} commands are already in the background, and no more are"
-            " allowed."
-        )
 
     # --- services ---------------------------------------------------------------------------------
 
@@ -433,19 +442,19 @@ async def _check_command(call: Call, command: str, working_directory: str) -> Pa
 
 
 async def _wait_for_exit(service: Service, limit: float, quiet: float) -> None:
-    """Wait until a command exits, takes too long, or prints nothing for some time.
+    """Wait until a command exits, is moved, takes too long, or prints nothing for some time.
 
     Args:
         service: The command.
         limit: Seconds that the command may take.
         quiet: Seconds without output after which the wait ends.
     """
-    while not service.exited.is_set():
+    while not service.exited.is_set() and not service.move_requested.is_set():
         due = min(service.began + limit, service.last_output + quiet)
         if trio.current_time() >= due:
             break
         with trio.move_on_at(due):
-            await service.exited.wait()
+            await service.wait_for_exit_or_move()
 
 
 def _make_data(service: Service, shown: report.ShownOutput) -> dict[str, Any]:

@@ -137,9 +137,15 @@ class Answer:
 
 @attrs.frozen
 class ShowWhole:
-    """A request from the user to show the whole description."""
+    """A request from the user to show the whole description.
+
+    Attributes:
+        id: Id of the item.
+        full_screen: Whether to show it in the full-screen view instead of the scrollback.
+    """
 
     id: str
+    full_screen: bool = False
 
 
 @attrs.frozen

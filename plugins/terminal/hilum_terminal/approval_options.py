@@ -34,19 +34,22 @@ class Option:
         key: The key that chooses it; empty for none.
         name: Its name in the code.
         label: The text that the user sees.
+        short: The text in a window that has no room for the label.
     """
 
     key: str
     name: str
     label: str
+    short: str = ""
 
 
 PLAN_OPTIONS = [
-    Option("y", "accept", "carry it out"),
-    Option("e", "edit", "edit first"),
-    Option("n", "no", "no, with a reason"),
-    Option("l", "later", "decide later"),
-    Option("v", "view", "show whole"),
+    Option("y", "accept", "carry it out", "yes"),
+    Option("e", "edit", "edit first", "edit"),
+    Option("n", "no", "no, with a reason", "no"),
+    Option("l", "later", "decide later", "later"),
+    Option("v", "view", "show whole", "whole"),
+    Option("w", "full", "full screen", "full"),
 ]
 
 
@@ -62,7 +65,7 @@ def confirm_options(step: Step, listed: int) -> list[Option]:
         "session": "yes, for this session",
         "all": f"yes, allow these {listed} calls",
     }
-    return [Option("n", "back", "no, back"), Option("y", "confirm", labels[step])]
+    return [Option("n", "back", "no, back", "no"), Option("y", "confirm", labels[step], "yes")]
 
 
 def call_options(item: WaitingCall, *, batch: int, also: int) -> list[Option]:
@@ -73,22 +76,23 @@ def call_options(item: WaitingCall, *, batch: int, also: int) -> list[Option]:
         batch: Number of calls that can be allowed together with this one, including this one.
         also: Number of other waiting calls that a lasting approval would cover.
     """
-    options = [Option("y", "once", "yes, once")]
+    options = [Option("y", "once", "yes, once", "yes")]
     is_lasting = not find_lasting_problem(item)
     if is_lasting and batch > 1:
-        options.append(Option("a", "all", f"all {batch} of this answer…"))
+        options.append(Option("a", "all", f"all {batch} of this answer…", "all"))
     if is_lasting:
         label = f"{cut(describe_covered(item), MAX_COVERED)} for this session"
         if also:
             label += f" (also {also} waiting)"
-        options.append(Option("s", "session", label))
+        options.append(Option("s", "session", label, "session"))
     if not find_rule_problem(item):
-        options.append(Option("f", "always", "forever…"))
+        options.append(Option("f", "always", "forever…", "forever"))
     if item.editable:
-        options.append(Option("e", "edit", "edit first"))
-    options.append(Option("n", "no", "no, with a reason"))
-    options.append(Option("c", "comment", "yes, with a comment"))
-    options.append(Option("v", "view", "show whole"))
+        options.append(Option("e", "edit", "edit first", "edit"))
+    options.append(Option("n", "no", "no, with a reason", "no"))
+    options.append(Option("c", "comment", "yes, with a comment", "comment"))
+    options.append(Option("v", "view", "show whole", "whole"))
+    options.append(Option("w", "full", "full screen", "full"))
     return options
 
 
@@ -106,7 +110,8 @@ def question_options(item: WaitingQuestion, checked: Collection[int]) -> list[Op
             label = f"{'[x]' if index in checked else '[ ]'} {label}"
         key = str(index + 1) if index < 9 else ""
         options.append(Option(key, f"option {index}", label))
-    options.append(Option("o", "own", "own answer"))
-    options.append(Option("l", "leave", "the agent decides"))
-    options.append(Option("v", "view", "show whole"))
+    options.append(Option("o", "own", "own answer", "own"))
+    options.append(Option("l", "leave", "the agent decides", "agent"))
+    options.append(Option("v", "view", "show whole", "whole"))
+    options.append(Option("w", "full", "full screen", "full"))
     return options

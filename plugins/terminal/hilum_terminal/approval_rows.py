@@ -1,8 +1,8 @@
 """Draws the prompt that asks the user about waiting items.
 
-If there is little room, what the user needs for a decision comes first: the head, a row of choices,
-a row of the body, and the marks. The beginning and end of the body, the folder and sandbox, all
-choices, and the reason follow.
+If there is little room, the choices are abbreviated, and what the user needs for a decision comes
+first: the head, a row of choices, a row of the body, and the marks. The beginning and end of the
+body, the folder and sandbox, all choices, and the reason follow.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hilum_terminal.approval_rules import EDITED_NOTE, describe_covered, inline
 from hilum_terminal.approval_texts import count_calls, describe_item, title_of
 from hilum_terminal.prompts import LineField
 from hilum_terminal.row_layout import choice_rows, exact_rows, fit_rows, fold_rows, paragraph
-from hilum_terminal.styles import Style, Theme
+from hilum_terminal.styles import PLAIN, Style, Theme
 from hilum_terminal.text_width import cells, cut, one_line
 
 COUNTDOWN = 60.0
@@ -69,9 +69,12 @@ class ApprovalRows:
     Attributes:
         cursor: Row and column of the text cursor in the rows that were returned last, if the user
             is writing a reason or an answer.
+        shows_labels: Whether the rows that were returned last contain all choices with their full
+            labels.
     """
 
     def __init__(self) -> None:
+        self.shows_labels = True
         self.cursor: tuple[int, int] | None = None
         self._body_rows: list[str] = []
         self._body_of: tuple[Item, int, Theme] | None = None
@@ -81,8 +84,10 @@ class ApprovalRows:
     ) -> list[str]:
         """Return the rows of the shown item, at most ``max_rows``."""
         self.cursor = None
+        self.shows_labels = False
         item = shown.item
-        head = _head(shown, width, theme, now)
+        # With three rows, the head says what is dangerous, because there is no row for the marks.
+        head = _head(shown, width, theme, now, names_danger=max_rows <= 3)
         body = self._body(shown, width, theme)
         if max_rows == 2 and shown.step not in FIELD_STEPS:
             # In a tiny window, the command or change is more useful than the head, which also says
@@ -108,6 +113,7 @@ class ApprovalRows:
         choice_room = 1 + min(len(choices) - 1, room)
         room -= choice_room - 1
         choices = _option_rows(shown, width, choice_room, theme)
+        self.shows_labels = choice_room >= _count_label_rows(shown, width)
         why = fit_rows(why, min(len(why), 2, room), width)
         room -= len(why)
         hint = "" if shown.step in CONFIRM_STEPS else "v shows all"
@@ -157,7 +163,18 @@ def folded_row(count: int, width: int, theme: Theme, *, focused: bool, focus_lab
     return cut(row, width)
 
 
-def _head(shown: ShownItem, width: int, theme: Theme, now: float) -> str:
+def _head(
+    shown: ShownItem, width: int, theme: Theme, now: float, *, names_danger: bool = False
+) -> str:
+    """Return the first row.
+
+    Args:
+        shown: The item.
+        width: Available width in columns.
+        theme: The colors.
+        now: Time in seconds.
+        names_danger: Whether the row says what is dangerous instead of which tool is called.
+    """
     item = shown.item
     parts = []
     if shown.count > 1:
@@ -170,7 +187,10 @@ def _head(shown: ShownItem, width: int, theme: Theme, now: float) -> str:
         parts.append(f"{math.ceil(left)} s left" if left > 0 else "time is up")
     if item.agent:
         parts.append(f"agent {one_line(item.agent, 30)}")
-    parts.append(title_of(item))
+    if names_danger and isinstance(item, WaitingCall) and item.dangerous and item.marks:
+        parts.append(one_line(item.marks[0]))
+    else:
+        parts.append(title_of(item))
     style: Style = "bad" if dangerous else "warning"
     return theme.paint(cut("● " + " · ".join(parts), width), style)
 
@@ -235,8 +255,40 @@ def _option_rows(shown: ShownItem, width: int, max_rows: int, theme: Theme) -> l
         return _question_rows(shown, shown.item, width, max_rows, theme)
     if not shown.focused:
         return [_focus_hint(shown, width, theme)]
+    return _fit_options(shown.options, shown.marked, width, max_rows, theme)
+
+
+def _fit_options(
+    options: Sequence[Option], marked: int, width: int, max_rows: int, theme: Theme
+) -> list[str]:
+    """Return the rows with choices, abbreviated as far as necessary so that all of them fit."""
+    rows: list[str] = []
+    for labels in _abbreviate(options):
+        rows = choice_rows(labels, marked, width, len(options), theme)
+        if len(rows) <= max_rows:
+            return rows
+    return choice_rows(_abbreviate(options)[-1], marked, width, max_rows, theme)
+
+
+def _abbreviate(options: Sequence[Option]) -> list[list[str]]:
+    """Return the labels of choices, from the full ones to the shortest ones."""
+    brief = []
+    for option in options:
+        # The two most important answers keep their words longest.
+        word = f" {option.short}" if option.short in ("yes", "no") else ""
+        brief.append(f"[{option.key}]{word}")
+    return [
+        [f"[{option.key}] {option.label}" for option in options],
+        [f"[{option.key}] {option.short}" for option in options],
+        brief,
+        [option.key for option in options],
+    ]
+
+
+def _count_label_rows(shown: ShownItem, width: int) -> int:
+    """Return how many rows the choices need with their full labels."""
     labels = [f"[{option.key}] {option.label}" for option in shown.options]
-    return choice_rows(labels, shown.marked, width, max_rows, theme)
+    return len(choice_rows(labels, shown.marked, width, len(labels), PLAIN))
 
 
 def _question_rows(
@@ -253,12 +305,14 @@ def _question_rows(
         listed.append(theme.paint(row, "selected") if selected else row)
     if not shown.focused:
         return [*fit_rows(listed, max_rows - 1, width), _focus_hint(shown, width, theme)]
-    labels = [f"[{option.key}] {option.label}" for option in shown.options[count:]]
+    options = list(shown.options[count:])
+    marked = shown.marked - count if shown.marked >= count else -1
     if item.multiple and listed:
-        labels[0] = f"[Space] check · {labels[0]}"
+        options.insert(0, Option("Space", "check", "check", "check"))
+        marked = marked + 1 if marked >= 0 else -1
     # The selected choice is always visible, even if there is little room.
     others_room = max_rows if shown.selected >= count else max_rows - 1
-    others = choice_rows(labels, shown.selected - count, width, min(others_room, 2), theme)
+    others = _fit_options(options, marked, width, max(min(others_room, 2), 1), theme)
     room = max_rows - len(others)
     start = min(max(shown.selected - room + 1, 0), max(count - room, 0))
     return [*listed[start : start + room], *others]

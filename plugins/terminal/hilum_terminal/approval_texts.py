@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from hilum_terminal.approval_items import Item, WaitingCall, WaitingPlan, WaitingQuestion
 from hilum_terminal.row_layout import exact_rows, paragraph
-from hilum_terminal.styles import Theme
+from hilum_terminal.styles import Style, Theme
 from hilum_terminal.text_width import ELLIPSIS, cut, one_line
 
 MAX_DESCRIPTION = 40_000
-"""Maximum number of characters to lay out; the middle of a longer description is left out."""
+"""Maximum number of characters to lay out in the prompt; the middle of a longer description is left
+out."""
 
 
 def describe_item(item: Item, width: int, theme: Theme) -> list[str]:
@@ -23,6 +24,27 @@ def describe_item(item: Item, width: int, theme: Theme) -> list[str]:
         case WaitingQuestion():
             return paragraph(item.question, width)
     return text_rows(text, width, theme)
+
+
+def whole_rows(item: Item, width: int, theme: Theme) -> list[str]:
+    """Return everything about an item as rows: what is dangerous, the place, and the whole text.
+
+    Unlike ``describe_item``, this leaves out nothing, and may take a while for a long text.
+    """
+    if isinstance(item, WaitingQuestion):
+        return exact_rows("\n".join([item.question, *item.options]), width)
+    rows: list[str] = []
+    if isinstance(item, WaitingCall):
+        style: Style = "bad" if item.dangerous else "warning"
+        for mark in item.marks:
+            rows += [theme.paint(row, style) for row in paragraph(f"! {mark}", width)]
+        place = " · ".join(part for part in (item.folder, item.sandbox) if part)
+        rows += [theme.paint(row, "dim") for row in exact_rows(f"in {place}", width) if place]
+        rows.append("")
+    text = item.description if isinstance(item, WaitingCall) else item.text
+    if item.make_rows is not None and len(text) <= MAX_DESCRIPTION:
+        return [*rows, *item.make_rows(width, theme)]
+    return [*rows, *exact_rows(text.strip("\n"), width)]
 
 
 def text_rows(text: str, width: int, theme: Theme) -> list[str]:

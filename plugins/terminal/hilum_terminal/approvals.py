@@ -230,6 +230,11 @@ class ApprovalPrompt:
             self._edited = ""
             self._guard.reset()
 
+    def hide(self) -> None:
+        """Let no key answer the prompt until it is drawn again, because something covers it."""
+        self._held = None
+        self._guard.reset()
+
     def take_shown(self) -> list[str]:
         """Return the ids of the items that were shown in full for the first time.
 
@@ -540,10 +545,10 @@ class ApprovalPrompt:
         match name:
             case "once":
                 return self._answer([Answer(item.id, True, arguments=item.arguments)])
-            case "session" if cells(describe_covered(item)) <= MAX_COVERED:
+            case "session" if self._shows_covered(item):
                 return self._grant(item, "session")
             case "session":
-                # The label of the choice cannot show everything that an approval covers.
+                # The label of the choice does not show everything that an approval covers.
                 self._set_step("session")
             case "all":
                 self._listed = find_batch(item, self.waiting)
@@ -567,7 +572,13 @@ class ApprovalPrompt:
                 return (EditCall(item.id),)
             case "view":
                 return (ShowWhole(item.id),)
+            case "full":
+                return (ShowWhole(item.id, full_screen=True),)
         return ()
+
+    def _shows_covered(self, item: WaitingCall) -> bool:
+        """Return whether the label of a choice shows everything that a lasting approval covers."""
+        return self._rows.shows_labels and cells(describe_covered(item)) <= MAX_COVERED
 
     def _grant(self, item: WaitingCall, remember: Remember) -> tuple[Result, ...]:
         return self._answer(grant(item, find_also_covered(item, self.waiting), remember))
@@ -585,6 +596,8 @@ class ApprovalPrompt:
                 self._set_step("reason")
             case "view":
                 return (ShowWhole(item.id),)
+            case "full":
+                return (ShowWhole(item.id, full_screen=True),)
         return ()
 
     def _choose_for_question(self, item: WaitingQuestion, option: Option) -> tuple[Result, ...]:
@@ -595,6 +608,8 @@ class ApprovalPrompt:
                 return self._answer([QuestionAnswer(item.id)])
             case "view":
                 return (ShowWhole(item.id),)
+            case "full":
+                return (ShowWhole(item.id, full_screen=True),)
             case name:
                 self._selected = int(name.removeprefix("option "))
                 self._toggle(self._selected)

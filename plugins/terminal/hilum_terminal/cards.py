@@ -55,6 +55,8 @@ MIN_SUBJECT = 10
 """Minimum width, in columns, of a call's subject; narrower cards leave out the details."""
 MIN_WIDE = 40
 """Minimum width, in columns, at which the rows below the first one are indented by four columns."""
+HINT_SECONDS = 15.0
+"""Seconds after which the card of a command names the key that moves it to the background."""
 NOTHING_PRINTED = "[no output]"
 _EXIT_LINE = re.compile(r"\A(?:E_[A-Z_]+: )?[^\n]*(?:\n|\Z)")
 _HIT = re.compile(r"^(\d+):(.*)$", re.MULTILINE)
@@ -224,7 +226,10 @@ def _live_status(card: Card, now: float, spinner: str) -> _Status:
     if card.state == "waiting_for_approval":
         return _Status("?", "waiting for your approval", "warning")
     if card.state == "running":
-        return _Status(spinner, _elapsed(card, now), "accent")
+        words = _elapsed(card, now)
+        if _tool(card) == "run_terminal_cmd" and card.began and now - card.began >= HINT_SECONDS:
+            words += " · Ctrl-B: background"
+        return _Status(spinner, words, "accent")
     if card.decided_by == "user":
         return _Status("·", "you answered, not running yet", "dim")
     return _Status("·", "not running yet", "dim")

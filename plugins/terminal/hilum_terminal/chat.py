@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -35,8 +36,11 @@ from hilum_terminal.approval_items import (
     WaitingCall,
     WaitingQuestion,
 )
+from hilum_terminal.approval_rows import COUNTDOWN
+from hilum_terminal.approval_texts import MAX_DESCRIPTION, title_of, whole_rows
 from hilum_terminal.chat_protocol import Choice, CommandOutput
 from hilum_terminal.face_protocol import FaceProtocol
+from hilum_terminal.full_view import FullView, Page
 from hilum_terminal.second_terminal import is_joined
 from hilum_terminal.setup import describe_policy, ensure_model
 from hilum_terminal.styles import Style, Theme
@@ -83,6 +87,11 @@ class ChatCommands:
     def view(self) -> SessionView:
         """The view of the session."""
         return self._face.conversation.view
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether single keys have a meaning, unlike in plain lines."""
+        return self._face.has_keys
 
     def say(self, text: str, *, style: Style = "plain") -> None:
         """Write text above the input."""
@@ -304,7 +313,7 @@ class ChatCommands:
             case Answer():
                 self._answer_call(result)
             case ShowWhole():
-                self._show_whole(result.id)
+                self._show_whole(result)
             case EditCall():
                 # Released by ``_end_edit``.
                 self._face.hold_keys()
@@ -349,10 +358,13 @@ class ChatCommands:
         items = self._waiting.items(clock_offset())
         return next((item for item in items if item.id == identity), None)
 
-    def _show_whole(self, identity: str) -> None:
-        """Write all details about a call or a plan to the scrollback."""
-        item = self._find(identity)
+    def _show_whole(self, request: ShowWhole) -> None:
+        """Show a call, a question or a plan in full, in the scrollback or on the whole screen."""
+        item = self._find(request.id)
         if item is None:
+            return
+        if request.full_screen:
+            self._open_whole(item)
             return
         make_rows = getattr(item, "make_rows", None)
         if isinstance(item, WaitingCall):
@@ -368,6 +380,25 @@ class ChatCommands:
             return wrap_text(escape_text(text), width)
 
         self._face.commit(Block("note", make, len(text)))
+
+    def _open_whole(self, item: Item) -> None:
+        """Open all details about a call, a question or a plan in the full-screen view."""
+
+        def make(width: int, theme: Theme) -> list[str]:
+            return whole_rows(item, width, theme)
+
+        size = len(item.description) if isinstance(item, WaitingCall) else MAX_DESCRIPTION
+        page = Page(title_of(item), make, size, lambda: self._describe_wait(item))
+        self._face.open_full_view(FullView([page]))
+
+    def _describe_wait(self, item: Item) -> str:
+        """Return how long an item still waits, for the full-screen view."""
+        if self._find(item.id) is None:
+            return "no longer waiting"
+        left = item.deadline - trio.current_time()
+        if item.deadline and left <= COUNTDOWN:
+            return f"{math.ceil(left)} s left" if left > 0 else "time is up"
+        return ""
 
     async def _edit_call(self, identity: str) -> None:
         """Let the user edit a call's arguments; the edited call still needs approval."""

@@ -102,6 +102,11 @@ class Chat(Asker, Protocol):
         """The view of the session's events."""
         ...
 
+    @property
+    def has_keys(self) -> bool:
+        """Whether single keys have a meaning, unlike in plain lines."""
+        ...
+
     def say_markdown(self, text: str) -> None:
         """Write Markdown above the input."""
 

@@ -69,11 +69,13 @@ class Candidate:
             with a slash.
         description: Description for the user.
         label: Text to show in the menu instead of ``text``; empty to show ``text``.
+        key: Key that does the same.
     """
 
     text: str
     description: str = ""
     label: str = ""
+    key: str = ""
 
 
 @attrs.frozen
@@ -571,6 +573,11 @@ def _menu_row(
         return theme.paint(shown, "selected") if is_selected else shown
     name = pad(cut(name, min(column + 2, width)), min(column + 2, width))
     room = width - cells(name) - 2
+    key = candidate.key
+    # The key is more useful than the end of a long description.
+    key_room = cells(key) + 2 if key else 0
+    if key_room and room - key_room > 3:
+        description = f"{cut(description, room - key_room)}  {key}"
     description = cut(description, room) if room > 3 else ""
     if is_selected:
         return theme.paint(f"{name}  {description}".rstrip(), "selected")

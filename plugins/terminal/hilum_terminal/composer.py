@@ -26,6 +26,7 @@ from hilum_terminal.face_protocol import FaceProtocol
 from hilum_terminal.history import History
 from hilum_terminal.history_search import HistorySearch
 from hilum_terminal.input_kinds import read_input
+from hilum_terminal.key_bindings import find_key
 from hilum_terminal.keys import Key, Paste
 from hilum_terminal.styles import Theme
 
@@ -439,7 +440,8 @@ class Composer:
             if request.kind == "command":
                 whole = whole.removeprefix("/")
                 label = label.removeprefix("/")
-            found.append(Candidate(whole, choice.hint, label))
+            key = find_key(whole) if request.kind == "command" else ""
+            found.append(Candidate(whole, choice.hint, label, key))
         return found
 
     async def _find_files(

@@ -215,6 +215,7 @@ class Conversation:
         self._sent = []
         self._foreign_texts = set()
         self.transcript = self._face.make_transcript(self.view)
+        self.transcript.turn_times_from = session.settings(TerminalSettings).turn_times_from
         self.stored_id = "" if isinstance(session.kernel.store, MemoryStore) else session.id
         self._face.note_waiting()
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from hilum_terminal.screen import Screen
+from hilum_terminal.full_view import FullView
+from hilum_terminal.screen import Screen, Size, encode_full_screen
 from hilum_terminal.styles import Theme
 from hilum_terminal.text_width import cut, one_line
 from hilum_terminal.transcript import Block, Kind
@@ -70,6 +71,9 @@ class Drawing:
         self._dirty = trio.Event()
         self._urgent = trio.Event()
         self._written = trio.Event()
+        self._full: FullView | None = None
+        self._full_closed = trio.Event()
+        self._full_frame = b""
 
     def commit(self, block: Block) -> None:
         """Write a finished block after all earlier ones."""
@@ -83,13 +87,39 @@ class Drawing:
             self._urgent.set()
 
     def restart(self) -> None:
-        """Erase and redraw the live rows, because another program wrote to the terminal."""
+        """Erase and redraw everything, because another program wrote to the terminal."""
         self._tty.write(self.leave())
+        self._full_frame = b""
         self.redraw(at_once=True)
 
     def start_below(self) -> None:
         """Draw the live rows below the cursor: the shell has written below the previous ones."""
         self._screen.forget()
+        self._full_frame = b""
+        self.redraw(at_once=True)
+
+    @property
+    def full(self) -> FullView | None:
+        """The full-screen view that is open."""
+        return self._full
+
+    def open_full(self, view: FullView) -> None:
+        """Show a full-screen view; finished blocks wait until it is closed."""
+        if self._full is None:
+            self._tty.write(self.leave())
+            self._tty.enter_alternate()
+            self._full_closed = trio.Event()
+        self._full = view
+        self._full_frame = b""
+        self.redraw(at_once=True)
+
+    def close_full(self) -> None:
+        """Return from the full-screen view to the conversation."""
+        if self._full is None:
+            return
+        self._full = None
+        self._tty.leave_alternate()
+        self._full_closed.set()
         self.redraw(at_once=True)
 
     def leave(self) -> bytes:
@@ -106,6 +136,9 @@ class Drawing:
     async def paint(self) -> None:
         """Render finished blocks as rows, in order, until cancelled."""
         async for block in self._blocks:
+            # The window may have another size when the full-screen view is closed.
+            while self._full is not None:
+                await self._full_closed.wait()
             width = self._tty.size()[0]
             rows = _without_blank_ends(await self._make_rows(block, width))
             is_apart = block.kind in ("prompt", "text") or block.kind != self._last_kind
@@ -145,6 +178,9 @@ class Drawing:
     async def _draw_frame(self) -> None:
         # The size is read before each frame, because the terminal may not report size changes.
         size = self._tty.size()
+        if self._full is not None:
+            await self._draw_full(self._full, size)
+            return
         try:
             layout = self._layout(size)
         except Exception as error:
@@ -166,6 +202,17 @@ class Drawing:
             self.redraw()
         elif not self._waiting:
             self._written.set()
+
+    async def _draw_full(self, view: FullView, size: Size) -> None:
+        await view.prepare(size[0], self.theme)
+        # Laying out a long text takes time, in which the user may have closed the view.
+        if self._full is view:
+            data = encode_full_screen(view.rows(*size, self.theme), size, view.cursor)
+            if data != self._full_frame:
+                self._full_frame = data
+                self._tty.write(data)
+        if self._tty.has_output:
+            await self._tty.flush()
 
     def _take_commits(self) -> list[str]:
         taken: list[str] = []

@@ -25,7 +25,9 @@ from hilum_terminal.chat_protocol import Choice
 from hilum_terminal.composer import Composer
 from hilum_terminal.drawing import Drawing, Layout
 from hilum_terminal.face_base import BROKEN_LOG, STOPPING, FaceBase
+from hilum_terminal.full_view import FullView
 from hilum_terminal.history import History, history_file
+from hilum_terminal.key_bindings import list_keys
 from hilum_terminal.keys import FocusChange, Key, KeyDecoder, Paste
 from hilum_terminal.live_rows import SPINNER_SECONDS, LiveRows
 from hilum_terminal.overlays import Overlays
@@ -51,22 +53,6 @@ TWICE_SECONDS = 1.5
 # Seconds without a key press after which the user is assumed to be away.
 AWAY_SECONDS = 60.0
 OPEN_PASTE = "The paste has not ended yet. If it was cut off, Esc or Ctrl-C ends it."
-KEYS = """\
-Enter       send; while the agent works: it reads the text after its current call
-Tab         complete; while the agent works: send the text when it has finished
-Alt-Enter   new line (also Ctrl-J, or a backslash before Enter)
-Esc         stop; twice in an empty input: go back to an earlier message
-Ctrl-C      put the draft into the history; stop; twice: leave
-Shift-Tab   answer what waits for you, or return to the input
-Up, Down    earlier inputs; Ctrl-R searches them
-Alt-Up      take the last queued message back
-Ctrl-O      show the last call in full; again: the call before it
-Ctrl-T      in an empty input: show all todo items and agents, or fewer
-Alt-M       next mode
-Ctrl-G      edit the input in $EDITOR
-Ctrl-V      attach the image in the clipboard
-Ctrl-L      draw the screen again; Ctrl-Z suspends hilum
-/ commands · @ files and agents · ! run a command · # remember a sentence"""
 
 
 def run_face(options: ChatOptions) -> int:
@@ -128,6 +114,7 @@ class Face(FaceBase):
         self.tty.last_words = f"{text}\n"
 
     async def _settle(self) -> None:
+        self.drawing.close_full()
         await self.drawing.settle()
 
     async def _load_history(self) -> None:
@@ -202,7 +189,8 @@ class Face(FaceBase):
         while True:
             now = trio.current_time()
             # A question that the user cannot see must not take the focus.
-            if not self.overlays.is_open and not self.tty.is_lent:
+            is_hidden = self.overlays.is_open or self.drawing.full is not None
+            if not is_hidden and not self.tty.is_lent:
                 routed = self.approvals.tick(now, draft_empty=self.composer.is_empty)
                 self._take_routed(routed)
             moment = self._next_moment(now)
@@ -236,6 +224,11 @@ class Face(FaceBase):
             return
         if isinstance(key, Key) and self._handle_everywhere(key):
             return
+        if self.drawing.full is not None:
+            if self.drawing.full.handle(key):
+                self.drawing.close_full()
+                self.approvals.hide()
+            return
         if self.overlays.is_open:
             self.overlays.handle(key, now)
             return
@@ -268,6 +261,10 @@ class Face(FaceBase):
         if key == Key("ctrl-t") and self.composer.is_empty:
             self.live.toggle_panels()
             return
+        # In a nonempty draft, Ctrl-B moves the cursor.
+        if key == Key("ctrl-b") and self.composer.is_empty:
+            self.spawn(lambda: self.commands.run("/background"))
+            return
         if self.composer.handle(key):
             return
         if not isinstance(key, Key):
@@ -281,6 +278,8 @@ class Face(FaceBase):
                 self._leave_twice("ctrl-d", "Ctrl-D")
             case "ctrl-o":
                 self.live.unfold_last()
+            case "alt-o":
+                self.live.open_last()
             case "alt-m":
                 self.commands.next_mode()
             case "alt-up":
@@ -346,7 +345,7 @@ class Face(FaceBase):
 
     def show_keys(self) -> None:
         """Show the list of keys."""
-        self.say(KEYS)
+        self.say(list_keys())
 
     # --- what the conversation tells --------------------------------------------------------------
 
@@ -390,6 +389,10 @@ class Face(FaceBase):
     def commit(self, block: Block) -> None:
         """Write a finished block above the input."""
         self.drawing.commit(block)
+
+    def open_full_view(self, view: FullView) -> None:
+        """Show a text in the full-screen view until the user closes it."""
+        self.drawing.open_full(view)
 
     def show_notice(self, text: str, seconds: float = 3.0) -> None:
         """Show a notice above the input for a few seconds."""
@@ -487,7 +490,8 @@ class Face(FaceBase):
         return layout
 
     def _returned(self) -> None:
-        self.drawing.redraw(at_once=True)
+        # Another program wrote to the alternate screen, too.
+        self.drawing.restart()
 
 
 def redact(text: str) -> str:

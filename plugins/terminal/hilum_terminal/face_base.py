@@ -19,6 +19,7 @@ from hilum_terminal.approval_items import Item
 from hilum_terminal.chat import ChatCommands
 from hilum_terminal.chat_protocol import Chat, Choice
 from hilum_terminal.conversation import Conversation
+from hilum_terminal.full_view import FullView
 from hilum_terminal.input_kinds import read_input
 from hilum_terminal.printed_lines import PrintedLines
 from hilum_terminal.slash_names import name_slash_commands
@@ -53,12 +54,14 @@ class FaceBase(ABC):
         theme: The colors.
         conversation: The conversation that the face shows.
         commands: The object that carries out commands and decisions.
+        has_keys: Whether single keys have a meaning, unlike in plain lines.
         clipboard: The system's clipboard.
     """
 
     theme: Theme
     conversation: Conversation
     commands: ChatCommands
+    has_keys = True
 
     def __init__(self, options: ChatOptions) -> None:
         self.options = options
@@ -398,6 +401,10 @@ class FaceBase(ABC):
             self._copy_by_terminal(text)
             return f"with {program}, which may hold it only until hilum ends"
         return self._copy_by_terminal(text) or self._offer_text(text)
+
+    @abstractmethod
+    def open_full_view(self, view: FullView) -> None:
+        """Show a text on the whole screen until the user closes it."""
 
     @abstractmethod
     def _copy_by_terminal(self, text: str) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from hilum_terminal.approval_items import Item
     from hilum_terminal.conversation import Conversation
+    from hilum_terminal.full_view import FullView
     from hilum_terminal.styles import Theme
     from hilum_terminal.transcript import Block, Transcript
 
@@ -26,6 +27,11 @@ class FaceProtocol(Asker, Protocol):
     """
 
     theme: Theme
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether single keys have a meaning, unlike in plain lines."""
+        ...
 
     # --- the conversation -------------------------------------------------------------------------
 
@@ -133,6 +139,10 @@ class FaceProtocol(Asker, Protocol):
 
     def give_back(self, texts: list[str]) -> None:
         """Insert texts that the agent has not read into the user's draft again."""
+        ...
+
+    def open_full_view(self, view: FullView) -> None:
+        """Show a text on the whole screen until the user closes it."""
         ...
 
     async def copy(self, text: str) -> str:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import trio
 from hilum import BackgroundCommands, Session
-from hilum_view import Answer, Card
+from hilum_view import Answer, Card, SessionView
 
+from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.cards import card_rows, finished_card_rows, streaming_call_rows
 from hilum_terminal.drawing import Layout
+from hilum_terminal.full_view import FullView, Page
 from hilum_terminal.markdown_rows import render_tail
 from hilum_terminal.panels import agent_rows, queue_rows, thinking_rows, todo_rows
 from hilum_terminal.repository import find_branch
@@ -36,8 +38,24 @@ _STATES: dict[str, State] = {
     "working": "working",
 }
 SPINNER_SECONDS = 0.12
+# Number of rows below which a question gets the rows of the status line and of an empty input.
+SMALL_ROWS = 12
+# Number of rows that a question leaves for the input at most.
+MAX_RESERVED_ROWS = 3
 # Seconds between checks of the repository's branch.
 BRANCH_SECONDS = 3.0
+
+
+def _make_page(card: Card, view: SessionView) -> Page:
+    """Return a call with its whole result as a page of the full-screen view."""
+    action = describe_action(card.call.name, card.arguments)
+
+    def make(width: int, theme: Theme) -> list[str]:
+        return finished_card_rows(
+            card, view, width=width, theme=theme, unfolded=True, unfold_key=""
+        )
+
+    return Page(str(action), make, len(card.text) + len(card.arguments))
 
 
 class LiveRows:
@@ -112,6 +130,21 @@ class LiveRows:
             return finished_card_rows(card, view, width=width, theme=theme, unfolded=True)
 
         self._face.commit(Block("card", make, len(card.text)))
+
+    def open_last(self) -> None:
+        """Open the call that was unfolded last, or the last call, in the full-screen view."""
+        conversation = self._face.conversation
+        cards = list(conversation.transcript.cards)
+        if not cards:
+            self._face.show_notice("There is no call yet.")
+            return
+        index = len(cards) - 1
+        # Ctrl-O may have chosen an earlier call.
+        if self._newest_unfolded is cards[-1] and self._unfolded:
+            index = len(cards) - self._unfolded
+        view = conversation.view
+        pages = [_make_page(card, view) for card in cards]
+        self._face.open_full_view(FullView(pages, index))
 
     # --- frames -----------------------------------------------------------------------------------
 
@@ -234,17 +267,24 @@ class LiveRows:
     ) -> tuple[list[str], tuple[int, int] | None]:
         """Return the rows for question, input and status line, and the cursor position."""
         face = self._face
-        status = [self._status(width)]
+        is_asked = face.approvals.current is not None and face.overlays.current is None
+        is_small = is_asked and max_rows < SMALL_ROWS
+        # The question itself says that hilum waits for the user.
+        status = [] if is_small else [self._status(width)]
         room = max(max_rows - len(status), 1)
         overlay = face.overlays.current
         if overlay is not None:
             rows = overlay.rows(width, room, face.theme, now)
             return [*rows, *status], getattr(overlay, "cursor", None)
-        # Three rows are reserved for the input.
-        head = face.approvals.rows(width, max(room - 3, 1), face.theme, now)
-        question_cursor = face.approvals.cursor
+        notice = []
         if face.notice:
-            head.append(face.theme.paint(cut(face.notice, width), "dim"))
+            notice.append(face.theme.paint(cut(face.notice, width), "dim"))
+        reserved = self._reserve_input(width, is_small) + len(notice)
+        head = face.approvals.rows(width, max(room - reserved, 1), face.theme, now)
+        question_cursor = face.approvals.cursor
+        head += notice
+        if is_small and len(head) >= room:
+            return [*head[:room], *status], question_cursor
         composer, cursor = face.composer.rows(width, max(room - len(head), 1), face.theme)
         rows = [*head, *composer, *status]
         if question_cursor is not None:
@@ -252,6 +292,18 @@ class LiveRows:
         if cursor is None:
             return rows, None
         return rows, (len(head) + cursor[0], cursor[1])
+
+    def _reserve_input(self, width: int, is_small: bool) -> int:
+        """Return the number of rows that a question must leave for the input.
+
+        In a small window, an empty input has no row while keys go to the question, and any other
+        input has one.
+        """
+        face = self._face
+        if not is_small:
+            rows, _ = face.composer.rows(width, MAX_RESERVED_ROWS, face.theme)
+            return len(rows)
+        return 0 if face.approvals.focused and face.composer.is_empty else 1
 
     def _status(self, width: int) -> str:
         face = self._face

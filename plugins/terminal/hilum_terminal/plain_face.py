@@ -28,6 +28,7 @@ from hilum_terminal.approval_rules import find_also_covered
 from hilum_terminal.call_descriptions import describe_action
 from hilum_terminal.chat_protocol import Choice
 from hilum_terminal.face_base import BROKEN_LOG, FaceBase
+from hilum_terminal.full_view import FullView
 from hilum_terminal.plain_questions import (
     AskedItem,
     Misfit,
@@ -126,6 +127,8 @@ class PlainFace(FaceBase):
     Args:
         options: The options of the conversation.
     """
+
+    has_keys = False
 
     def __init__(self, options: ChatOptions) -> None:
         super().__init__(options)
@@ -288,6 +291,9 @@ class PlainFace(FaceBase):
     def _take_line(self, line: str) -> None:
         """Pass a line to the open question or, if there is none, send it."""
         question = self._question
+        if question is not None and question.answered.is_set():
+            # This line arrived together with the answer, before the command could go on.
+            question = None
         if question is None or not question.secret:
             # The terminal has echoed the newline.
             self._at_line_start = True
@@ -552,6 +558,13 @@ class PlainFace(FaceBase):
         """Return a transcript for a new session, which is written line by line."""
         self._forget_session()
         return Transcript(view, self.commit)
+
+    def open_full_view(self, view: FullView) -> None:
+        """Write the text of the view instead: in plain lines, nothing covers the screen."""
+        page = view.page
+        self.commit(
+            Block("note", lambda width, theme: list(page.make_rows(width, theme)), page.size)
+        )
 
     def commit(self, block: Block) -> None:
         """Write a finished block."""

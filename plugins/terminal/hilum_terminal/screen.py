@@ -233,6 +233,28 @@ def terminal_reflows(environ: Mapping[str, str]) -> bool:
     return not term.startswith(("linux", "screen", "vt", "cons"))
 
 
+def encode_full_screen(rows: Sequence[str], size: Size, cursor: tuple[int, int] | None) -> bytes:
+    """Return the bytes that draw all rows of the alternate screen.
+
+    The alternate screen has no scrollback and no rows of other programs, so absolute positions are
+    safe there.
+
+    Args:
+        rows: One row for each line of the terminal.
+        size: Columns and lines of the terminal.
+        cursor: Row index and column of the cursor; None for no cursor.
+    """
+    columns, lines = size
+    parts = [BEGIN_FRAME, HIDE_CURSOR, AUTOWRAP_OFF]
+    for number, row in enumerate(rows[:lines], 1):
+        parts.append(f"\x1b[{number};1H{_line(row, columns, ERASE_LINE)}")
+    parts.append(AUTOWRAP_ON)
+    if cursor is not None:
+        parts.append(f"\x1b[{cursor[0] + 1};{cursor[1] + 1}H{SHOW_CURSOR}")
+    parts.append(END_FRAME)
+    return "".join(parts).encode("utf-8", "replace")
+
+
 def paint_cursor(row: str, column: int) -> str:
     """Return a row with the character, or blank, at a column in reverse video."""
     parts: list[str] = []

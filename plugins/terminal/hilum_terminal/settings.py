@@ -30,6 +30,15 @@ class TerminalSettings:
         project="user",
         help="Minimum duration, in seconds, of a run whose end is worth a notification.",
     )
+    turn_times_from: float = setting(
+        default=1.0,
+        minimum=0,
+        project="user",
+        help=(
+            "Minimum duration, in seconds, of a model call whose duration and tokens are shown below"
+            " its answer; 0 shows those of each call."
+        ),
+    )
     history: bool = setting(
         default=True,
         project="user",

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import attrs
 import msgspec
 import trio
-from hilum import HilumError, Session, ToolDenied, judge_call
+from hilum import Confinement, HilumError, Session, ToolDenied, judge_call
+from hilum.hooks import PLUGIN_EXCEPTIONS
 
 TOOL = "run_terminal_cmd"
 MAX_OUTPUT = 200_000  # characters
@@ -25,6 +26,7 @@ class ShellLine:
         status: Exit status; None while the command is running or if it did not start.
         error: Why the command did not start.
         stopped: Whether the user stopped the command.
+        note: Why the sandbox refused something to the command, and what to do; empty for nothing.
         began: Unix time at which the command began.
     """
 
@@ -33,6 +35,7 @@ class ShellLine:
     status: int | None = None
     error: str = ""
     stopped: bool = False
+    note: str = ""
     began: float = 0.0
 
     @property
@@ -84,11 +87,25 @@ async def run_shell_line(session: Session, line: ShellLine, changed: Callable[[]
     try:
         done = await session.processes.run(["bash", "-c", line.command], on_output=add)
         line.status = done.returncode
+        if line.status:
+            line.note = _explain_refusal(session, line.output)
     except HilumError as error:
         line.error = str(error)
     except trio.Cancelled:
         line.stopped = True
         raise
+
+
+def _explain_refusal(session: Session, output: str) -> str:
+    """Return why the sandbox refused something to a command that failed; empty for nothing."""
+    service = session.plugin(Confinement)
+    if service is None:
+        return ""
+    try:
+        return service.explain_refusal(output)
+    except PLUGIN_EXCEPTIONS:
+        # The output, which the user needs more, is shown without the explanation.
+        return ""
 
 
 async def _check_rules(session: Session, command: str) -> None:

@@ -112,6 +112,18 @@ async def complete_running(chat: Chat, typed: str) -> list[Choice]:
     return choices
 
 
+async def move_to_background(chat: Chat, arguments: str) -> None:
+    """Move the commands that the agents are waiting for to the background."""
+    refuse_arguments("background", arguments)
+    commands = chat.session.plugin(BackgroundCommands)
+    moved = commands.move_waiting() if commands else 0
+    if not moved:
+        chat.say("The agent is not waiting for a command.", style="dim")
+        return
+    what = "The command continues" if moved == 1 else f"{moved} commands continue"
+    chat.say(f"{what} in the background. /ps lists them, /stop ends one of them.", style="dim")
+
+
 # --- prompts that wait ----------------------------------------------------------------------------
 
 

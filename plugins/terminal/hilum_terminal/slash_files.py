@@ -21,6 +21,8 @@ MAX_DIFF_ROWS = 80
 SCOPES = cast("tuple[str, ...]", get_args(HistoryScope))
 # Maximum number of files and commands to name in a question.
 MAX_NAMED = 10
+# What an undo will do to a file, by the kind of change.
+PLANNED = {"created": "will recreate", "deleted": "will delete", "changed": "will restore"}
 
 
 def find_history(session: Session) -> FileHistory:
@@ -116,21 +118,34 @@ def parse_unit(words: Sequence[str], command: str) -> tuple[HistoryScope, str]:
     return cast(HistoryScope, scope), rest[0] if rest else ""
 
 
-def describe_diff(diff: FileDiff) -> str:
-    """Return a one-line description of a file change: its kind, path and number of lines."""
+def describe_diff(diff: FileDiff, *, is_planned: bool = False) -> str:
+    """Return a one-line description of a file change: its kind, path and number of lines.
+
+    Args:
+        diff: The change.
+        is_planned: Whether an undo that has not happened yet would make the change.
+    """
     details = f" (+{diff.added} −{diff.removed})" if diff.diff else ""
     if diff.note:
         details += f" [{diff.note}]"
-    return f"{diff.what} {diff.path}{details}"
+    what = PLANNED[diff.what] if is_planned else diff.what
+    return f"{what} {diff.path}{details}"
 
 
-def say_diffs(chat: Chat, diffs: Sequence[FileDiff]) -> None:
-    """Show file changes as colored diffs."""
+def say_diffs(chat: Chat, diffs: Sequence[FileDiff], *, is_planned: bool = False) -> None:
+    """Show file changes as colored diffs.
+
+    Args:
+        chat: The conversation.
+        diffs: The changes.
+        is_planned: Whether an undo that has not happened yet would make the changes.
+    """
 
     def make_rows(width: int, theme: Theme) -> list[str]:
         rows = []
         for diff in diffs:
-            title = cut(escape_text(describe_diff(diff)), width)
+            described = describe_diff(diff, is_planned=is_planned)
+            title = cut(escape_text(described), width)
             rows.append(theme.paint(title, "bold"))
             rows += diff_rows(
                 diff.diff, width=width, theme=theme, header=False, max_rows=MAX_DIFF_ROWS
@@ -186,7 +201,7 @@ async def undo_unit(
         return
     if names_prompt:
         await say_prompt(chat, history, preview.diffs)
-    say_diffs(chat, preview.diffs)
+    say_diffs(chat, preview.diffs, is_planned=True)
     if only_preview:
         say_limits(chat, preview)
         return
@@ -214,15 +229,15 @@ def describe_limits(preview: UndoPreview) -> str:
     lines = []
     if preview.merged:
         lines.append(
-            f"Changed since by something else, which is kept: {list_names(preview.merged)}"
+            f"Changed since by something else, which will be kept: {list_names(preview.merged)}"
         )
     for path, why in list(preview.skipped.items())[:MAX_NAMED]:
-        lines.append(f"Skipped: {path}: {why}")
+        lines.append(f"Will be skipped: {path}: {why}")
     if len(preview.skipped) > MAX_NAMED:
-        lines.append(f"… and {len(preview.skipped) - MAX_NAMED} more are skipped")
+        lines.append(f"… and {len(preview.skipped) - MAX_NAMED} more will be skipped")
     if preview.unrecorded:
         commands = list_names(preview.unrecorded)
-        lines.append(f"Unknown, and not undone: the changes of {commands}")
+        lines.append(f"Unknown, and will not be undone: the changes of {commands}")
     return "\n".join(lines)
 
 

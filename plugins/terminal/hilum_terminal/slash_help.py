@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hilum_terminal.chat_protocol import Chat, Choice
+from hilum_terminal.key_bindings import find_key
 from hilum_terminal.slash import list_commands
 from hilum_terminal.slash_arguments import split_words
 from hilum_terminal.slash_table import GROUPS, SlashCommand
@@ -22,6 +23,7 @@ NOTES = (
     "!COMMAND runs a command, @ names a file or an agent, # adds a memory or a rule.",
     "Text that begins with a space is always sent to the agent.",
 )
+KEYS_NOTE = "? in an empty input lists the keys."
 
 
 async def show_help(chat: Chat, arguments: str) -> None:
@@ -35,15 +37,17 @@ async def show_help(chat: Chat, arguments: str) -> None:
     def make_rows(width: int, theme: Theme) -> list[str]:
         rows = []
         for group in GROUPS:
-            rows += _group_rows(group, commands, width, theme)
-        for note in NOTES:
+            rows += _group_rows(group, commands, width, theme, has_keys=chat.has_keys)
+        for note in [*NOTES, KEYS_NOTE] if chat.has_keys else NOTES:
             rows += [theme.paint(row, "dim") for row in wrap(note, width)]
         return rows
 
     chat.say_rows(make_rows)
 
 
-def _group_rows(group: str, commands: list[SlashCommand], width: int, theme: Theme) -> list[str]:
+def _group_rows(
+    group: str, commands: list[SlashCommand], width: int, theme: Theme, *, has_keys: bool
+) -> list[str]:
     members = [command for command in commands if command.group == group]
     if not members:
         return []
@@ -52,6 +56,9 @@ def _group_rows(group: str, commands: list[SlashCommand], width: int, theme: The
     size = max(cells(usage) for usage in usages)
     for command, usage in zip(members, usages, strict=True):
         text = escape_text(command.summary)
+        key = find_key(command.name) if has_keys else ""
+        if key:
+            text += theme.paint(f" ({key})", "accent")
         if width < MIN_TWO_COLUMNS:
             rows.append(cut(f"  {theme.paint(usage, 'accent')}", width))
             rows += wrap(f"    {text}", width, "    ")
@@ -71,6 +78,9 @@ def _show_one(chat: Chat, commands: list[SlashCommand], name: str) -> None:
                 lines.append("Also: " + ", ".join(f"/{alias}" for alias in command.aliases))
             if command.words:
                 lines.append("First word: " + ", ".join(command.words))
+            key = find_key(command.name)
+            if key and chat.has_keys:
+                lines.append(f"Key: {key}")
             lines.append(ORIGINS[command.origin].format(name=command.name))
             chat.say("\n".join(filter(None, lines)))
             return

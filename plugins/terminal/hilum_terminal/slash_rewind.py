@@ -168,7 +168,7 @@ async def _choose_files(chat: Chat, point: RewindPoint, history: FileHistory) ->
     if skipping is None or merging is None:
         chat.say("No files have been changed since then.", style="dim")
         return None
-    say_diffs(chat, skipping.diffs or merging.diffs)
+    say_diffs(chat, skipping.diffs or merging.diffs, is_planned=True)
     details = "\n".join(filter(None, (describe_limits(skipping), _describe_rest(chat))))
     if not merging.merged:
         question = f"Restore {count(len(skipping.diffs), 'file')}?"

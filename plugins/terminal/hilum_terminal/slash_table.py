@@ -105,6 +105,12 @@ BUILT_IN: tuple[SlashCommand, ...] = (
         "ps", "List background commands and agents", target="slash_background:list_running"
     ),
     SlashCommand(
+        "background",
+        "Move the command that the agent waits for to the background",
+        target="slash_background:move_to_background",
+        aliases=("bg",),
+    ),
+    SlashCommand(
         "stop",
         "Stop a background command or agent",
         "[ID|all]",
@@ -178,9 +184,11 @@ BUILT_IN: tuple[SlashCommand, ...] = (
     SlashCommand(
         "cost",
         "Show tokens and cost by model, agent, plugin and tool",
+        "[turns]",
         group="model",
         target="slash_usage:show_cost",
         aliases=("usage",),
+        words=("turns",),
     ),
     SlashCommand(
         "setup",

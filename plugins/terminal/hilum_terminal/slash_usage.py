@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 from hilum import Usage, UsageError
 from hilum.errors import E_BAD_ARGS
 from hilum.window import WindowPart, WindowUse, measure_window
 from hilum_view import (
     Answer,
+    Prompt,
     SessionView,
     Spent,
     ToolUse,
     compute_spending,
+    first_line,
     format_cost,
     format_duration,
     format_tokens,
 )
 
 from hilum_terminal.chat_protocol import Chat
-from hilum_terminal.slash_arguments import refuse_arguments
 from hilum_terminal.slash_rows import bar_row, table_rows
 from hilum_terminal.slash_session import read_events
 from hilum_terminal.styles import Style, Theme
-from hilum_terminal.text_width import wrap
+from hilum_terminal.text_width import cut, escape_text, wrap
 
 MAX_BAR = 60
 # Number of layers, tools and sources that ``/context`` lists for each kind.
 MAX_LISTED = 5
+# Number of model calls that ``/cost turns`` lists: the last ones.
+MAX_TURNS = 50
 # The kinds, in the order in which a request contains them.
 KINDS: dict[str, tuple[str, Style]] = {
     "instructions": ("Instructions", "accent"),
@@ -45,8 +49,16 @@ KINDS: dict[str, tuple[str, Style]] = {
 
 
 async def show_cost(chat: Chat, arguments: str) -> None:
-    """Show tokens and cost by model, agent, plugin and tool."""
-    refuse_arguments("cost", arguments)
+    """Show tokens and cost by model, agent, plugin and tool, or by model call."""
+    if arguments == "turns":
+        _show_turns(chat)
+        return
+    if arguments:
+        raise UsageError(
+            f"/cost does not know {arguments!r}.",
+            code=E_BAD_ARGS,
+            hint="/cost turns lists each model call with its duration.",
+        )
     spending = compute_spending(await read_events(chat.session))
     view = chat.view
     if not spending.models:
@@ -75,6 +87,57 @@ async def show_cost(chat: Chat, arguments: str) -> None:
         return rows
 
     chat.say_rows(make_rows)
+
+
+def _show_turns(chat: Chat) -> None:
+    """Show the duration, tokens and cost of the last model calls, with their prompts."""
+    view = chat.view
+    prompts: dict[str, str] = {}
+    answers = []
+    for entry in view.entries:
+        if isinstance(entry, Prompt) and not entry.steers:
+            prompts[entry.run] = first_line(entry.typed or entry.text) or "(continued)"
+        elif isinstance(entry, Answer) and entry.state == "done":
+            answers.append(entry)
+    if not answers:
+        chat.say("No model has been called yet.", style="dim")
+        return
+    shown = answers[-MAX_TURNS:]
+
+    def make_rows(width: int, theme: Theme) -> list[str]:
+        title = "Model calls" if len(shown) == len(answers) else f"The last {MAX_TURNS} model calls"
+        rows = [theme.paint(title, "heading")]
+        # The runs of several agents alternate, so each table continues one run.
+        for run, calls in groupby(shown, key=lambda answer: answer.run):
+            turns = list(calls)
+            name = view.name_of(turns[0].agent)
+            heading = escape_text(prompts.get(run, ""))
+            if name:
+                heading = f"agent {escape_text(name)}: {heading}"
+            rows += ["", cut(theme.paint(heading, "accent"), width)]
+            rows += _turn_rows(turns, width, theme)
+        return rows
+
+    chat.say_rows(make_rows)
+
+
+def _turn_rows(answers: Sequence[Answer], width: int, theme: Theme) -> list[str]:
+    header = ("TURN", "TIME", "CALLS", "INPUT", "CACHED", "OUTPUT", "COST")
+    lines = []
+    for answer in answers:
+        usage = answer.usage
+        lines.append(
+            (
+                f"{answer.turn} {answer.model}",
+                format_duration(answer.seconds),
+                f"{answer.calls:,}",
+                f"{usage.input:,}",
+                _percent(usage.cached, usage.input),
+                f"{usage.output:,}",
+                format_cost(usage) or "?",
+            )
+        )
+    return table_rows(header, lines, width=width, theme=theme)
 
 
 def _describe_total(usage: Usage) -> str:

@@ -83,6 +83,7 @@ class Transcript:
         commit: Function to call with each finished part, in order.
 
     Attributes:
+        turn_times_from: Minimum duration, in seconds, of a model call whose duration is written.
         cards: The calls written last, oldest first; the user can show them in full.
         answered_run: Id of the last run in which the agent wrote text.
     """
@@ -90,6 +91,7 @@ class Transcript:
     def __init__(self, view: SessionView, commit: Callable[[Block], None]) -> None:
         self.cards: deque[Card] = deque(maxlen=MAX_CARDS)
         self.answered_run = ""
+        self.turn_times_from = 1.0
         self._view = view
         self._commit = commit
         self._blocks: MarkdownBlocks | None = None
@@ -187,6 +189,21 @@ class Transcript:
         if answer.id not in self._written:
             self._written.add(answer.id)
             self._end_answer(answer)
+            self._write_turn(answer)
+
+    def _write_turn(self, answer: Answer) -> None:
+        """Write how long a model call took, and its tokens."""
+        if answer.state != "done" or answer.seconds < self.turn_times_from:
+            return
+        # The summary of a run with a single turn, which follows immediately, has the same figures.
+        if answer.turn == 1 and not answer.calls:
+            return
+        facts = [
+            f"turn {answer.turn}",
+            format_duration(answer.seconds),
+            format_tokens(answer.usage),
+        ]
+        self.note(" · ".join(filter(None, facts)), "dim")
 
     def _end_answer(self, answer: Answer) -> None:
         """Write the rest of an answer that is complete or will not be completed."""
@@ -380,6 +397,9 @@ def shell_line_rows(line: ShellLine, seconds: float, width: int, theme: Theme) -
         rows.append(theme.paint(cut(f"    … {left_out:,} lines above", width), "dim"))
     for text in output[-MAX_SHELL_ROWS:]:
         rows.append(cut(f"    {text}", width))
+    if line.note:
+        note = f"    ! {escape_text(line.note)}"
+        rows += [theme.paint(row, "warning") for row in wrap_text(note, width, "    ")]
     return rows
 
 

@@ -38,6 +38,10 @@ _PASTE_ON = b"\x1b[?2004h"
 _FOCUS_ON = b"\x1b[?1004h"
 # Resets colors, autowrap, paste, focus, cursor and synchronized output to what a shell expects.
 _MODES_OFF = b"\x1b[m\x1b[?7h\x1b[?2004l\x1b[?1004l\x1b[?25h\x1b[?2026l"
+# Switches to the alternate screen, which has no scrollback, and back to the normal screen. The
+# terminal keeps the content of the normal screen and the position of its cursor.
+_ALTERNATE_ON = b"\x1b[?1049h"
+_ALTERNATE_OFF = b"\x1b[?1049l"
 # Cancels an escape sequence that was sent only in part.
 _CANCEL_SEQUENCE = b"\x18"
 _FALLBACK_SIZE = (80, 24)
@@ -62,6 +66,7 @@ class Tty:
         gone: Whether the terminal is gone, because it was closed or its connection was lost.
         is_lent: Whether another program is using the terminal. Bytes that are written meanwhile are
             sent after the terminal is back.
+        is_alternate: Whether the alternate screen is shown.
         last_words: Text to write after the terminal has been restored, when the context ends.
     """
 
@@ -88,6 +93,7 @@ class Tty:
         self._handlers: dict[signal.Signals, Any] = {}
         self.gone = False
         self.is_lent = False
+        self.is_alternate = False
         self.last_words = ""
         self._resumed_at = -math.inf
 
@@ -172,6 +178,17 @@ class Tty:
         """Add bytes to the buffer that the next ``flush`` sends."""
         if not self.gone:
             self._buffer += data
+
+    def enter_alternate(self) -> None:
+        """Switch to the alternate screen; however the program ends, it switches back."""
+        self.is_alternate = True
+        self.write(_ALTERNATE_ON)
+
+    def leave_alternate(self) -> None:
+        """Switch back to the normal screen, whose content is as it was."""
+        if self.is_alternate:
+            self.is_alternate = False
+            self.write(_ALTERNATE_OFF)
 
     async def flush(self) -> None:
         """Send all buffered bytes; wait for a slow terminal without blocking other tasks.
@@ -270,7 +287,8 @@ class Tty:
         self._raw = True
         self._set_attributes(_raw_attributes(self._before))
         # Frames that were written while the terminal was lent must follow these sequences.
-        self._buffer[0:0] = self._modes_on
+        alternate = _ALTERNATE_ON if self.is_alternate else b""
+        self._buffer[0:0] = self._modes_on + alternate
 
     async def _give(self) -> None:
         self.is_lent = True
@@ -278,9 +296,14 @@ class Tty:
         if self.gone:
             return
         # These bytes bypass the buffer, because bytes that are written from now on must wait.
-        await self._send(bytearray(self._on_leave() + _MODES_OFF))
+        await self._send(bytearray(self._on_leave() + self._modes_off()))
         self._raw = False
         self._restore_attributes()
+
+    def _modes_off(self) -> bytes:
+        """Return the sequences that restore the modes that a shell expects."""
+        # On the normal screen, this sequence would move the cursor.
+        return (_ALTERNATE_OFF if self.is_alternate else b"") + _MODES_OFF
 
     def _take_back(self) -> None:
         if not self.gone:
@@ -344,9 +367,9 @@ class Tty:
             # The last frame arrived only in part, so the cursor position is unknown, and erasing
             # could affect final rows.
             self._buffer.clear()
-            last = bytearray(_CANCEL_SEQUENCE + _MODES_OFF + b"\r\n")
+            last = bytearray(_CANCEL_SEQUENCE + self._modes_off() + b"\r\n")
         else:
-            last = bytearray(self._on_leave() + _MODES_OFF)
+            last = bytearray(self._on_leave() + self._modes_off())
         self._send_blocking(last, deadline + EMERGENCY_TIMEOUT)
 
     def _send_blocking(self, data: bytearray, deadline: float) -> bool:

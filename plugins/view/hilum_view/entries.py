@@ -177,6 +177,7 @@ class Answer(Entry, tag="answer"):
             complete.
         usage: Tokens and cost of the answer.
         seconds: Duration in seconds.
+        calls: Number of tool calls that the complete answer requests.
     """
 
     state: AnswerState = "streaming"
@@ -190,6 +191,7 @@ class Answer(Entry, tag="answer"):
     tools: dict[str, str] = {}
     usage: Usage = Usage()
     seconds: float = 0.0
+    calls: int = 0
 
     def clear(self) -> None:
         """Discard the text streamed so far."""

@@ -530,6 +530,7 @@ class SessionView:
         answer.thinking = StreamedText("".join(thoughts))
         answer.usage = event.usage
         answer.seconds = event.seconds
+        answer.calls = len(message.calls)
         for call in message.calls:
             self._add_card(event, call)
 

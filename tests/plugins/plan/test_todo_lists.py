@@ -9,11 +9,12 @@ import hilum_prompt
 import pytest
 import trio
 from hilum import Profile, hookimpl, tool
-from hilum.events import CallDone, ModelStarted, PluginEvent, RoundEnded, RunEnded
+from hilum.events import CallDone, Compacted, ModelStarted, PluginEvent, RoundEnded, RunEnded
 from hilum.messages import UserMessage
 from hilum.store import MemoryStore
 from hilum.testing import open_bench, pause, use
 from hilum_plan import Plan
+from hilum_view import SessionView
 
 THREE = [{"id": name, "content": f"Do {name}"} for name in "abc"]
 
@@ -391,6 +392,59 @@ async def test_open_items_stand_after_a_trim():
         assert await bench.session.hooks.gather("keep_on_compaction", agent=main) == [
             ("hilum_plan", kept)
         ]
+
+
+async def test_completed_items_are_named_after_a_compaction():
+    async with opened(
+        todo(*THREE), mark("a", "in_progress"), mark("a", "completed"), "Done."
+    ) as bench:
+        await bench.run("Do three things")
+        plan, main = bench.session.plugin(Plan), bench.session.agents["main"]
+        kept = plan.keep_on_compaction(main)
+        assert kept.splitlines()[-1] == "Completed, and still on the list: a (Do a)."
+
+
+@pytest.mark.parametrize("compacted", [True, False])
+async def test_a_list_written_again_after_a_compaction_keeps_what_is_completed(compacted):
+    """The model no longer sees the completed items, and writes only those that are left."""
+    rest = [{"id": "b", "content": "Do b", "status": "in_progress"}, THREE[2]]
+    answers = [
+        todo(*THREE),
+        mark("a", "in_progress"),
+        mark("a", "completed"),
+        "Half.",
+        todo(*rest, merge=False),
+        mark("b", "completed"),
+        "Done.",
+    ]
+    async with opened(*answers) as bench:
+        await bench.run("Do three things")
+        if compacted:
+            bench.session.agents["main"].emit(Compacted(upto=3, summary="Three things."))
+        await bench.run("Go on")
+        progress = bench.session.plugin(Plan).progress()
+        view = SessionView().apply_all(bench.events)
+        todos = view.lead_actor.todos
+        assert (progress["completed"], progress["total"]) == ((2, 3) if compacted else (1, 2))
+        assert (todos.completed, todos.total) == (progress["completed"], progress["total"])
+
+
+async def test_another_list_after_a_compaction_replaces_everything():
+    """A list without any of the open items is a new list, in which nothing is completed."""
+    other = [{"id": "x", "content": "Do x"}]
+    answers = [
+        todo(*THREE),
+        mark("a", "in_progress"),
+        mark("a", "completed"),
+        "Half.",
+        todo(*other, merge=False),
+        "Done.",
+    ]
+    async with opened(*answers) as bench:
+        await bench.run("Do three things")
+        bench.session.agents["main"].emit(Compacted(upto=3, summary="Three things."))
+        await bench.run("Do something else")
+        assert states(bench) == {"x": "pending"}
 
 
 async def test_events_that_do_not_fit_are_passed_over():

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import trio
 import trio.testing
-from hilum import Call, Output
+from hilum import BackgroundCommands, Call, Output
 from hilum.testing import open_bench
 
 Run = Callable[..., Awaitable[Output]]
@@ -141,5 +141,19 @@ async def run(root: Path, screen: Screen) -> AsyncIterator[Run]:
             assert isinstance(output, Output)
             return output
 
+        # For the fixture `services`.
+        run.sessions = sessions  # type: ignore[attr-defined]
         yield run
         await shut()
+
+
+@pytest.fixture
+def services(run: Any) -> Callable[[], BackgroundCommands]:
+    """Return the commands in the background of the session that is open."""
+
+    def find() -> BackgroundCommands:
+        found = run.sessions[-1].plugin(BackgroundCommands)
+        assert found is not None
+        return found
+
+    return find

@@ -487,3 +487,79 @@ async def test_the_model_is_told_what_was_ended_with_a_command(run, root: Path, 
     )
     assert left(root) == []
     assert "It left processes" not in (await run("sleep 0.01 & echo x | cat; wait")).text
+
+
+# --- moved by the user ----------------------------------------------------------------------------
+
+
+async def test_the_user_moves_a_command_to_the_background(
+    run, root: Path, screen, services
+) -> None:
+    """The call returns at once with the output so far, and the command goes on."""
+    os.mkfifo(root / "gate")
+
+    async def move() -> None:
+        await screen.wait_for("first\n")
+        assert services().move_waiting() == 1
+        assert services().move_waiting() == 0, "it is being moved already"
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(move)
+        # A time limit that the call sets does not keep the user from moving the command.
+        output = await run("echo first; read x <gate; echo second; exit 5", timeout=500)
+    assert output.code == ""
+    assert output.text.startswith("The user moved the command to the background after ")
+    assert "It still runs, now in the background as s1: do not start it again." in output.text
+    assert output.text.endswith("\nIts output so far:\nfirst")
+    assert output.data["service"] == "s1"
+    assert [service.id for service in services().running()] == ["s1"]
+    await trio.Path(root / "gate").write_text("x\n")
+    output = await run(tool="read_service", service="s1", timeout=50)
+    assert output.text.endswith("\nsecond")
+    assert "exit code 5" in output.text
+
+
+async def test_nothing_is_moved_if_no_call_waits(run, services) -> None:
+    await run("true")
+    await begin(run, "sleep 1000")
+    assert services().move_waiting() == 0
+
+
+async def test_the_user_cannot_move_more_commands_than_allowed(
+    run, root: Path, screen, services
+) -> None:
+    """The command in the foreground is still waited for."""
+    os.mkfifo(root / "gate")
+    await begin(run, "sleep 1000", settings={"services": 1})
+
+    async def move() -> None:
+        await screen.wait_for("up\n")
+        with pytest.raises(ToolError, match="1 commands are already in the background") as caught:
+            services().move_waiting()
+        assert caught.value.code == E_BUSY
+        await trio.Path(root / "gate").write_text("x\n")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(move)
+        output = await run("echo up; read x <gate; echo done")
+    assert output.text.startswith("Exit code 0")
+
+
+async def test_of_two_commands_only_those_with_room_move(run, root: Path, screen, services) -> None:
+    os.mkfifo(root / "gate")
+    ended: list[str] = []
+
+    async def call(command: str) -> None:
+        ended.append((await run(command)).text)
+
+    await run("true", settings={"services": 1})
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(call, "echo up; sleep 1000")
+        await screen.wait_for("up\n")
+        nursery.start_soon(call, "echo up; read x <gate")
+        await screen.wait_for("up\nup\n")
+        assert services().move_waiting() == 1
+        await trio.testing.wait_all_tasks_blocked()
+        await trio.Path(root / "gate").write_text("x\n")
+    assert ended[0].startswith("The user moved the command")
+    assert ended[1].startswith("Exit code 0")

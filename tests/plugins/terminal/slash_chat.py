@@ -37,6 +37,7 @@ class FakeChat:
         self.copied: list[str] = []
         self.draft = ""
         self.has_quit = False
+        self.has_keys = True
         self._stack = stack
         self._seen = SessionView()
 

@@ -13,6 +13,7 @@ from hilum_terminal.approval_items import (
     WaitingPlan,
     WaitingQuestion,
 )
+from hilum_terminal.approval_texts import describe_item, whole_rows
 from hilum_terminal.approvals import FOCUS_KEY, ApprovalPrompt, route_key
 from hilum_terminal.keys import Key, Paste
 from hilum_terminal.row_layout import exact_rows
@@ -408,6 +409,40 @@ def test_a_small_window_shows_that_a_call_is_dangerous(width, max_rows):
         assert "line 0" in user.screen
 
 
+@pytest.mark.parametrize(("width", "max_rows"), [(60, 12), (40, 7), (40, 4), (40, 2), (24, 4)])
+def test_a_small_window_shows_every_choice(width, max_rows):
+    """Words are left out before choices are."""
+    long = "\n".join(f"line {number}" for number in range(50))
+    user = focused(call(1, description=long), width=width, max_rows=max_rows)
+    choices = "".join(user.rows()[-4:])
+    for key in "ysfencvw":
+        assert f"[{key}]" in choices or f" {key}" in choices or f"▸{key}" in choices, key
+    assert "line 0" in user.screen
+
+
+def test_a_lasting_choice_whose_label_is_left_out_is_confirmed():
+    """The user has not read what it covers."""
+    user = focused(call(1), width=60, max_rows=12)
+    assert "for this session" in user.screen
+    assert len(user.press(letter("s"))) == 1
+    user = focused(call(1), width=40, max_rows=4)
+    assert "for this session" not in user.screen
+    assert user.press(letter("s")) == ()
+    assert "This allows" in user.screen
+    assert len(user.press(letter("y"))) == 1
+
+
+def test_the_whole_item_is_shown_in_full():
+    """Even in the middle of a description that is too long for the prompt."""
+    lines = [f"line {number}" for number in range(20_000)]
+    marks = ("deletes everything",)
+    item = call(1, description="\n".join(lines), dangerous=True, marks=marks, folder="/shop")
+    rows = whole_rows(item, 60, PLAIN)
+    assert rows[:2] == ["! deletes everything", "in /shop"]
+    assert rows[3:] == lines
+    assert "characters left out" in "\n".join(describe_item(item, 60, PLAIN))
+
+
 def test_a_dangerous_call_has_no_lasting_choice():
     risky = call(2, dangerous=True, marks=("deletes everything",))
     user = focused(risky, call(1), call(3))
@@ -576,6 +611,13 @@ def test_time_limits_start_when_a_call_is_shown():
     assert user.prompt.take_shown() == ["a2"]
 
 
+def test_no_key_answers_after_something_covered_the_prompt():
+    """The user may have pressed the key for what covered it."""
+    user = focused(call(1))
+    user.prompt.hide()
+    assert route_key(user.prompt, letter("y"), user.now + 1.0).results == ()
+
+
 def test_the_countdown_is_shown_in_the_last_minute():
     user = User(call(1, deadline=200.0))
     user.wait(39, draft_empty=False)
@@ -600,6 +642,7 @@ def test_questions():
         (question(), [letter("l")], leave),
         (question(), [letter("o"), letter("MySQL 8"), ENTER], QuestionAnswer("q1", ("MySQL 8",))),
         (question(), [letter("v")], ShowWhole("q1")),
+        (question(), [letter("w")], ShowWhole("q1", full_screen=True)),
         (question(options=()), [ENTER, letter("42"), ENTER], QuestionAnswer("q1", ("42",))),
         (question(multiple=True), [ENTER], QuestionAnswer("q1", ("Postgres",))),
         (

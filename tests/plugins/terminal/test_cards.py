@@ -87,6 +87,7 @@ def test_a_command_from_its_request_to_its_end():
     scene.answer(True)
     assert scene.show() == "· $ pytest -q  you answered, not running yet"
     scene.start()
+    assert scene.show(now=BEGAN + 15) == "* $ pytest -q  15 s · Ctrl-B: background"
     assert scene.show() == "* $ pytest -q  12 s"
     scene.print("collecting\n\n.....\n\x1b[31m..\n")
     assert scene.show() == screen("""
@@ -249,7 +250,7 @@ def test_no_state_says_more_than_has_happened():
 def test_the_clock_may_jump():
     scene = command().start()
     assert scene.show(now=BEGAN - 50) == "* $ pytest -q  running"
-    assert scene.show(now=BEGAN + 3_700) == "* $ pytest -q  1 h 1 min"
+    assert scene.show(now=BEGAN + 3_700) == "* $ pytest -q  1 h 1 min · Ctrl-B: background"
 
 
 # --- kinds of tools -------------------------------------------------------------------------------

@@ -380,6 +380,21 @@ def test_the_rows_of_the_menu():
     assert rows[-1] == "  10 of 30"
 
 
+def test_the_menu_shows_keys():
+    """The key stays visible where the description has no room."""
+    candidates = [
+        Candidate("mode", "Choose what the agent may do", "mode [MODE]", "Alt-M"),
+        Candidate("cost", "Show tokens"),
+    ]
+    opened = menu(candidates=candidates)
+    assert opened.rows(60, 8, PLAIN) == [
+        "▸ /mode [MODE]  Choose what the agent may do  Alt-M",
+        "  /cost         Show tokens",
+    ]
+    assert opened.rows(40, 8, PLAIN)[0] == "▸ /mode [MODE]  Choose what the …  Alt-M"
+    assert opened.rows(20, 8, PLAIN)[0].startswith("▸ /mode")
+
+
 def test_a_long_path_keeps_its_end():
     path = "packages/" * 10 + "deep/file.py"
     (row,) = menu(candidates=[Candidate(path)], kind="mention").rows(30, 8, PLAIN)

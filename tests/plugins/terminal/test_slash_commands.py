@@ -312,7 +312,7 @@ async def test_diff_undo_and_redo_act_on_this_session():
         await chat.type("/diff --list")
         assert chat.commands == [["diff", "--list", "--session", chat.session.id]]
         dry_run = (await chat.type("/undo --dry-run")).splitlines()
-        assert dry_run[:2] == ["By the prompt: second", "deleted b.txt (+0 −1)"]
+        assert dry_run[:2] == ["By the prompt: second", "will delete b.txt (+0 −1)"]
         assert "Nothing was changed." in await chat.type("/undo")
         assert files_in(chat) == ["a.txt", "b.txt"]
         assert "/redo restores" in await chat.type("/undo", True)
@@ -321,7 +321,7 @@ async def test_diff_undo_and_redo_act_on_this_session():
         assert (await chat.type("/diff")).splitlines()[0] == "By the prompt: first"
         await chat.type("/undo session", True)
         assert files_in(chat) == []
-        await chat.type("/redo", True)
+        assert "will recreate a.txt" in await chat.type("/redo", True)
         await chat.type("/redo", True)
         assert files_in(chat) == ["a.txt", "b.txt"]
         wrong = []
@@ -340,7 +340,7 @@ async def test_an_undo_says_what_it_keeps_and_skips():
         await chat.session.run("write both")
         (chat.bench.workspace / "gone.txt").write_text("something else\n")
         await chat.type("/undo", True)
-        assert "Skipped: gone.txt" in chat.details[-1]
+        assert "Will be skipped: gone.txt" in chat.details[-1]
         assert files_in(chat) == ["gone.txt"]
 
 
@@ -374,6 +374,32 @@ async def test_cost_is_shown_by_model_agent_plugin_and_tool():
         for first in ("hilum_files", "write_file"):
             row = next(row for row in words if row[:1] == [first])
             assert row[1:3] == ["1", "0"]
+
+
+async def test_cost_turns_lists_each_model_call_with_its_duration():
+    usage = Usage(input=1_000, cached=400, output=50, cost=0.25)
+    answers = [
+        use("write_file", path="a.txt", content="one\n"),
+        say("Done.", usage=usage),
+        say("Again."),
+    ]
+    async with open_chat(hilum_files, answers=answers) as chat:
+        assert "No model has been called" in await chat.type("/cost turns")
+        await chat.session.run("write it")
+        await chat.session.run("once more")
+        lines = (await chat.type("/cost turns")).splitlines()
+        assert "write it" in lines
+        assert "once more" in lines
+        words = [line.split() for line in lines]
+        header = ["TURN", "TIME", "CALLS", "INPUT", "CACHED", "OUTPUT", "COST"]
+        assert words.count(header) == 2
+        turns = [row for row in words if row and row[0] in ("1", "2")]
+        assert [row[0] for row in turns] == ["1", "2", "1"]
+        # The calls of each turn, and the tokens of the second one.
+        assert [row[-5] for row in turns] == ["1", "0", "0"]
+        assert turns[1][-4:] == ["1,000", "40%", "50", "$0.25"]
+        await chat.type("/cost nonsense")
+        assert "/cost turns lists" in chat.error
 
 
 async def test_context_shows_the_parts_of_the_window():
@@ -442,6 +468,21 @@ async def test_background_commands_are_listed_and_stopped():
         assert await chat.type("/stop", "sleep 200") == "Stopped: s2"
         assert not list(commands.running())
         assert await chat.type("/stop all") == "Stopped: nothing"
+
+
+async def test_the_command_that_the_agent_waits_for_moves_to_the_background():
+    answers = [use("run_terminal_cmd", command="sleep 100"), say("It runs.")]
+    async with open_chat(hilum_shell, answers=answers) as chat:
+        assert await chat.type("/background") == "The agent is not waiting for a command."
+        run = await chat.session.prompt("start")
+        with chat.bench.guard():
+            while not (said := await chat.type("/bg")).startswith("The command continues"):
+                await trio.lowlevel.checkpoint()
+        end = await run.wait()
+        assert end.state == "completed"
+        assert said.endswith("/ps lists them, /stop ends one of them.")
+        assert "s1  command ·" in await chat.type("/ps")
+        assert await chat.type("/stop s1") == "Stopped: s1"
 
 
 async def test_background_agents_are_listed_and_stopped():

@@ -196,7 +196,7 @@ async def test_conversation_and_files_go_back_together(three_prompts):
         assert texts_of(chat.session) == ["first", "second"]
         assert chat.draft == "third"
         # What changes was shown before the question, with what does not change.
-        assert "deleted b.txt (+0 −2)" in said
+        assert "will delete b.txt (+0 −2)" in said
         assert "- three" in said
         assert "Not undone: what was sent over the network" in chat.details[-1]
         assert f"hilum undo undo --session {old}" in said
@@ -241,7 +241,7 @@ async def test_files_that_others_changed_are_listed_and_skipped_by_default():
             assert labels[0] == "Cancel"
             assert labels[1].startswith("Restore 1 file · skip mixed.txt")
             assert labels[2].startswith("Restore 2 files · merge mixed.txt")
-            assert "Skipped: mixed.txt: it was changed since" in said
+            assert "Will be skipped: mixed.txt: it was changed since" in said
             expected = content.replace("five", "FIVE")
             if merge:
                 expected = expected.replace("one", "1")

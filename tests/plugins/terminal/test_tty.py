@@ -569,6 +569,33 @@ async def test_a_lent_terminal_belongs_to_the_other_program(here):
         assert here.output == b"\x1b[?2004h\x1b[?1004h<next>"
 
 
+async def test_the_alternate_screen_is_left_with_the_terminal(here):
+    """The other program gets the normal screen; afterwards, the alternate screen is back."""
+    on, off = b"\x1b[?1049h", b"\x1b[?1049l"
+    async with Tty(focus_reports=False) as tty:
+        tty.enter_alternate()
+        async with tty.lent():
+            here.collect()
+            assert here.output == b"\x1b[?2004h" + on + off + MODES_OFF
+            here.output = b""
+        await tty.flush()
+        here.collect()
+        assert here.output == b"\x1b[?2004h" + on
+        here.output = b""
+    here.collect()
+    assert here.output == off + MODES_OFF
+
+
+async def test_the_normal_screen_is_not_left_twice(here):
+    """Outside the alternate screen, the sequence would move the cursor."""
+    async with Tty(focus_reports=False) as tty:
+        tty.leave_alternate()
+        tty.enter_alternate()
+        tty.leave_alternate()
+    here.collect()
+    assert here.output == b"\x1b[?2004h\x1b[?1049h\x1b[?1049l" + MODES_OFF
+
+
 async def test_a_failing_editor_returns_the_terminal(here):
     returned = []
     async with Tty(on_return=lambda: returned.append(1)) as tty:

@@ -315,10 +315,11 @@ def _report(plan: Plan, *, is_dry_run: bool) -> None:
         sessions = ", ".join(plan.shared.get(step.path, ()))
         by = f"; session {sessions} may also have changed it" if sessions else ""
         say(f"{show(unspell_path(step.path))}: {verb}{by}")
+    left = "would be left as it is" if is_dry_run else "left as it is"
     for path in plan.left:
-        say(f"{show(unspell_path(path))}/: left as it is; such folders are not recorded")
+        say(f"{show(unspell_path(path))}/: {left}; such folders are not recorded")
     for path, why in plan.conflicts.items():
-        say(f"{show(unspell_path(path))}: left as it is: {why}")
+        say(f"{show(unspell_path(path))}: {left}: {why}")
     if not plan.steps:
         say("Everything has already been restored; nothing was written.")
 

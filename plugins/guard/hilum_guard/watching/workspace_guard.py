@@ -42,6 +42,8 @@ GRACE = 0.15
 """Seconds between SIGTERM and SIGKILL for a command that its sandbox no longer confines."""
 MAX_NAMED = 3
 """Maximum number of paths and settings named in a message."""
+# The system's message for a write to a path that is mounted read-only.
+_READ_ONLY = "Read-only file system"
 _REFUSED = (
     r"Read-only file system|Device or resource busy|Permission denied|Operation not"
     r" permitted|EROFS|EBUSY"
@@ -222,7 +224,38 @@ class WorkspaceGuard(SandboxObserver):
         """Return why a command that wrote to a protected path failed; empty for other results."""
         if result.name != "run_terminal_cmd":
             return ""
-        lines = [line for line in result.text.splitlines() if re.search(_REFUSED, line)]
+        named = self._find_refused(result.text)
+        if not named:
+            return ""
+        return (
+            f"{named}: read-only in the sandbox, because Git, editors, shells or agents execute"
+            " its contents. To change it, use write_file or edit_file, which ask the user, or tell"
+            " the user which command to run."
+        )
+
+    def explain_refusal(self, output: str) -> str:
+        """Return why a command of the user could not write; empty if the output shows no such case.
+
+        Args:
+            output: The output of the command.
+        """
+        named = self._find_refused(output)
+        if named:
+            return (
+                f"The sandbox protects {named} from commands, because Git, editors, shells or agents"
+                " execute its contents. Change it in your editor or in another terminal, or let the"
+                " agent write it, which needs your approval."
+            )
+        if _READ_ONLY in output:
+            return (
+                "The sandbox lets commands write only to this project and to $TMPDIR. Run the command"
+                " in another terminal, or add the folder to the setting guard.writable."
+            )
+        return ""
+
+    def _find_refused(self, output: str) -> str:
+        """Return the protected paths to which a command could not write, as a list in words."""
+        lines = [line for line in output.splitlines() if re.search(_REFUSED, line)]
         if not lines:
             return ""
         root = os.path.join(os.path.realpath(self._session.workspace.root), "")
@@ -232,14 +265,7 @@ class WorkspaceGuard(SandboxObserver):
             name = f"/{os.path.basename(path)}"
             if any(shown in line or name in line for line in lines):
                 named.append(printable(shown))
-        if not named:
-            return ""
-        listed = ", ".join(named[:MAX_NAMED])
-        return (
-            f"{listed}: read-only in the sandbox, because Git, editors, shells or agents execute"
-            " its contents. To change it, use write_file or edit_file, which ask the user, or tell"
-            " the user which command to run."
-        )
+        return ", ".join(named[:MAX_NAMED])
 
     def _tell_undone(self, sentences: list[str]) -> None:
         """Inform the user immediately of what was undone, and the model with the next result."""
