@@ -11,7 +11,14 @@ import msgspec
 from hilum.agents import Agent
 from hilum.errors import E_BUSY, UsageError
 from hilum.runs import Run
-from hilum.services import OpenItem, PlanProposal, UserAnswer
+from hilum.services import (
+    Confinement,
+    OpenItem,
+    PlanProposal,
+    Plans,
+    UserAnswer,
+    UserQuestions,
+)
 from hilum.sharing.messages import AcceptPlan, AnswerQuestion, RejectPlan
 
 if TYPE_CHECKING:
@@ -92,15 +99,21 @@ class JoinedPlans:
 
 
 class JoinedConfinement:
-    """The sandbox of the owner's commands. Implements ``Confinement``.
+    """The sandbox of the owner's commands. Implements ``Confinement``."""
 
-    Args:
-        description: The kind of sandbox; empty if there is none.
-    """
-
-    def __init__(self, description: str) -> None:
-        self._description = description
+    def __init__(self, session: JoinedSession) -> None:
+        self._session = session
 
     def describe_confinement(self) -> str:
         """Return the kind of sandbox that commands run in; empty if there is none."""
-        return self._description
+        return self._session.confinement
+
+    def explain_refusal(self, output: str) -> str:
+        """Return nothing: no command of the user runs here."""
+        return ""
+
+
+if TYPE_CHECKING:
+
+    def _conforms(session: JoinedSession) -> tuple[UserQuestions, Plans, Confinement]:
+        return JoinedQuestions(session), JoinedPlans(session), JoinedConfinement(session)

@@ -177,6 +177,7 @@ class JoinedSession(Session):
     Attributes:
         lost: Set when the owner has left, so that nothing can be sent any more.
         is_silent: Whether the owner does not respond, for example because it is suspended.
+        confinement: The kind of sandbox that the owner's commands run in; empty if there is none.
         on_problem: Function that is called with errors of operations whose caller did not wait.
         on_refused: Function that is called with the id of an approval or question whose answer the
             owner refused, after ``on_problem``.
@@ -198,6 +199,7 @@ class JoinedSession(Session):
         self.began_at = welcome.last
         self.lost = trio.Event()
         self.is_silent = False
+        self.confinement = ""
         self.on_problem: Callable[[HilumError], None] = lambda error: None
         self.on_refused: Callable[[str], None] = lambda identity: None
         self.on_silence: Callable[[], None] = lambda: None
@@ -215,7 +217,7 @@ class JoinedSession(Session):
         self._services = (
             JoinedQuestions(self),
             JoinedPlans(self),
-            JoinedConfinement(welcome.confinement),
+            JoinedConfinement(self),
         )
 
     # --- what the owner sends ---------------------------------------------------------------------
@@ -336,6 +338,7 @@ class JoinedSession(Session):
         for actor in self.agents.values():
             actor.starting = state.starting.get(actor.name, "")
         self.modes = {mode.name: mode for mode in state.modes}
+        self.confinement = state.confinement
         self._has_state = True
         self._mode = state.mode
         self.model = state.model

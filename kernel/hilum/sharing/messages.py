@@ -195,14 +195,13 @@ class Welcome(_Message, frozen=True):
     last: int
     attended: bool = True
     commands: tuple[tuple[str, PromptCommand], ...] = ()
-    confinement: str = ""
 
 
 class State(_Message, frozen=True):
     """The part of the session's state that its events do not contain.
 
     ``runs`` has the agent of each run that has not ended, and ``starting`` the run that each agent
-    is working on.
+    is working on. ``confinement`` is the kind of sandbox.
     """
 
     runs: dict[str, str] = {}
@@ -211,6 +210,7 @@ class State(_Message, frozen=True):
     mode: str = ""
     model: str = ""
     approve: str = ""
+    confinement: str = ""
 
 
 class Events(_Message, frozen=True):

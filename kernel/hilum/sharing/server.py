@@ -223,14 +223,12 @@ class _Terminal:
                 # would run. The journal in memory has the question as it was asked.
                 if call.asked is not None and call.waits_for_user:
                     after = min(after, call.asked.seq - 1)
-        confinement = session.plugin(Confinement)
         return Welcome(
             PROTOCOL,
             after=max(after, 0),
             last=last,
             attended=session.attended,
             commands=tuple(session.list_commands()),
-            confinement=confinement.describe_confinement() if confinement is not None else "",
         )
 
     # --- events -----------------------------------------------------------------------------------
@@ -262,6 +260,7 @@ class _Terminal:
     async def _send_state(self) -> None:
         """Send the session's state, if it has changed."""
         session = self._session
+        confinement = session.plugin(Confinement)
         state = State(
             runs={run.id: run.agent for run in session.runs.values()},
             starting={name: agent.starting for name, agent in session.agents.items()},
@@ -269,6 +268,7 @@ class _Terminal:
             mode=session.mode.name,
             model=session.model,
             approve=session.approve,
+            confinement=confinement.describe_confinement() if confinement is not None else "",
         )
         if state != self._shown:
             self._shown = state
@@ -281,6 +281,8 @@ class _Terminal:
         with suppress(BadMessage, *_GONE):
             while (message := await self._stream.receive()) is not None:
                 if isinstance(message, Ping):
+                    # Some of the state changes without an event.
+                    await self._send_state()
                     await self._stream.send(Pong())
                 elif isinstance(message, Request):
                     # A terminal that does not read its replies must not collect tasks here.

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
-from hilum import HilumError, Session, UsageError, tool
+from hilum import Confinement, HilumError, Session, UsageError, tool
 from hilum.events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -21,7 +21,7 @@ from hilum.events import (
     encode,
 )
 from hilum.messages import Image
-from hilum.sharing import JoinedSession, join_session, share_session
+from hilum.sharing import JoinedSession, join_session, joined_session, share_session
 from hilum.testing import Bench, pause, plugin, say, use
 
 
@@ -274,6 +274,35 @@ async def test_mode_and_policy_change_everywhere(bench):
         kit.session.set(approve="auto")
         await wait_for(other, SessionChanged, other.journal.last)
         assert other.approve == "auto"
+
+
+async def test_the_kind_of_sandbox_is_that_of_the_owner(bench, monkeypatch):
+    """Also if the owner's plugin finds out after the terminal has joined."""
+    monkeypatch.setattr(joined_session, "PING_SECONDS", 0.02)
+
+    class Sandbox:
+        kind = ""
+
+        def describe_confinement(self) -> str:
+            return self.kind
+
+        def explain_refusal(self, output: str) -> str:
+            return ""
+
+    sandbox = Sandbox()
+
+    async def open_session(session):
+        yield sandbox
+
+    kit = await bench(plugin("guard", open_session=open_session))
+    async with share_session(kit.session), joined(kit) as other:
+        service = other.plugin(Confinement)
+        assert service is not None
+        assert service.describe_confinement() == ""
+        sandbox.kind = "bubblewrap"
+        with trio.fail_after(5):
+            while service.describe_confinement() != "bubblewrap":
+                await trio.testing.wait_all_tasks_blocked(0.01)
 
 
 async def test_when_the_owner_leaves(bench):
